@@ -1,0 +1,196 @@
+"""Where a value lives: a bounded interval or a circle.
+
+A domain checks values and maps them onto the unit interval ``[0, 1]`` (interval) or ``[0, 1)``
+(circle), which is all that a mechanism sees. Mechanisms do not live here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from arcwise.errors import DomainError, ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    FloatArray = NDArray[np.float64]
+
+__all__ = ["Circle", "Domain", "Interval"]
+
+
+def _real(value: object, name: str) -> float:
+    """Return `value` as a float; a bool, a string and anything else that is not a number is refused."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ParameterError(f"{name} must be a real number, got {value!r}")
+    try:
+        return float(value) + 0.0  # -0.0 becomes 0.0, so that equal domains have equal bytes
+    except OverflowError:
+        raise ParameterError(f"{name} must be finite, got an integer beyond the range of a float") from None
+
+
+def _value(value: object, domain: object) -> float:
+    """Return a user's value as a finite float, or say why it is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise DomainError(f"value must be a real number in {domain}, got {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise DomainError(f"value must be finite and in {domain}, got an integer beyond a float") from None
+    if not math.isfinite(number):
+        raise DomainError(f"value must be finite and in {domain}, got {number!r}")
+    return number
+
+
+def _values(values: ArrayLike, domain: object) -> FloatArray:
+    """Return users' values as a float64 array, or name the first that is no finite number."""
+    import numpy as np
+
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        raise DomainError(f"values must be real numbers in {domain}, got an array of dtype {array.dtype}")
+    numbers = array.astype(np.float64, copy=False)
+    if not np.isfinite(numbers).all():
+        first = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise DomainError(
+            f"values must be finite and in {domain}, got {numbers.flat[first]!r} at index {first}"
+        )
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The closed interval from `low` to `high`.
+
+    Parameters
+    ----------
+    low, high
+        Finite numbers in the unit of the values, ``low < high``.
+    clip
+        What to do with a finite value outside: ``False`` (default) raises `DomainError`; ``True`` moves
+        it to the nearer end. NaN and infinity are refused either way.
+
+    Raises
+    ------
+    ParameterError
+        When the bounds are not finite numbers in order.
+
+    Examples
+    --------
+    >>> Interval(0, 180).to_unit(45)
+    0.25
+    >>> Interval(-60, 180, clip=True).to_unit(1000.0)
+    1.0
+    """
+
+    low: float
+    high: float
+    clip: bool = False
+
+    def __post_init__(self) -> None:
+        low, high = _real(self.low, "low"), _real(self.high, "high")
+        if not (math.isfinite(low) and math.isfinite(high - low) and low < high):
+            raise ParameterError(f"low and high must be finite with low < high, got {low!r} and {high!r}")
+        if not isinstance(self.clip, bool):
+            raise ParameterError(f"clip must be True or False, got {self.clip!r}")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    def __str__(self) -> str:
+        return f"[{self.low:g}, {self.high:g}]"
+
+    @property
+    def length(self) -> float:
+        """``high - low``, in the unit of the values."""
+        return self.high - self.low
+
+    def to_unit(self, value: Any) -> float:
+        """Map one value to [0, 1]; raises `DomainError` for one that is not in the domain."""
+        if type(value) is not float or not math.isfinite(value):
+            value = _value(value, self)
+        low, high = self.low, self.high
+        if not low <= value <= high:
+            if not self.clip:
+                raise DomainError(
+                    f"value must be in {self}, got {value!r}; clip it, or give Interval(..., clip=True)"
+                )
+            value = low if value < low else high
+        return float((value - low) / (high - low))
+
+    def to_unit_many(self, values: ArrayLike) -> FloatArray:
+        """Map an array of values to [0, 1], any shape; raises `DomainError` for one outside."""
+        import numpy as np
+
+        numbers = _values(values, self)
+        if numbers.size and (numbers.min() < self.low or numbers.max() > self.high):
+            if not self.clip:
+                first = int(np.flatnonzero((numbers < self.low) | (numbers > self.high))[0])
+                raise DomainError(
+                    f"values must be in {self}, got {float(numbers.flat[first])!r} at index {first}; "
+                    "clip them, or give Interval(..., clip=True)"
+                )
+            numbers = numbers.clip(self.low, self.high)
+        return (numbers - self.low) / self.length
+
+    def from_unit(self, unit: FloatArray) -> FloatArray:
+        """Map positions on [0, 1] back to the unit of the values (no bounds are applied)."""
+        return self.low + self.length * unit
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """A circle of circumference `period`: 360 for headings, 24 for hours of the day, 2 pi for radians.
+
+    Every finite number is on the circle: values are taken modulo the period.
+
+    Raises
+    ------
+    ParameterError
+        When the period is not a positive finite number.
+
+    Examples
+    --------
+    >>> Circle(24).to_unit(30)
+    0.25
+    """
+
+    period: float
+
+    def __post_init__(self) -> None:
+        period = _real(self.period, "period")
+        if not (math.isfinite(period) and period > 0):
+            raise ParameterError(f"period must be positive and finite, got {period!r}")
+        object.__setattr__(self, "period", period)
+
+    def __str__(self) -> str:
+        return f"[0, {self.period:g}) modulo {self.period:g}"
+
+    @property
+    def length(self) -> float:
+        """The circumference: the period."""
+        return self.period
+
+    def to_unit(self, value: Any) -> float:
+        """Map one value to [0, 1); raises `DomainError` for one that is not a finite number."""
+        if type(value) is not float or not math.isfinite(value):
+            value = _value(value, self)
+        unit = float(value % self.period) / self.period
+        return unit if unit < 1.0 else 0.0  # a tiny negative value rounds up to the period itself
+
+    def to_unit_many(self, values: ArrayLike) -> FloatArray:
+        """Map an array of values to [0, 1), any shape; raises `DomainError` for one not finite."""
+        import numpy as np
+
+        unit = np.mod(_values(values, self), self.period) / self.period
+        unit[unit >= 1.0] = 0.0
+        return unit
+
+    def from_unit(self, unit: FloatArray) -> FloatArray:
+        """Map positions on [0, 1) back to the unit of the values."""
+        return self.period * unit
+
+
+Domain: TypeAlias = Interval | Circle

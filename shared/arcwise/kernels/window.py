@@ -1,0 +1,197 @@
+"""The window kernel: the 3-piece mechanism in integers, and its sampler.
+
+K codes; the row of node s gives every code the weight b and W consecutive codes the extra weight g::
+
+    K*b + W*g + L = 2**64,   0 <= L < K,   1 + g/b <= e^epsilon
+
+One 64-bit draw u picks the code. The background and the leftover are the same for every node, so the only
+thing that a report can tell is whether its code lies in the window:
+
+    u <  K*b          code u // b                       background
+    u <  K*b + W*g    window code (u - K*b) // g        extra weight
+    otherwise         code u - K*b - W*g                leftover, one unit for each of the codes 0..L-1
+
+No rejection: every draw yields a code, so the number of draws cannot leak the branch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import UNIT, exp_lower_bound
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MAX_CODES", "WindowKernel"]
+
+MAX_CODES = 2**16
+"""Codes take at most two bytes on the wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowKernel:
+    """N rows over K codes; row s has the extra weight on the codes s, s+1, ..., s+W-1.
+
+    Parameters
+    ----------
+    codes
+        K, at most 65,536. ``nodes + window - 1`` on a line, ``nodes`` on a circle.
+    nodes
+        N, at least 2.
+    window
+        W, at least 1; less than K.
+    background
+        b, the weight of every code, at least 1.
+    extra
+        g, the additional weight of a code inside the window, at least 1.
+    circular
+        Whether windows wrap modulo K.
+
+    Raises
+    ------
+    ParameterError
+        When the integers do not make rows that sum to exactly 2**64.
+    """
+
+    codes: int
+    nodes: int
+    window: int
+    background: int
+    extra: int
+    circular: bool
+
+    # Derived once, because the sampler compares with them for every report.
+    inside_from: int = field(init=False, repr=False, compare=False)
+    leftover_from: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("codes", "nodes", "window", "background", "extra"):
+            if type(getattr(self, name)) is not int:
+                raise ParameterError(f"{name} must be an integer, got {getattr(self, name)!r}")
+        if not 2 <= self.nodes <= self.codes <= MAX_CODES:
+            raise ParameterError(
+                f"nodes and codes must satisfy 2 <= nodes <= codes <= {MAX_CODES}, "
+                f"got {self.nodes} and {self.codes}"
+            )
+        expected = self.nodes if self.circular else self.nodes + self.window - 1
+        if not 1 <= self.window < self.codes or self.codes != expected:
+            raise ParameterError(
+                f"window must be from 1 to codes - 1, with codes = "
+                f"{'nodes' if self.circular else 'nodes + window - 1'}; "
+                f"got window {self.window}, nodes {self.nodes}, codes {self.codes}"
+            )
+        if self.background < 1 or self.extra < 1:
+            raise ParameterError(
+                f"background and extra must be at least 1, got {self.background} and {self.extra}"
+            )
+        object.__setattr__(self, "inside_from", self.codes * self.background)
+        object.__setattr__(self, "leftover_from", self.inside_from + self.window * self.extra)
+        if not 0 <= self.leftover < self.codes:
+            raise ParameterError(
+                "codes*background + window*extra must lie in (2**64 - codes, 2**64], "
+                f"got {self.leftover_from}"
+            )
+
+    @classmethod
+    def fit(cls, *, nodes: int, window: int, epsilon: float, circular: bool) -> WindowKernel:
+        """Return the kernel of this geometry with the largest extra weight that e^epsilon allows.
+
+        With ``b = (2**64 - W*g) // K`` a larger g means a smaller b, so feasibility of
+        ``g <= b * (e^epsilon - 1)`` is monotone in g and bisection finds the largest feasible one.
+        """
+        codes = nodes if circular else nodes + window - 1
+        growth = exp_lower_bound(epsilon) - 1
+        low, high = 0, UNIT // window  # low is always feasible, high + 1 never
+        while low < high:
+            middle = (low + high + 1) // 2
+            if middle <= (UNIT - window * middle) // codes * growth:
+                low = middle
+            else:
+                high = middle - 1
+        background = (UNIT - window * low) // codes
+        return cls(codes, nodes, window, background, low, circular)
+
+    @property
+    def leftover(self) -> int:
+        """L: the codes 0..L-1 carry one unit more, in every row."""
+        return UNIT - self.leftover_from
+
+    def ratio(self) -> Fraction:
+        """Return the largest ratio of two weights of one code, exactly ``1 + g/b``.
+
+        Proof. A code j has weight b + [j < L] outside and b + g + [j < L] inside a window, so no ratio
+        exceeds 1 + g/b. Code K-1 attains it: K-1 >= L, it is inside the window of the last node that covers it and,
+        as W < K on a circle and N >= 2 on a line, outside the window of some other node.
+        """
+        return 1 + Fraction(self.extra, self.background)
+
+    def row(self, node: int) -> list[int]:
+        """Return the K integer weights of `node`; they sum to exactly 2**64."""
+        if not 0 <= node < self.nodes:
+            raise ParameterError(f"node must be from 0 to {self.nodes - 1}, got {node!r}")
+        weights = [self.background] * self.codes
+        for j in range(self.leftover):
+            weights[j] += 1
+        for j in range(node, node + self.window):
+            weights[j % self.codes] += self.extra
+        return weights
+
+    def sample(self, node: int, u: int) -> int:
+        """Return the code that the draw `u`, uniform in [0, 2**64), picks from the row of `node`."""
+        if u < self.inside_from:
+            return u // self.background
+        if u < self.leftover_from:
+            code = node + (u - self.inside_from) // self.extra
+            return code if code < self.codes else code - self.codes
+        return u - self.leftover_from
+
+    def sample_many(self, nodes: NDArray[Any], u: NDArray[np.uint64]) -> NDArray[Any]:
+        """Return the codes that the draws `u` pick from the rows of `nodes`.
+
+        Parameters
+        ----------
+        nodes
+            Shape (n,), unsigned 16-bit or wider, each below N.
+        u
+            Shape (n,).
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n,), of the narrowest unsigned type that holds K codes (`code_dtype`).
+        """
+        import numpy as np
+
+        # Unsigned arithmetic wraps for background draws; those entries are replaced below.
+        offset = u - np.uint64(self.inside_from)
+        codes: NDArray[Any] = nodes + (offset // np.uint64(self.extra)).astype(np.uint32)
+        if self.circular:
+            codes -= np.uint32(self.codes) * (codes >= self.codes)
+        background = u < np.uint64(self.inside_from)
+        np.copyto(codes, u // np.uint64(self.background), where=background, casting="unsafe")
+        # leftover_from is 2**64 when nothing is left over: no uint64, and no draw to fix.
+        if self.leftover and u.size and u.max() >= self.leftover_from:
+            left = u >= np.uint64(self.leftover_from)
+            codes[left] = u[left] - np.uint64(self.leftover_from)
+        return codes.astype(self.code_dtype)
+
+    @property
+    def code_dtype(self) -> np.dtype[Any]:
+        """The narrowest unsigned type that holds K codes."""
+        import numpy as np
+
+        return np.dtype(np.uint8 if self.codes <= 256 else np.uint16)
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Return the N x K matrix of probabilities, each rounded once from its integer weight."""
+        import numpy as np
+
+        rows = np.empty((self.nodes, self.codes))
+        for node in range(self.nodes):
+            rows[node] = [weight / UNIT for weight in self.row(node)]
+        return rows

@@ -1,0 +1,202 @@
+"""What every mechanism can do. One mechanism is one file beside this one and one line in `registry`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from arcwise.errors import DomainError
+from arcwise.kernels.certificate import UNIT, Certificate, certify
+from arcwise.randomness import SYSTEM, Randomness
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.domains import Domain
+    from arcwise.kernels.window import WindowKernel
+
+__all__ = ["Mechanism"]
+
+
+class Mechanism(ABC):
+    """A domain, an epsilon, and a finite kernel with integer weights.
+
+    A value goes to a real-valued node, the node is rounded stochastically (up with probability equal to the
+    fraction), and the row of the rounded node gives the code. A row for a real input is therefore a mixture
+    of two rows of the kernel, and a mixture keeps the largest ratio of weights: float error in the map to
+    nodes can cost accuracy, never privacy.
+    """
+
+    __slots__ = ("_values", "domain", "epsilon", "kernel")
+
+    name: ClassVar[str]
+    """The name in the registry. It never changes its meaning."""
+    version: ClassVar[int]
+    """Rises when the same integers would be sampled or decoded differently."""
+
+    domain: Domain
+    epsilon: float
+    kernel: WindowKernel
+    _values: NDArray[np.float64] | None
+
+    @property
+    @abstractmethod
+    def placement(self) -> str:
+        """Where a window may stand: "inset", "clamp" or "wrap"."""
+
+    @property
+    @abstractmethod
+    def default_goal(self) -> str:
+        """The goal of a task that names this mechanism and no goal."""
+
+    @property
+    @abstractmethod
+    def unbiased(self) -> bool:
+        """Whether `decode` is unbiased for every input of an interval."""
+
+    @abstractmethod
+    def position(self, unit: float) -> float:
+        """Return the real-valued node of a position on the unit domain."""
+
+    @abstractmethod
+    def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the real-valued nodes of positions on the unit domain, any shape."""
+
+    @abstractmethod
+    def code_units(self) -> NDArray[np.float64]:
+        """Return what each of the K codes decodes to, in units of the domain's length."""
+
+    def certificate(self) -> Certificate:
+        """Return the exact bound that the kernel's integers satisfy.
+
+        Raises
+        ------
+        CertificateError
+            When they do not satisfy the mechanism's epsilon.
+        """
+        return certify(self.kernel.ratio(), self.epsilon)
+
+    def randomize(self, value: Any, *, randomness: Randomness = SYSTEM) -> int:
+        """Return one report: a code in [0, K). Pure Python, one draw.
+
+        Parameters
+        ----------
+        value
+            A real number in the domain.
+        randomness
+            The operating system's CSPRNG. Anything else is for tests.
+
+        Raises
+        ------
+        DomainError
+            When the value is not in the domain.
+        """
+        position = self.position(self.domain.to_unit(value))
+        r, u = randomness.draw()
+        node = int(position)
+        if (r >> 11) * 2.0**-53 < position - node:
+            node += 1
+        return self.kernel.sample(node, u)
+
+    def randomize_many(self, values: ArrayLike, *, randomness: Randomness = SYSTEM) -> NDArray[Any]:
+        """Return one code for each value, as an unsigned array of the shape of `values`.
+
+        Takes the same draws in the same order as `randomize` called on each value in turn (in C order).
+
+        Raises
+        ------
+        DomainError
+            When a value is not in the domain; nothing is drawn then.
+        """
+        import numpy as np
+
+        unit = self.domain.to_unit_many(values)
+        flat = unit.ravel()
+        codes = np.empty(flat.shape, self.kernel.code_dtype)
+        for start in range(0, flat.size, _CHUNK):
+            part = flat[start : start + _CHUNK]
+            draws = np.frombuffer(randomness.draws(part.size), "<u8").reshape(-1, 2)
+            position = self.positions(part)
+            nodes = position.astype(np.uint32)
+            position -= nodes
+            nodes += (draws[:, 0] >> np.uint64(11)) * 2.0**-53 < position
+            codes[start : start + _CHUNK] = self.kernel.sample_many(nodes, draws[:, 1])
+        return codes.reshape(unit.shape)
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """What each of the K codes decodes to, in the unit of the domain (read-only, shape (K,))."""
+        values = self._values
+        if values is None:
+            values = self.domain.from_unit(self.code_units())
+            values.flags.writeable = False
+            object.__setattr__(self, "_values", values)
+        return values
+
+    def decode(self, codes: ArrayLike) -> NDArray[np.float64]:
+        """Return the value that each code stands for, in the unit of the domain, in the shape of `codes`.
+
+        For "inset" the decoded value is unbiased: its expectation is the input. It can lie far outside the
+        domain, so it is for averaging. For "clamp" and "wrap" it is the centre of the code's cell: close to
+        the input in a single report, but biased when averaged.
+
+        Raises
+        ------
+        DomainError
+            When a code is not an integer in [0, K).
+        """
+        import numpy as np
+
+        array = np.asarray(codes)
+        if array.dtype.kind not in "iu":
+            raise DomainError(f"codes must be integers in [0, {self.kernel.codes}), got dtype {array.dtype}")
+        if array.size and (array.min() < 0 or array.max() >= self.kernel.codes):
+            raise DomainError(
+                f"codes must be in [0, {self.kernel.codes}), got {array.min()} to {array.max()}"
+            )
+        decoded: NDArray[np.float64] = self.values[array]
+        return decoded
+
+    def expected_error(self, value: Any, power: float = 1.0) -> float:
+        """Return ``E|decode(randomize(value)) - value|^power`` of one report, summed over the integer rows.
+
+        On a circle the distance is the circular one. The unit is the domain's, to the given power.
+        """
+        unit = self.domain.to_unit(value)
+        position = self.position(unit)
+        node = int(position)
+        fraction = position - node
+        distance = self._unit_distance(unit) ** power
+
+        def error(node: int) -> float:
+            return sum(w * d for w, d in zip(self.kernel.row(node), distance.tolist(), strict=True)) / UNIT
+
+        mixture = (1.0 - fraction) * error(node)
+        if fraction > 0.0:
+            mixture += fraction * error((node + 1) % self.kernel.nodes)
+        return float(mixture * self.domain.length**power)
+
+    def _unit_distance(self, unit: float) -> NDArray[np.float64]:
+        import numpy as np
+
+        distance: NDArray[np.float64] = np.abs(self.code_units() - unit)
+        return distance
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; cannot set {name!r}")
+
+    def _set(self, **fields: object) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_values", None)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.domain!r}, epsilon={self.epsilon!r}, "
+            f"placement={self.placement!r}, nodes={self.kernel.nodes})"
+        )
+
+
+_CHUNK = 1 << 14
+"""Reports per block of `randomize_many`: its arrays stay in the processor's cache."""

@@ -1,0 +1,176 @@
+"""The closed forms of the optimal 3-piece mechanism: levels, half window, expected errors.
+
+The *continuous* mechanism of "Optimal Piecewise-based Mechanism for Collecting Bounded Numerical Data under
+Local Differential Privacy" (Zheng, Mishra, Hu) on the unit interval and on a circle: density p inside a
+window of half width C around the input, q elsewhere, p = q e^epsilon. The kernels are its integer versions
+and take their window from `half_window`. Scalars in, scalars out, `math` only: devices import this file.
+
+Levels. The error at the worst input (an end of the interval, or any point of the circle) is least where
+C = (1-q) / (2 q (e^epsilon - 1)) and
+
+    (q + k) (1 - q)^k = q^(k+1) (e^epsilon - 1)^k
+
+for the loss ``|y-x|^k``; for k = 1 that gives p = e^(epsilon/2), q = e^(-epsilon/2), and the worst case
+``E|y-x| = 1 / (1 + e^(epsilon/2))`` on the unit interval.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import check_epsilon
+
+__all__ = [
+    "Levels",
+    "circle_attenuation",
+    "circle_expected_error",
+    "half_window",
+    "interval_expected_error",
+    "optimal_levels",
+]
+
+
+class Levels(NamedTuple):
+    """Densities inside (p) and outside (q) the window and its half width C, on a domain of length 1."""
+
+    p: float
+    q: float
+    half_window: float
+
+
+def half_window(epsilon: float) -> float:
+    """Return C(epsilon) = 1 / (2 (1 + e^(epsilon/2))) on a domain of length 1, optimal for ``|y-x|``.
+
+    The paper writes (e^(epsilon/2) - 1) / (2 (e^epsilon - 1)), which is 0/0 as epsilon goes to 0; both are
+    the same number. On a circle of period T multiply by T.
+    """
+    return 0.5 / (1.0 + math.exp(check_epsilon(epsilon) / 2))
+
+
+def optimal_levels(epsilon: float, power: float = 1.0) -> Levels:
+    """Return the levels and the half window that minimise the worst-case ``E|y-x|^power``.
+
+    The same numbers serve the interval [0, 1] and the circle of circumference 1.
+
+    Parameters
+    ----------
+    epsilon
+        From 0.01 to 20.
+    power
+        k >= 1, the exponent of the loss.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+    """
+    epsilon = check_epsilon(epsilon)
+    _check_power(power)
+    if power == 1.0:
+        return Levels(math.exp(epsilon / 2), math.exp(-epsilon / 2), half_window(epsilon))
+    growth = math.expm1(epsilon)
+
+    def gap(s: float) -> float:
+        # log of (left side / right side) at q = 1 - s; increasing in s.
+        q = 1.0 - s
+        return math.log(q + power) + power * math.log(s / growth) - (power + 1) * math.log(q)
+
+    # The root lies strictly inside (0, 1): gap goes to -inf at 0 and to +inf at 1.
+    low, high = 0.0, 1.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        if gap(middle) < 0:
+            low = middle
+        else:
+            high = middle
+    s = 0.5 * (low + high)
+    q = 1.0 - s
+    if q < 1e-3:
+        # 1 - s has lost digits: iterate q = ((q + k) ((1 - q) / growth)^k)^(1/(k+1)), a contraction here.
+        for _ in range(60):
+            q = ((q + power) * ((1.0 - q) / growth) ** power) ** (1.0 / (power + 1.0))
+    return Levels(q * (1.0 + growth), q, (1.0 - q) / (2.0 * q * growth))
+
+
+def interval_expected_error(
+    x: float, epsilon: float, power: float = 1.0, *, optimal_for: float | None = None
+) -> float:
+    """Return ``E|y - x|^power`` of the optimal 3-piece mechanism on [0, 1] for the input x.
+
+    The window is centred on x and pushed inside at the ends ("clamp"). The worst inputs are 0 and 1.
+
+    Parameters
+    ----------
+    x
+        In [0, 1].
+    epsilon
+        From 0.01 to 20.
+    power
+        Exponent of the error, at least 1.
+    optimal_for
+        Exponent of the loss that the mechanism's levels are optimal for; `power` unless given.
+
+    Notes
+    -----
+    ``q * int_0^1 |y-x|^k dy + (p - q) * int_window |y-x|^k dy``, both integrals elementary.
+    """
+    if not 0.0 <= x <= 1.0:
+        raise ParameterError(f"x must be from 0 to 1, got {x!r}")
+    _check_power(power)
+    p, q, c = optimal_levels(epsilon, power if optimal_for is None else optimal_for)
+    start = min(max(x - c, 0.0), 1.0 - 2.0 * c)
+    k = power + 1.0
+    everywhere = (x**k + (1.0 - x) ** k) / k
+    window = (_signed_power(start + 2.0 * c - x, k) - _signed_power(start - x, k)) / k
+    return float(q * everywhere + (p - q) * window)
+
+
+def circle_expected_error(
+    epsilon: float, power: float = 1.0, *, period: float = 1.0, optimal_for: float | None = None
+) -> float:
+    """Return ``E d(y, x)^power`` of circular OPM, the same for every input.
+
+    ``d(y, x) = min(|y-x|, period - |y-x|)`` is the circular distance, in the unit of `period`.
+
+    Parameters
+    ----------
+    epsilon
+        From 0.01 to 20.
+    power
+        Exponent of the error, at least 1.
+    period
+        Circumference of the circle.
+    optimal_for
+        Exponent of the loss that the mechanism's levels are optimal for; `power` unless given.
+    """
+    _check_power(power)
+    p, q, c = optimal_levels(epsilon, power if optimal_for is None else optimal_for)
+    k = power + 1.0
+    return float(period**power * 2.0 * (q * 0.5**k + (p - q) * c**k) / k)
+
+
+def circle_attenuation(epsilon: float, order: int = 1, *, optimal_for: float = 1.0) -> float:
+    """Return rho_k, the factor by which circular OPM shrinks the k-th trigonometric moment.
+
+    ``E exp(i k y) = rho_k exp(i k x)`` with ``rho_k = (p - q) sin(2 pi k C) / (pi k)`` for levels and half
+    window on a circle of circumference 1. For the default levels that is
+    ``2 sinh(epsilon/2) sin(2 pi k C) / (pi k)``. It vanishes for some orders (k = 3 at epsilon = 2 ln 2), so
+    never divide by it blindly.
+    """
+    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+        raise ParameterError(f"order must be an integer of at least 1, got {order!r}")
+    p, q, c = optimal_levels(epsilon, optimal_for)
+    return (p - q) * math.sin(2.0 * math.pi * order * c) / (math.pi * order)
+
+
+def _check_power(power: float) -> None:
+    if not (math.isfinite(power) and power >= 1.0):
+        raise ParameterError(f"power must be finite and at least 1, got {power!r}")
+
+
+def _signed_power(z: float, k: float) -> float:
+    return math.copysign(abs(z) ** k, z)

@@ -1,0 +1,89 @@
+"""Where random bits come from: the operating system's CSPRNG, and for tests a seeded stand-in.
+
+One report uses one *draw*: 16 bytes, always all used, read as two little-endian unsigned 64-bit integers
+``(r, u)``. ``r`` rounds the value to a node, ``u`` picks the code. A scalar call and an array call take the
+same bytes in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+from typing import Protocol
+
+__all__ = ["SYSTEM", "InsecureSeededRandomness", "Randomness", "SystemRandomness"]
+
+DRAW_BYTES = 16
+_DRAW = struct.Struct("<QQ")
+# One system call serves 128 reports. More would only leave more unused bits in memory.
+_BLOCK_BYTES = 128 * DRAW_BYTES
+
+
+class Randomness(Protocol):
+    """A source of draws."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether reports made with this source are private."""
+
+    def draw(self) -> tuple[int, int]:
+        """Return ``(r, u)``, two independent uniform integers in [0, 2**64)."""
+
+    def draws(self, count: int) -> bytes:
+        """Return the bytes of `count` draws."""
+
+
+class SystemRandomness:
+    """The operating system's CSPRNG, read in small blocks.
+
+    Safe to share between threads (`list.pop` hands each block entry to one caller). After a fork the child
+    drops what its parent had read, so the two never share a draw.
+    """
+
+    secure = True
+
+    def __init__(self) -> None:
+        self._draws: list[tuple[int, int]] = []
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._draws.clear)
+
+    def draw(self) -> tuple[int, int]:
+        """Return ``(r, u)``, two independent uniform integers in [0, 2**64)."""
+        try:
+            return self._draws.pop()
+        except IndexError:
+            block: list[tuple[int, int]] = list(_DRAW.iter_unpack(os.urandom(_BLOCK_BYTES)))
+            last = block.pop()
+            self._draws.extend(block)
+            return last
+
+    def draws(self, count: int) -> bytes:
+        """Return the bytes of `count` draws."""
+        return os.urandom(DRAW_BYTES * count)
+
+
+class InsecureSeededRandomness:
+    """A reproducible source for tests and simulations. Reports made with it are not private.
+
+    Whoever knows or guesses the seed can undo every report. It must be passed explicitly wherever it is used,
+    and a `Client` takes it only for a server on this machine.
+    """
+
+    secure = False
+
+    def __init__(self, seed: int) -> None:
+        self._generator = random.Random(seed)  # noqa: S311 (this class is the insecure one)
+
+    def draw(self) -> tuple[int, int]:
+        """Return the next ``(r, u)`` of the seeded stream."""
+        r, u = _DRAW.unpack(self._generator.randbytes(DRAW_BYTES))
+        return r, u
+
+    def draws(self, count: int) -> bytes:
+        """Return the bytes of the next `count` draws, the same as `count` calls of `draw`."""
+        return self._generator.randbytes(DRAW_BYTES * count)
+
+
+SYSTEM = SystemRandomness()
+"""The source that everything uses unless told otherwise."""

@@ -1,0 +1,428 @@
+"""Tasks: what is asked of devices, in bytes that two sides can agree on.
+
+The id of a task is the SHA-256 of its canonical bytes, which hold the *resolved* kernel: two libraries that
+agree on the id sample from the same integers. A task is immutable, and one whose certificate does not hold
+cannot exist.
+
+Canonical bytes: one msgpack array, floats as float64, integers in their shortest form, strings in NFC::
+
+    [1, name, domain, epsilon, goal, period, caps, mechanism]
+    domain     ["interval", low, high, clip]  or  ["circle", period]
+    caps       [lifetime, rolling, window]    micro-epsilon or nil, micro-epsilon or nil, seconds
+    mechanism  [name, version, ["window", placement, K, N, W, b, g]]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import unicodedata
+from dataclasses import dataclass
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import CertificateError, ParameterError, TaskError
+from arcwise.kernels.certificate import check_epsilon, exact_epsilon
+from arcwise.mechanisms.optimal import DEFAULT_NODES, OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
+
+if TYPE_CHECKING:
+    import os
+
+    from arcwise.domains import Domain
+    from arcwise.mechanisms.base import Mechanism
+
+__all__ = ["DAY", "Caps", "Task", "micro_epsilon"]
+
+SCHEMA_VERSION: Final = 1
+DAY: Final = 86_400
+_MANY_REPORTS: Final = 1_000_000
+_MAX_BYTES: Final = 1 << 20
+_MAX_PERIOD: Final = 366 * DAY
+
+_GOALS: Final = {Interval: ("distribution", "mean", "value"), Circle: ("direction", "distribution")}
+
+
+def micro_epsilon(epsilon: float) -> int:
+    """Return what a privacy loss of `epsilon` is charged as: millionths, rounded up."""
+    return math.ceil(exact_epsilon(epsilon) * 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How much epsilon one device may spend on a task; a report that would exceed a cap is not made.
+
+    Parameters
+    ----------
+    lifetime
+        Epsilon in all, for ever. ``None`` (default): no cap.
+    rolling
+        Epsilon within any `window` seconds. ``None`` (default): no cap.
+    window
+        Length of the rolling window in seconds.
+
+    Raises
+    ------
+    ParameterError
+        When a cap is not a positive number, or the window not a positive integer.
+    """
+
+    lifetime: float | None = None
+    rolling: float | None = None
+    window: int = DAY
+
+    def __post_init__(self) -> None:
+        for name in ("lifetime", "rolling"):
+            cap = getattr(self, name)
+            if cap is None:
+                continue
+            if isinstance(cap, bool) or not isinstance(cap, Real) or not 0 < float(cap) <= 1e9:
+                raise ParameterError(f"{name} must be None or an epsilon above 0 and up to 1e9, got {cap!r}")
+            # Kept as the float nearest to a whole number of micro-epsilon: what is compared with charges.
+            object.__setattr__(self, name, micro_epsilon(float(cap)) / 1_000_000)
+        if type(self.window) is not int or not 1 <= self.window <= _MAX_PERIOD:
+            raise ParameterError(f"window must be whole seconds, from 1 to a year, got {self.window!r}")
+
+    @property
+    def lifetime_micro(self) -> int | None:
+        """The lifetime cap in micro-epsilon."""
+        return None if self.lifetime is None else round(self.lifetime * 1_000_000)
+
+    @property
+    def rolling_micro(self) -> int | None:
+        """The rolling cap in micro-epsilon."""
+        return None if self.rolling is None else round(self.rolling * 1_000_000)
+
+
+class Task:
+    """One question to every device: its domain, its epsilon, its mechanism and its caps.
+
+    Parameters
+    ----------
+    name
+        What apps and people call it, 1 to 64 printable characters; normalised to NFC.
+    domain
+        `Interval` or `Circle`.
+    epsilon
+        The privacy loss of one report, from 0.01 to 20.
+    goal
+        What the reports are for; picks the mechanism. Interval: "distribution" (default; gives the mean,
+        quantiles and the distribution) or "value" (least error of a single report). Circle: "direction"
+        (default) or "distribution". The goal "mean" needs a designed mechanism, which this version does not
+        have: the default goal gives the mean too.
+    mechanism
+        Overrides the goal's choice. Must agree with `domain` and `epsilon`.
+    expected_reports
+        How many reports are expected in all; from 10^6 on, "distribution" uses 256 nodes instead of 128.
+    period
+        Length of an epoch in seconds; a day unless given.
+    caps
+        What one device may spend on this task; no cap unless given.
+
+    Raises
+    ------
+    TaskError, ParameterError
+        When the arguments are out of bounds or contradict one another.
+    CertificateError
+        When the mechanism's exact ratio exceeds e^epsilon.
+
+    Examples
+    --------
+    >>> task = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0))
+    >>> Task.from_bytes(task.to_bytes()).id == task.id
+    True
+    """
+
+    __slots__ = ("_bytes", "caps", "domain", "epsilon", "goal", "id", "mechanism", "name", "period")
+
+    name: str
+    domain: Domain
+    epsilon: float
+    goal: str
+    mechanism: Mechanism
+    period: int
+    caps: Caps
+    id: str
+    _bytes: bytes
+
+    def __init__(
+        self,
+        name: str,
+        domain: Domain,
+        epsilon: float,
+        *,
+        goal: str | None = None,
+        mechanism: Mechanism | None = None,
+        expected_reports: int | None = None,
+        period: int = DAY,
+        caps: Caps | None = None,
+    ) -> None:
+        name = _checked_name(name)
+        if not isinstance(domain, (Interval, Circle)):
+            raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
+        epsilon = check_epsilon(epsilon)
+        if type(period) is not int or not 1 <= period <= _MAX_PERIOD:
+            raise TaskError(f"period must be whole seconds, from 1 to a year, got {period!r}")
+        goal = _checked_goal(goal, domain, mechanism)
+        if mechanism is None:
+            mechanism = _mechanism_for(goal, domain, epsilon, expected_reports)
+        elif mechanism.domain != domain or mechanism.epsilon != epsilon:
+            raise TaskError(
+                f"mechanism must agree with the task: it has {mechanism.domain!r} and epsilon "
+                f"{mechanism.epsilon!r}, the task {domain!r} and {epsilon!r}"
+            )
+        mechanism.certificate()
+        caps = Caps() if caps is None else caps
+        charge = micro_epsilon(epsilon)
+        for kind, cap in (("lifetime", caps.lifetime_micro), ("rolling", caps.rolling_micro)):
+            if cap is not None and cap < charge:
+                raise TaskError(
+                    f"caps.{kind} = {cap / 1e6:g} allows no report: one costs epsilon = {charge / 1e6:g}"
+                )
+        for field, value in (
+            ("name", name),
+            ("domain", domain),
+            ("epsilon", epsilon),
+            ("goal", goal),
+            ("mechanism", mechanism),
+            ("period", period),
+            ("caps", caps),
+        ):
+            object.__setattr__(self, field, value)
+        object.__setattr__(self, "_bytes", self._encode())
+        object.__setattr__(self, "id", hashlib.sha256(self._bytes).hexdigest())
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Task is immutable; cannot set {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Task) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"Task({self.name!r}, {self.domain!r}, epsilon={self.epsilon!r}, goal={self.goal!r})"
+
+    def epoch(self, timestamp: float) -> int:
+        """Return the number of the period, counted from 1970-01-01 UTC, that holds a Unix time."""
+        return int(timestamp // self.period)
+
+    def _encode(self) -> bytes:
+        domain: list[Any]
+        if isinstance(self.domain, Interval):
+            domain = ["interval", self.domain.low, self.domain.high, self.domain.clip]
+        else:
+            domain = ["circle", self.domain.period]
+        caps = [self.caps.lifetime_micro, self.caps.rolling_micro, self.caps.window]
+        mechanism = mechanism_to_fields(self.mechanism)
+        fields = [SCHEMA_VERSION, self.name, domain, self.epsilon, self.goal, self.period, caps, mechanism]
+        return bytes(msgpack.packb(fields))
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical bytes; their SHA-256 is the id."""
+        return self._bytes
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Task:
+        """Read canonical bytes back.
+
+        Raises
+        ------
+        TaskError
+            When the bytes are not the canonical bytes of a task that this version knows.
+        CertificateError
+            When the kernel in them does not satisfy their epsilon.
+        """
+        if len(data) > _MAX_BYTES:
+            raise TaskError(f"a task takes at most {_MAX_BYTES} bytes, got {len(data)}")
+        try:
+            fields = msgpack.unpackb(data)
+        except (ValueError, msgpack.UnpackException) as error:
+            raise TaskError(f"not the bytes of a task: {error}") from None
+        task = cls._from_fields(fields)
+        if task._bytes != data:
+            raise TaskError("not the canonical bytes of a task: encoding it again gives other bytes")
+        return task
+
+    @classmethod
+    def _from_fields(cls, fields: Any) -> Task:
+        if not isinstance(fields, list) or not fields or type(fields[0]) is not int:
+            raise TaskError("a task is an array that starts with its schema version")
+        if fields[0] != SCHEMA_VERSION:
+            raise TaskError(f"task schema version {fields[0]} is not known to this arcwise; it knows 1")
+        try:
+            _, name, domain_fields, epsilon, goal, period, cap_fields, mechanism_fields = fields
+            lifetime, rolling, window = cap_fields
+            kind, *bounds = domain_fields
+            domain: Domain = {"interval": Interval, "circle": Circle}[kind](*bounds)
+            micro = [None if cap is None else cap / 1_000_000 for cap in (lifetime, rolling)]
+            caps = Caps(micro[0], micro[1], window)
+            epsilon = check_epsilon(epsilon)
+            mechanism = mechanism_from_fields(mechanism_fields, domain, epsilon)
+            if not isinstance(goal, str):
+                raise TaskError(f"goal must be a string, got {goal!r}")
+            return cls(name, domain, epsilon, goal=goal, mechanism=mechanism, period=period, caps=caps)
+        except (TaskError, CertificateError):
+            raise
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise TaskError(f"the fields do not describe a task: {error}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the task as a JSON object that a person can read; 64-bit integers are decimal strings."""
+        name, version, (kind, placement, codes, nodes, window, background, extra) = mechanism_to_fields(
+            self.mechanism
+        )
+        domain: dict[str, Any]
+        if isinstance(self.domain, Interval):
+            domain = {
+                "kind": "interval",
+                "low": self.domain.low,
+                "high": self.domain.high,
+                "clip": self.domain.clip,
+            }
+        else:
+            domain = {"kind": "circle", "period": self.domain.period}
+        return {
+            "arcwise_task": SCHEMA_VERSION,
+            "name": self.name,
+            "id": self.id,
+            "domain": domain,
+            "epsilon": self.epsilon,
+            "goal": self.goal,
+            "period_seconds": self.period,
+            "caps": {
+                "lifetime_micro_epsilon": self.caps.lifetime_micro,
+                "rolling_micro_epsilon": self.caps.rolling_micro,
+                "rolling_window_seconds": self.caps.window,
+            },
+            "mechanism": {
+                "name": name,
+                "version": version,
+                "kernel": {
+                    "kind": kind,
+                    "placement": placement,
+                    "codes": codes,
+                    "nodes": nodes,
+                    "window": window,
+                    "background": str(background),
+                    "extra": str(extra),
+                },
+            },
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Task:
+        """Read what `to_json` wrote; the id in it must be the id of what it describes.
+
+        Raises
+        ------
+        TaskError
+            When it is not a task, or its id is not its own.
+        CertificateError
+            When the kernel in it does not satisfy its epsilon.
+        """
+        try:
+            domain, caps, mechanism = data["domain"], data["caps"], data["mechanism"]
+            kernel = mechanism["kernel"]
+            bounds = ("low", "high", "clip") if domain["kind"] == "interval" else ("period",)
+            window = [kernel[key] for key in ("kind", "placement", "codes", "nodes", "window")]
+            weights = [_decimal(kernel[key], key) for key in ("background", "extra")]
+            fields = [
+                data["arcwise_task"],
+                data["name"],
+                [domain["kind"], *(domain[key] for key in bounds)],
+                data["epsilon"],
+                data["goal"],
+                data["period_seconds"],
+                [
+                    caps["lifetime_micro_epsilon"],
+                    caps["rolling_micro_epsilon"],
+                    caps["rolling_window_seconds"],
+                ],
+                [mechanism["name"], mechanism["version"], [*window, *weights]],
+            ]
+            stated = data["id"]
+        except KeyError as error:
+            raise TaskError(f"a task file needs the key {error}") from None
+        except TypeError:
+            raise TaskError("a task file holds one JSON object with objects inside") from None
+        task = cls._from_fields(fields)
+        if stated != task.id:
+            raise TaskError(
+                f"the id in the file, {stated!r}, is not that of the task it describes, {task.id!r}: "
+                "the file was edited or damaged; make a new one with `arcwise task new`"
+            )
+        return task
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the task to a JSON file that a person can read."""
+        import json
+
+        text = json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
+        Path(path).write_text(text, encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Task:
+        """Read a task from a file that `save` wrote.
+
+        Raises
+        ------
+        TaskError
+            When the file does not hold a task; the message names the file.
+        CertificateError
+            When the kernel in it does not satisfy its epsilon.
+        """
+        import json
+
+        try:
+            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        except CertificateError as error:
+            raise CertificateError(f"{path}: {error}") from None
+        except ValueError as error:  # TaskError, JSONDecodeError, UnicodeDecodeError
+            raise TaskError(f"{path}: {error}") from error
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TaskError(f"name must be a string, got {name!r}")
+    normal = unicodedata.normalize("NFC", name)
+    if not 1 <= len(normal) <= 64 or not normal.isprintable() or normal != normal.strip():
+        raise TaskError(f"name must be 1 to 64 printable characters without outer spaces, got {name!r}")
+    return normal
+
+
+def _checked_goal(goal: str | None, domain: Domain, mechanism: Mechanism | None) -> str:
+    goals = _GOALS[type(domain)]
+    if goal is None:
+        return goals[0] if mechanism is None else mechanism.default_goal
+    if goal not in goals:
+        known = ", ".join(f'"{known}"' for known in goals)
+        raise TaskError(f"goal on {type(domain).__name__} must be one of {known}; got {goal!r}")
+    return goal
+
+
+def _mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: int | None) -> Mechanism:
+    if goal == "mean":
+        raise TaskError(
+            'goal "mean" needs a mechanism designed for it, which this version of arcwise cannot make yet; '
+            'the default goal "distribution" gives an unbiased mean too'
+        )
+    if expected_reports is not None and (type(expected_reports) is not int or expected_reports < 1):
+        raise TaskError(f"expected_reports must be a positive integer, got {expected_reports!r}")
+    if isinstance(domain, Circle):
+        return OptimalCircular(domain, epsilon)
+    if goal == "value":
+        return OptimalPiecewise(domain, epsilon, placement="clamp")
+    many = expected_reports is not None and expected_reports >= _MANY_REPORTS
+    return OptimalPiecewise(domain, epsilon, nodes=2 * DEFAULT_NODES if many else DEFAULT_NODES)
+
+
+def _decimal(value: object, name: str) -> int:
+    if not isinstance(value, str) or not value.isascii() or not value.isdecimal() or len(value) > 20:
+        raise TaskError(f"{name} must be a decimal string, got {value!r}")
+    return int(value)

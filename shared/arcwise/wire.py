@@ -1,0 +1,121 @@
+"""The wire: one batch of codes as bytes, and back.
+
+A body is one msgpack array::
+
+    [1, task_id (bin, 32 bytes), batch_id (bin, 16 random bytes), epoch (unsigned), codes (bin)]
+
+The leading 1 is the wire version. Codes are fixed-width little-endian unsigned integers, one byte while
+K <= 256, else two. Decoding is bounded: sizes are checked before anything is allocated. Messages of errors
+never repeat what a body holds, because they travel back to whoever sent it.
+"""
+
+from __future__ import annotations
+
+import array
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgpack
+
+from arcwise.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "BATCH_ID_BYTES",
+    "MAX_BODY_BYTES",
+    "MAX_EPOCH",
+    "MEDIA_TYPE",
+    "WIRE_VERSION",
+    "Batch",
+    "code_width",
+    "decode_batch",
+    "encode_batch",
+    "pack_codes",
+]
+
+MEDIA_TYPE: Final = "application/vnd.arcwise.batch+msgpack"
+WIRE_VERSION: Final = 1
+TASK_ID_BYTES: Final = 32
+BATCH_ID_BYTES: Final = 16
+MAX_EPOCH: Final = 2**32 - 1
+MAX_BODY_BYTES: Final = 1 << 20
+"""Largest body that is read: about a million one-byte codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Reports that travel together: codes of one task and one epoch under one random id.
+
+    Attributes
+    ----------
+    task_id
+        32 bytes.
+    batch_id
+        16 random bytes; a server counts the first content under an id, once.
+    epoch
+        The number of the task's period, below 2**32.
+    codes
+        The packed codes, at least one.
+    """
+
+    task_id: bytes
+    batch_id: bytes
+    epoch: int
+    codes: bytes
+
+
+def code_width(codes: int) -> int:
+    """Return the bytes that one code of a kernel with K = `codes` takes: 1 or 2."""
+    return 1 if codes <= 256 else 2
+
+
+def pack_codes(codes: Iterable[int], width: int) -> bytes:
+    """Return codes as fixed-width little-endian unsigned integers of `width` bytes each."""
+    if width == 1:
+        return bytes(codes)
+    packed = array.array("H", codes)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """Return the body of a batch."""
+    fields = [WIRE_VERSION, batch.task_id, batch.batch_id, batch.epoch, batch.codes]
+    return bytes(msgpack.packb(fields))
+
+
+def decode_batch(body: bytes) -> Batch:
+    """Read a body.
+
+    Raises
+    ------
+    WireError
+        When it is anything but one well-formed batch of wire version 1. Whether the codes fit the task is
+        for the one who knows the task.
+    """
+    if len(body) > MAX_BODY_BYTES:
+        raise WireError(f"a batch takes at most {MAX_BODY_BYTES} bytes")
+    try:
+        fields = msgpack.unpackb(
+            body, max_array_len=5, max_map_len=0, max_str_len=0, max_ext_len=0, max_bin_len=len(body)
+        )
+    except (ValueError, msgpack.UnpackException):  # ExtraData and StackError are among them
+        raise WireError("the body is not one msgpack array of a batch's five fields") from None
+    if type(fields) is not list or len(fields) != 5:
+        raise WireError("the body is not one msgpack array of a batch's five fields")
+    version, task_id, batch_id, epoch, codes = fields
+    if type(version) is not int or version != WIRE_VERSION:
+        raise WireError(f"the wire version is not {WIRE_VERSION}")
+    if type(task_id) is not bytes or len(task_id) != TASK_ID_BYTES:
+        raise WireError(f"the task id is not a bin of {TASK_ID_BYTES} bytes")
+    if type(batch_id) is not bytes or len(batch_id) != BATCH_ID_BYTES:
+        raise WireError(f"the batch id is not a bin of {BATCH_ID_BYTES} bytes")
+    if type(epoch) is not int or not 0 <= epoch <= MAX_EPOCH:
+        raise WireError("the epoch is not an unsigned integer below 2**32")
+    if type(codes) is not bytes or not codes:
+        raise WireError("the codes are not a bin of at least one byte")
+    return Batch(task_id, batch_id, epoch, codes)
