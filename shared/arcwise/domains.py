@@ -49,14 +49,17 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
     """Return users' values as a float64 array, or name the first that is no finite number."""
     import numpy as np
 
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # lists of unequal lengths
+        raise DomainError(f"values must be an array of real numbers in {domain}: {error}") from None
     if array.dtype.kind not in "fiu":
         raise DomainError(f"values must be real numbers in {domain}, got an array of dtype {array.dtype}")
     numbers = array.astype(np.float64, copy=False)
     if not np.isfinite(numbers).all():
         first = int(np.flatnonzero(~np.isfinite(numbers))[0])
         raise DomainError(
-            f"values must be finite and in {domain}, got {numbers.flat[first]!r} at index {first}"
+            f"values must be finite and in {domain}, got {float(numbers.flat[first])!r} at index {first}"
         )
     return numbers
 
@@ -184,7 +187,8 @@ class Circle:
         """Map an array of values to [0, 1), any shape; raises `DomainError` for one not finite."""
         import numpy as np
 
-        unit = np.mod(_values(values, self), self.period) / self.period
+        # asarray, because numpy turns results of shape () into scalars, which have no items to set.
+        unit = np.asarray(np.mod(_values(values, self), self.period) / self.period)
         unit[unit >= 1.0] = 0.0
         return unit
 

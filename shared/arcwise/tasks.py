@@ -80,10 +80,14 @@ class Caps:
             cap = getattr(self, name)
             if cap is None:
                 continue
-            if isinstance(cap, bool) or not isinstance(cap, Real) or not 0 < float(cap) <= 1e9:
+            try:
+                number = math.nan if isinstance(cap, bool) or not isinstance(cap, Real) else float(cap)
+            except OverflowError:  # an integer beyond the range of a float
+                number = math.inf
+            if not 0 < number <= 1e9:
                 raise ParameterError(f"{name} must be None or an epsilon above 0 and up to 1e9, got {cap!r}")
             # Kept as the float nearest to a whole number of micro-epsilon: what is compared with charges.
-            object.__setattr__(self, name, micro_epsilon(float(cap)) / 1_000_000)
+            object.__setattr__(self, name, micro_epsilon(number) / 1_000_000)
         if type(self.window) is not int or not 1 <= self.window <= _MAX_PERIOD:
             raise ParameterError(f"window must be whole seconds, from 1 to a year, got {self.window!r}")
 
@@ -383,7 +387,7 @@ class Task:
             return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
         except CertificateError as error:
             raise CertificateError(f"{path}: {error}") from None
-        except ValueError as error:  # TaskError, JSONDecodeError, UnicodeDecodeError
+        except (ValueError, RecursionError) as error:  # TaskError, JSON or Unicode errors, deep nesting
             raise TaskError(f"{path}: {error}") from error
 
 

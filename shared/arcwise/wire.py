@@ -74,9 +74,7 @@ def code_width(codes: int) -> int:
 
 def pack_codes(codes: Iterable[int], width: int) -> bytes:
     """Return codes as fixed-width little-endian unsigned integers of `width` bytes each."""
-    if width == 1:
-        return bytes(codes)
-    packed = array.array("H", codes)
+    packed = array.array("B" if width == 1 else "H", codes)
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()

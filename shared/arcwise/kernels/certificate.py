@@ -40,7 +40,10 @@ def check_epsilon(epsilon: object) -> float:
         raise ParameterError(
             f"epsilon must be a number from {EPSILON_MIN} to {EPSILON_MAX:g}, got {epsilon!r}"
         )
-    number = float(epsilon)
+    try:
+        number = float(epsilon)
+    except OverflowError:  # an integer beyond the range of a float
+        number = math.inf
     if not EPSILON_MIN <= number <= EPSILON_MAX:  # false for NaN
         raise ParameterError(f"epsilon must be from {EPSILON_MIN} to {EPSILON_MAX:g}, got {number!r}")
     return number

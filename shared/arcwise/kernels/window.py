@@ -125,8 +125,8 @@ class WindowKernel:
         """Return the largest ratio of two weights of one code, exactly ``1 + g/b``.
 
         Proof. A code j has weight b + [j < L] outside and b + g + [j < L] inside a window, so no ratio
-        exceeds 1 + g/b. Code K-1 attains it: K-1 >= L, it is inside the window of the last node that covers it and,
-        as W < K on a circle and N >= 2 on a line, outside the window of some other node.
+        exceeds 1 + g/b. Code K-1 attains it: K-1 >= L, and it is inside the window of one node and, as
+        W < K on a circle and N >= 2 on a line, outside the window of another.
         """
         return 1 + Fraction(self.extra, self.background)
 

@@ -167,15 +167,15 @@ class Mechanism(ABC):
         position = self.position(unit)
         node = int(position)
         fraction = position - node
-        distance = self._unit_distance(unit) ** power
+        distance: list[float] = (self._unit_distance(unit) ** power).tolist()
 
         def error(node: int) -> float:
-            return sum(w * d for w, d in zip(self.kernel.row(node), distance.tolist(), strict=True)) / UNIT
+            return sum(w * d for w, d in zip(self.kernel.row(node), distance, strict=True)) / UNIT
 
         mixture = (1.0 - fraction) * error(node)
         if fraction > 0.0:
             mixture += fraction * error((node + 1) % self.kernel.nodes)
-        return float(mixture * self.domain.length**power)
+        return mixture * float(self.domain.length**power)
 
     def _unit_distance(self, unit: float) -> NDArray[np.float64]:
         import numpy as np

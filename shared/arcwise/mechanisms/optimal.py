@@ -141,7 +141,7 @@ class OptimalPiecewise(Mechanism):
         """Return the real-valued nodes of positions in [0, 1], any shape."""
         import numpy as np
 
-        t = self._scale * unit
+        t = np.asarray(self._scale * unit)
         if self._placement == "clamp":
             t -= self._shift
             np.clip(t, 0.0, self._top, out=t)
@@ -249,8 +249,10 @@ class OptimalCircular(Mechanism):
 
     def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the real-valued nodes of positions in [0, 1), any shape, in [0, K)."""
+        import numpy as np
+
         codes = self.kernel.codes
-        t = codes * unit - self.kernel.window / 2
+        t = np.asarray(codes * unit - self.kernel.window / 2)
         t[t < 0.0] += codes
         t[t >= codes] = 0.0  # a tiny negative number plus K rounds to K
         return t
@@ -262,7 +264,7 @@ class OptimalCircular(Mechanism):
         return (np.arange(self.kernel.codes) + 0.5) / self.kernel.codes
 
     def attenuation(self, order: int = 1) -> float:
-        """Return rho_k of the integer rows: ``E exp(2 pi i k code/K)`` shrinks by it
+        """Return rho_k of the integer rows, by which ``E exp(2 pi i k code/K)`` shrinks.
 
         ``rho_k = g sin(pi k W/K) / sin(pi k/K) / 2**64``; multiples of K give ``g W / 2**64``.
         """

@@ -1,0 +1,111 @@
+"""A load generator: prepared HTTP/1.1 requests over keep-alive connections, one after the other on each.
+
+Runs in a process of its own, so that it takes another core than the server. Prints the seconds that all
+requests took and the number of answers by status. Bounded: it stops when the requests are used up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections import Counter
+from typing import cast
+
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+
+TIMEOUT_SECONDS = 60.0
+
+
+def request(path: str, body: bytes) -> bytes:
+    """Return the bytes of one POST."""
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {MEDIA_TYPE}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode("ascii") + body
+
+
+class Connection(asyncio.Protocol):
+    """Sends the next request when the answer to the last one is there."""
+
+    def __init__(self, requests: list[bytes], statuses: Counter[int], done: asyncio.Future[None]) -> None:
+        self.requests = requests
+        self.statuses = statuses
+        self.done = done
+        self.buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
+        self.next()
+
+    def next(self) -> None:
+        """Send one more request, or close."""
+        if self.requests:
+            self.transport.write(self.requests.pop())
+        else:
+            self.transport.close()
+            if not self.done.done():
+                self.done.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        head, separator, rest = self.buffer.partition(b"\r\n\r\n")
+        if not separator:
+            return
+        lowered = head.lower()
+        at = lowered.find(b"content-length:")
+        length = int(lowered[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+        if len(rest) >= length:
+            self.statuses[int(head[9:12])] += 1
+            self.buffer = b""
+            self.next()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(exc or ConnectionError("the server closed the connection"))
+
+
+async def run(
+    port: int, path: str, count: int, connections: int, bodies: list[bytes]
+) -> tuple[float, Counter[int]]:
+    """Send `count` requests over `connections` connections and return the seconds and the statuses."""
+    requests = [request(path, body) for body in bodies]
+    assert len(requests) == count
+    statuses: Counter[int] = Counter()
+    loop = asyncio.get_running_loop()
+    futures = [loop.create_future() for _ in range(connections)]
+    start = time.perf_counter()
+    for future in futures:
+        await loop.create_connection(
+            lambda future=future: Connection(requests, statuses, future),  # type: ignore[misc]
+            "127.0.0.1",
+            port,
+        )
+    await asyncio.wait_for(asyncio.gather(*futures), TIMEOUT_SECONDS)
+    return time.perf_counter() - start, statuses
+
+
+def main() -> None:
+    """Read one JSON object of settings from the command line, print one of results."""
+    job = json.loads(sys.argv[1])
+    task = job.get("task")
+    count = job["count"]
+    if task is None:
+        bodies = [b""] * count
+    else:
+        codes = bytes(i % job["codes"] for i in range(job["batch"]))
+        bodies = [
+            encode_batch(Batch(bytes.fromhex(task), os.urandom(16), job["epoch"], codes))
+            for _ in range(count)
+        ]
+    import uvloop
+
+    seconds, statuses = uvloop.run(run(job["port"], job["path"], count, job["connections"], bodies))
+    print(json.dumps({"seconds": seconds, "statuses": statuses}))
+
+
+if __name__ == "__main__":
+    main()

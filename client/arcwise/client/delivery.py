@@ -1,0 +1,166 @@
+"""When to send and what an answer means: policy without any input or output.
+
+The sync and the async uplink ask the same questions here, so they cannot come to differ.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Schedule", "Verdict", "backoff_seconds", "classify", "retry_after_seconds"]
+
+FIRST_BACKOFF: Final = 1.0
+LONGEST_BACKOFF: Final = 3600.0
+LONGEST_RETRY_AFTER: Final = 86_400.0
+
+
+class Verdict(Enum):
+    """What an answer means for the batch that it answers."""
+
+    SENT = "sent"
+    """The server has it."""
+    RETRY = "retry"
+    """The network or the server is in trouble: the same bytes again, after a while; everything waits."""
+    KEEP = "keep"
+    """The server does not know the task yet: this task waits, the others go on."""
+    PAUSE = "pause"
+    """The server does not let this client in: everything waits for long."""
+    DROP = "drop"
+    """The server will never take it."""
+
+
+def classify(status: int | None) -> Verdict:
+    """Return what an HTTP status means; ``None`` stands for no answer at all."""
+    if status is None or status in (408, 429) or (status >= 500 and status != 501):
+        return Verdict.RETRY
+    if 200 <= status < 300:
+        return Verdict.SENT
+    if status == 404:
+        return Verdict.KEEP
+    if status in (401, 403):
+        return Verdict.PAUSE
+    return Verdict.DROP
+
+
+def backoff_seconds(failures: int, uniform: float) -> float:
+    """Return the wait after so many failures in a row: full jitter, from up to 1 s, doubling, to up to 1 h.
+
+    Parameters
+    ----------
+    failures
+        At least 1.
+    uniform
+        A random number in [0, 1): devices that failed together must not come back together.
+    """
+    # Twelve doublings pass the hour; a larger exponent could only overflow.
+    return min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 12)) * uniform
+
+
+def retry_after_seconds(text: str | None, now: float) -> float:
+    """Return the wait that a ``Retry-After`` header asks for, from 0 to 24 h; 0 when it asks for nothing.
+
+    Parameters
+    ----------
+    text
+        Seconds or an HTTP date. What is neither is ignored.
+    now
+        The Unix time that a date is compared with.
+    """
+    if text is None:
+        return 0.0
+    text = text.strip()
+    if text.isascii() and text.isdecimal():
+        # Long before int() would have to refuse the number of digits, the answer is a day.
+        return LONGEST_RETRY_AFTER if len(text) > 9 else min(float(text), LONGEST_RETRY_AFTER)
+    from email.utils import parsedate_to_datetime
+
+    try:
+        wait = parsedate_to_datetime(text).timestamp() - now
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+    return min(max(wait, 0.0), LONGEST_RETRY_AFTER)
+
+
+@dataclass(slots=True)
+class _Wait:
+    """How long to hold back after failures in a row. Times are those of a monotonic clock."""
+
+    failures: int = 0
+    own: float = -math.inf
+    """Until when our own backoff waits; a flush ends it."""
+    asked: float = -math.inf
+    """Until when the server asked us to wait; nothing ends it."""
+
+    def until(self) -> float:
+        return max(self.own, self.asked)
+
+    def fail(self, now: float, backoff: float, retry_after: float) -> None:
+        self.own = now + backoff
+        self.asked = max(self.asked, now + retry_after)
+
+    def hurry(self) -> None:
+        self.failures = 0
+        self.own = -math.inf
+
+
+@dataclass(slots=True)
+class Schedule:
+    """When a task's batches may be tried, given how earlier attempts went.
+
+    Parameters
+    ----------
+    uniform
+        A source of random numbers in [0, 1), for the jitter.
+    """
+
+    uniform: Callable[[], float] = random.random
+    _all: _Wait = field(default_factory=_Wait, init=False)
+    _tasks: dict[str, _Wait] = field(default_factory=dict, init=False)
+
+    def ready_at(self, task_id: str) -> float:
+        """Return the earliest time at which a batch of this task may be tried."""
+        wait = self._tasks.get(task_id)
+        return self._all.until() if wait is None else max(self._all.until(), wait.until())
+
+    def record(self, verdict: Verdict, task_id: str, now: float, retry_after: float) -> None:
+        """Take note of how an attempt ended.
+
+        Parameters
+        ----------
+        verdict
+            What `classify` made of the answer.
+        task_id
+            The task whose batch was tried.
+        now
+            The time of the monotonic clock.
+        retry_after
+            Seconds that the server asked to wait.
+        """
+        if verdict is Verdict.PAUSE:
+            self._all.failures += 1
+            # Half of it fixed: a refusal is not cured by asking again soon.
+            self._all.fail(now, LONGEST_BACKOFF * (1 + self.uniform()) / 2, retry_after)
+            return
+        if verdict is Verdict.RETRY:
+            wait = self._all
+        else:
+            self._all = _Wait()  # it answered, so it can be talked to
+            if verdict is not Verdict.KEEP:
+                self._tasks.pop(task_id, None)
+                return
+            wait = self._tasks.setdefault(task_id, _Wait())
+        wait.failures += 1
+        wait.fail(now, backoff_seconds(wait.failures, self.uniform()), retry_after)
+
+    def hurry(self) -> None:
+        """End every wait of our own making, for a flush; what the server asked for stays."""
+        self._all.hurry()
+        for wait in self._tasks.values():
+            wait.hurry()

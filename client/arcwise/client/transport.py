@@ -1,0 +1,138 @@
+"""How a body gets to the server: one POST, its status and its ``Retry-After``.
+
+httpx is imported with the first request, not before. Nothing here retries, follows a redirect, keeps a cookie
+or adds a header to those it is given: what a request says about the device is what its headers say.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import httpx
+
+__all__ = ["AsyncHttpxTransport", "AsyncTransport", "HttpxTransport", "Response", "Transport", "user_agent"]
+
+Response: TypeAlias = tuple[int, str | None]
+"""The HTTP status and the ``Retry-After`` header, as it was sent."""
+
+
+class Transport(Protocol):
+    """What an `Uplink` sends with. Anything that `post` raises counts as network trouble: tried again."""
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
+        """Send one POST and return its response."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class AsyncTransport(Protocol):
+    """What an `AsyncUplink` sends with. Anything that `post` raises counts as network trouble."""
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
+        """Send one POST and return its response."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+
+
+@lru_cache(maxsize=1)
+def user_agent() -> str:
+    """Return ``arcwise/<version>``: the library and nothing about the device."""
+    from importlib import metadata
+
+    try:
+        return f"arcwise/{metadata.version('arcwise')}"
+    except metadata.PackageNotFoundError:  # run from source roots on the path
+        return "arcwise/0+unknown"
+
+
+class HttpxTransport:
+    """Requests through httpx.
+
+    Parameters
+    ----------
+    client
+        An `httpx.Client` to use, which is left open and which the caller must not share over a fork. Its
+        default headers and cookies are not sent.
+    options
+        Without a client: what to make one with, such as ``proxy=``, ``verify=``, ``cert=`` or ``transport=``.
+    """
+
+    def __init__(self, client: httpx.Client | None = None, **options: Any) -> None:
+        self._given = client
+        self._options = options
+        self._own: httpx.Client | None = None
+        self._pid = 0
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
+        """Send one POST and return its response."""
+        import httpx
+
+        client = self._given
+        if client is None:
+            # A forked child must not write on the connections of its parent.
+            if self._own is None or self._pid != os.getpid():
+                self._own = httpx.Client(**self._options)
+                self._pid = os.getpid()
+            client = self._own
+        request = _request(url, body, headers, timeout)
+        response = client.send(request, follow_redirects=False)
+        return response.status_code, response.headers.get("Retry-After")
+
+    def close(self) -> None:
+        """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
+        own, self._own = self._own, None
+        if own is not None and self._pid == os.getpid():
+            own.close()
+
+
+class AsyncHttpxTransport:
+    """Requests through httpx on an event loop.
+
+    Parameters
+    ----------
+    client
+        An `httpx.AsyncClient` to use, which is left open. Its default headers and cookies are not sent.
+    options
+        Without a client: what to make one with, such as ``proxy=``, ``verify=``, ``cert=`` or ``transport=``.
+    """
+
+    def __init__(self, client: httpx.AsyncClient | None = None, **options: Any) -> None:
+        self._given = client
+        self._options = options
+        self._own: httpx.AsyncClient | None = None
+        self._pid = 0
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
+        """Send one POST and return its response."""
+        import httpx
+
+        client = self._given
+        if client is None:
+            if self._own is None or self._pid != os.getpid():
+                self._own = httpx.AsyncClient(**self._options)
+                self._pid = os.getpid()
+            client = self._own
+        request = _request(url, body, headers, timeout)
+        response = await client.send(request, follow_redirects=False)
+        return response.status_code, response.headers.get("Retry-After")
+
+    async def close(self) -> None:
+        """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
+        own, self._own = self._own, None
+        if own is not None and self._pid == os.getpid():
+            await own.aclose()
+
+
+def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> httpx.Request:
+    """Build the request without a client's defaults: no cookies, no list of supported encodings."""
+    import httpx
+
+    extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
+    return httpx.Request("POST", url, content=body, headers=dict(headers), extensions=extensions)

@@ -1,0 +1,78 @@
+"""The FastAPI app: routes, problem documents, and the store's life."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+from starlette.routing import Route
+
+from arcwise.errors import ParameterError, StoreError
+from arcwise.server.problems import install_problem_handlers
+from arcwise.server.routes import Ingest, reader_routes
+from arcwise.server.settings import Settings
+from arcwise.server.store import Store, Writer, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+__all__ = ["create_app"]
+
+
+def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
+    """Return an ASGI app that serves the tasks of `settings`; run it with uvicorn or `arcwise serve`.
+
+    The store is opened when the app starts, and closed, after everything queued is written, when it stops.
+
+    Parameters
+    ----------
+    settings
+        How the server is set up.
+    **options
+        The fields of `Settings`, instead of an object: ``create_app(tasks="tasks/", store="sqlite:///a.db")``.
+
+    Raises
+    ------
+    ParameterError, TaskError, CertificateError
+        When the settings are not valid.
+    StoreError
+        At start, when the store cannot be opened.
+    """
+    if settings is None:
+        settings = Settings(**options)
+    elif options:
+        raise ParameterError("give either a Settings object or its fields, not both")
+    tasks = {task.id: task for task in settings.served}
+    ingest = Ingest(tasks.values(), retention=settings.retention, max_body_bytes=settings.max_body_bytes)
+    opened: list[Store] = []
+
+    def store() -> Store:
+        if not opened:
+            raise StoreError("the app has not started: run it under a server, or enter its lifespan")
+        return opened[0]
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        opened.append(open_store(settings.store))
+        store().register(tasks.values())
+        ingest.writer = writer = Writer(store(), max_waiting_bytes=settings.max_waiting_bytes)
+        try:
+            yield
+        finally:
+            ingest.writer = None
+            await writer.close()
+            opened.pop().close()
+
+    app = FastAPI(
+        title="arcwise",
+        summary="Collects locally private reports and estimates from their counts.",
+        lifespan=lifespan,
+        docs_url=None,  # the pages would load scripts from outside
+        redoc_url=None,
+    )
+    # First in the list: the hot path is matched before anything else.
+    app.router.routes.insert(0, Route("/v1/tasks/{task_id}/reports", ingest, methods=["POST"]))
+    app.include_router(reader_routes(tasks, store))
+    install_problem_handlers(app)
+    return app

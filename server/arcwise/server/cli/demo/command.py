@@ -1,0 +1,124 @@
+"""The `arcwise demo` command: its options, its progress bar and its tables."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from arcwise.errors import ArcwiseError
+from arcwise.server.cli.demo.data import demo_fleets
+from arcwise.server.cli.demo.page import write_page
+from arcwise.server.cli.demo.run import collect, read_results, running_server
+
+if TYPE_CHECKING:
+    from arcwise.server.cli.demo.truth import Result
+
+__all__ = ["demo"]
+
+
+@click.command()
+@click.option("--epsilon", default=1.0, show_default=True, help="Privacy loss of one report, 0.01 to 20.")
+@click.option("--limit", type=click.IntRange(min=1), help="Records of each fleet; all unless given.")
+@click.option("--keep", is_flag=True, help="Leave the server up, until Ctrl-C, to look around.")
+@click.option(
+    "--output",
+    "-o",
+    default="arcwise-demo.html",
+    show_default=True,
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="The page to write, self-contained.",
+)
+def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
+    """Collect a year of flights privately, and show the estimates beside the truth.
+
+    Every flight out of New York in 2013 and every hour of weather there is a device. Each randomises its
+    value before it leaves, a real server on this machine counts the reports, and what it estimates is
+    printed and drawn beside what only the devices know.
+    """
+    console = Console()
+    started = time.monotonic()
+    with console.status("reading the records"):
+        fleets = demo_fleets(epsilon, limit)
+    devices = sum(len(fleet) for fleet in fleets)
+    for fleet in fleets:
+        for column in fleet.columns:
+            console.print(
+                f"{column.title}: {len(column.known):,} devices with a value, "
+                f"{column.skipped:,} records without one skipped; domain {column.task.domain} {column.unit}"
+                + _clipped(column.values, column.known)
+            )
+    with (
+        tempfile.TemporaryDirectory(prefix="arcwise-demo-") as folder,
+        running_server(Path(folder), fleets) as (url, server),
+    ):
+        console.print(f"server: {url}, store {Path(folder) / 'arcwise.db'}")
+        with Progress(
+            TextColumn("devices reporting"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+        ) as bar:
+            job = bar.add_task("devices", total=devices)
+            reports = collect(url, fleets, progress=lambda count: bar.advance(job, count))
+        with console.status("estimating"):
+            results = read_results(url, fleets)
+        counted = sum(result.estimate["n"] for result in results)
+        if counted != reports:
+            raise ArcwiseError(f"{reports} reports were acknowledged, the server counts {counted}")
+        console.print(
+            f"{reports:,} reports acknowledged, {counted:,} counted, at epsilon = {epsilon:g} each\n"
+        )
+        _print_table(console, results)
+        write_page(output, results, epsilon=epsilon, devices=devices)
+        console.print(f"\npicture: {output.resolve()}   ({time.monotonic() - started:.0f} s in all)")
+        if keep:
+            console.print(f"the server stays up at {url} until Ctrl-C, for example {url}/v1/tasks")
+            try:
+                server.wait()
+            except KeyboardInterrupt:
+                console.print("stopping")
+
+
+def _clipped(values: object, known: object) -> str:
+    import numpy as np
+
+    raw = np.asarray(values)
+    share = float((raw[~np.isnan(raw)] != np.asarray(known)).mean())
+    return f", {share:.2%} of them clipped to it" if share else ""
+
+
+def _print_table(console: Console, results: list[Result]) -> None:
+    table = Table(title="truth and estimate", title_justify="left")
+    for heading in ("", "quantity"):
+        table.add_column(heading)
+    for heading in ("truth", "estimate", "95 % interval"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    missed = 0
+    for result in results:
+        for position, line in enumerate(result.lines):
+            unit = "" if line.quantity == "resultant length" else f" {result.column.unit}"
+            missed += not line.contains
+            table.add_row(
+                result.column.title if position == 0 else "",
+                line.quantity,
+                f"{line.truth:.3f}{unit}",
+                f"{line.value:.3f}{unit}",
+                f"{line.low:.3f} to {line.high:.3f}",
+                "contains the truth" if line.contains else "MISSES the truth",
+                end_section=position == len(result.lines) - 1,
+            )
+    console.print(table)
+    if missed:
+        total = sum(len(result.lines) for result in results)
+        console.print(
+            f"{missed} of {total} intervals miss the truth. Each is made to do so in one run of twenty."
+        )

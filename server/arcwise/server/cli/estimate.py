@@ -1,0 +1,64 @@
+"""`arcwise estimate`: estimates from a store or from a bare file of counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+import numpy as np
+
+from arcwise.server.estimators import estimate as estimate_counts
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["estimate"]
+
+
+@click.command()
+@click.argument("task_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--store", help="The store that a server fills, for example sqlite:///arcwise.db.")
+@click.option(
+    "--counts",
+    type=click.File("r"),
+    help="File of the number of reports per code: a JSON array, or one number a line; - reads stdin.",
+)
+@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, as the server's API does.")
+def estimate(task_file: Path, store: str | None, counts: TextIO | None, level: float, as_json: bool) -> None:
+    """Estimate from the counts of the task in TASK_FILE."""
+    task = Task.load(task_file)
+    if (store is None) == (counts is None):
+        raise click.UsageError("give one of --store and --counts")
+    array = _stored(task, store) if store else _read(counts.read() if counts else "")
+    result = estimate_counts(task, array, level=level)
+    click.echo(json.dumps(result.to_dict(), indent=2) if as_json else str(result))
+
+
+def _stored(task: Task, url: str) -> NDArray[np.int64]:
+    path = Path(url.removeprefix("sqlite:///"))
+    if not path.exists():
+        # Opening would make an empty store, which helps nobody who mistyped its name.
+        raise click.ClickException(f"there is no store at {path}")
+    store = open_store(url)
+    try:
+        return store.counts(task)
+    finally:
+        store.close()
+
+
+def _read(text: str) -> NDArray[np.int64]:
+    try:
+        numbers = json.loads(text) if text.lstrip().startswith("[") else [int(line) for line in text.split()]
+        array = np.asarray(numbers)
+        if array.dtype.kind not in "iu":
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise click.ClickException(
+            "--counts must hold whole numbers, as a JSON array or one a line"
+        ) from None
+    return array.astype(np.int64)

@@ -1,0 +1,53 @@
+"""The command group: each command stands in its own module and is loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+
+from arcwise.errors import ArcwiseError
+
+__all__ = ["main"]
+
+_COMMANDS = {
+    "demo": "arcwise.server.cli.demo",
+    "estimate": "arcwise.server.cli.estimate",
+    "serve": "arcwise.server.cli.serve",
+    "task": "arcwise.server.cli.task",
+}
+
+
+class _Group(click.Group):
+    """Loads commands lazily and shows arcwise's own errors without a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = getattr(importlib.import_module(module), cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ArcwiseError as error:
+            raise click.ClickException(str(error)) from error
+
+
+def _version() -> str:
+    try:
+        return version("arcwise")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(_version(), prog_name="arcwise")
+def main() -> None:
+    """Local differential privacy for bounded and circular numbers."""

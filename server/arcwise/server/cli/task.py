@@ -1,0 +1,163 @@
+"""`arcwise task`: make, show and verify task files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from arcwise.domains import Circle, Domain, Interval
+from arcwise.errors import ArcwiseError, CertificateError
+from arcwise.kernels.certificate import UNIT
+from arcwise.tasks import DAY, Caps, Task
+
+__all__ = ["task"]
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def task() -> None:
+    """Make, show and verify task files."""
+
+
+@task.command()
+@click.argument("name")
+@click.option("--interval", metavar="LOW:HIGH", help="Values lie in an interval, for example -60:180.")
+@click.option("--circle", type=float, metavar="PERIOD", help="Values lie on a circle: 360, 24, 6.283185307.")
+@click.option("--clip", is_flag=True, help="Move values outside the interval to its nearer end.")
+@click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
+@click.option(
+    "--goal",
+    help="Interval: distribution (default), value. Circle: direction (default), distribution.",
+)
+@click.option("--expected-reports", type=int, help="From a million on, distributions get a finer grid.")
+@click.option("--period", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
+@click.option("--lifetime-cap", type=float, help="Epsilon that one device may spend in all.")
+@click.option("--rolling-cap", type=float, help="Epsilon that one device may spend within a rolling window.")
+@click.option("--rolling-window", type=int, default=DAY, show_default=True, help="That window, in seconds.")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="File to write; NAME.json unless given."
+)
+@click.option("--force", is_flag=True, help="Overwrite the file when it exists.")
+def new(  # noqa: PLR0917 (click calls it by keyword)
+    name: str,
+    interval: str | None,
+    circle: float | None,
+    clip: bool,
+    epsilon: float,
+    goal: str | None,
+    expected_reports: int | None,
+    period: int,
+    lifetime_cap: float | None,
+    rolling_cap: float | None,
+    rolling_window: int,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Make the task NAME and write its file.
+
+    \b
+    arcwise task new delay --interval -60:180 --clip --epsilon 1
+    arcwise task new heading --circle 360 --epsilon 0.5 --lifetime-cap 15
+    """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
+    made = Task(
+        name,
+        _domain(interval, circle, clip),
+        epsilon,
+        goal=goal,
+        expected_reports=expected_reports,
+        period=period,
+        caps=Caps(lifetime_cap, rolling_cap, rolling_window),
+    )
+    path = output or Path(f"{name}.json")
+    if path.exists() and not force:
+        raise click.ClickException(f"{path} exists; give another --output, or --force")
+    try:
+        made.save(path)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from error
+    click.echo(f"wrote {path}\n")
+    click.echo(describe(made))
+
+
+@task.command()
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+def show(files: tuple[Path, ...]) -> None:
+    """Show what each FILE asks of devices, in words and numbers."""
+    click.echo("\n\n".join(describe(Task.load(path)) for path in files))
+
+
+@task.command()
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+def verify(files: tuple[Path, ...]) -> None:
+    """Check the certificate of each FILE: walk all rows in exact arithmetic.
+
+    Exits with 1 when one does not hold.
+    """
+    failed = 0
+    for path in files:
+        try:
+            click.echo(f"ok      {path}: {_verified(Task.load(path))}")
+        except ArcwiseError as error:  # noqa: PERF203 (one bad file must not hide the others)
+            failed += 1
+            click.echo(f"FAILED  {path}: {error}", err=True)
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _verified(task: Task) -> str:
+    """Check the certificate's claim on the integers themselves, every row and every code."""
+    kernel, certificate = task.mechanism.kernel, task.mechanism.certificate()
+    ratio = certificate.ratio
+    rows = [kernel.row(node) for node in range(kernel.nodes)]
+    if any(sum(row) != UNIT for row in rows):
+        raise CertificateError("a row does not sum to 2**64")
+    for column in zip(*rows, strict=True):
+        if max(column) * ratio.denominator > min(column) * ratio.numerator:
+            raise CertificateError("two weights of one code have a larger ratio than the certificate says")
+    return f"{kernel.nodes} rows sum to 2**64; {certificate}"
+
+
+def describe(task: Task) -> str:
+    """Return what a task asks of devices, a line for each fact."""
+    kernel = task.mechanism.kernel
+    caps = task.caps
+    cap_words = [
+        f"{caps.lifetime:g} in all" if caps.lifetime is not None else "",
+        f"{caps.rolling:g} within any {caps.window} s" if caps.rolling is not None else "",
+    ]
+    caps_line = ", ".join(word for word in cap_words if word) or "none: every report costs epsilon again"
+    clip = ", values outside are clipped" if isinstance(task.domain, Interval) and task.domain.clip else ""
+    inside = kernel.window * (kernel.background + kernel.extra) / UNIT
+    lines = {
+        "task": task.name,
+        "id": task.id,
+        "domain": f"{task.domain}{clip}",
+        "goal": task.goal,
+        "epsilon": f"{task.epsilon:g} per report",
+        "caps": f"epsilon {caps_line}" if caps_line[0].isdigit() else caps_line,
+        "epoch": f"{task.period} s",
+        "mechanism": f"{task.mechanism.name} {task.mechanism.version}, placement {task.mechanism.placement}",
+        "kernel": f"{kernel.nodes} nodes, {kernel.codes} codes, window of {kernel.window}: "
+        f"a report lies in the true value's window with probability {inside:.3f}",
+        "certificate": str(task.mechanism.certificate()),
+    }
+    return "\n".join(f"{key:<12} {value}" for key, value in lines.items())
+
+
+def _domain(interval: str | None, circle: float | None, clip: bool) -> Domain:
+    if (interval is None) == (circle is None):
+        raise click.UsageError("give one of --interval LOW:HIGH and --circle PERIOD")
+    if interval is None:
+        if clip:
+            raise click.UsageError("--clip is for an interval; a circle takes every value modulo its period")
+        assert circle is not None  # noqa: S101 (narrows the type for the checker)
+        return Circle(circle)
+    low, separator, high = interval.partition(":")
+    try:
+        return Interval(float(low), float(high), clip=clip)
+    except ValueError as error:
+        if separator and isinstance(error, ArcwiseError):
+            raise
+        raise click.UsageError(f"--interval takes LOW:HIGH, two numbers; got {interval!r}") from None

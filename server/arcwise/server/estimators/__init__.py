@@ -1,0 +1,102 @@
+"""Estimates from counts: `estimate` does all that applies to a task. One estimator is one file here.
+
+Nothing here knows a server: a bare array of counts is enough, from a store, a file or a data lake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from arcwise.errors import ParameterError
+from arcwise.mechanisms.optimal import OptimalCircular
+
+# By module, not by name: a function of a submodule's name would hide the submodule.
+from arcwise.server.estimators import direction, distribution, mean, quantiles
+from arcwise.server.estimators.result import Distribution, Estimate, Value
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.tasks import Task
+
+__all__ = ["Distribution", "Estimate", "Value", "check_counts", "estimate"]
+
+_TARGET = "the population that the reporting devices were drawn from"
+
+
+def estimate(task: Task, counts: ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Return every estimate that applies to the task.
+
+    Parameters
+    ----------
+    task
+        What was asked.
+    counts
+        Shape (K,): the number of reports per code, non-negative integers.
+    level
+        Of every interval, from 0.5 to 0.9999.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or there is no report yet.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> from arcwise.tasks import Task
+    >>> task = Task("age", Interval(0, 100), epsilon=1.0)
+    >>> result = estimate(task, [1] * task.mechanism.kernel.codes)
+    >>> round(result.mean.value)
+    50
+    """
+    if not 0.5 <= level <= 0.9999:
+        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
+    mechanism = task.mechanism
+    numbers = check_counts(counts, mechanism.kernel.codes)
+    fitted = distribution.fit_held_out(mechanism, numbers)
+    result = Estimate(
+        task=task.name,
+        task_id=task.id,
+        n=int(numbers.sum()),
+        epsilon=task.epsilon,
+        level=level,
+        target=_TARGET,
+        domain=str(task.domain),
+        distribution=distribution.distribution(mechanism, fitted),
+    )
+    if isinstance(mechanism, OptimalCircular):
+        return replace(
+            result,
+            direction=direction.direction(mechanism, numbers, level=level),
+            resultant_length=direction.resultant_length(mechanism, numbers, level=level),
+        )
+    # Hundreds of products of small matrices: threads would wait for one another, and take the other cores
+    # from whoever collects reports meanwhile.
+    with threadpool_limits(limits=1, user_api="blas"):
+        found = quantiles.quantiles(mechanism, numbers, fitted.probabilities, level=level)
+    return replace(result, mean=mean.mean(mechanism, numbers, level=level), quantiles=found)
+
+
+def check_counts(counts: ArrayLike, codes: int) -> NDArray[np.float64]:
+    """Return counts as floats, shape (K,), or raise `ParameterError` that names what is wrong."""
+    array = np.asarray(counts)
+    if array.shape != (codes,):
+        raise ParameterError(f"counts must have the shape ({codes},), one number per code; got {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise ParameterError(f"counts must be integers, got dtype {array.dtype}")
+    if array.min() < 0:
+        raise ParameterError(f"counts must be at least 0, got {int(array.min())} for code {array.argmin()}")
+    if int(array.max()) > _MAX_COUNT // codes:
+        raise ParameterError(f"counts must sum to at most {_MAX_COUNT}, got {int(array.max())} for one code")
+    if not array.any():
+        raise ParameterError("counts must hold at least one report: there are no reports yet")
+    return array.astype(np.float64)
+
+
+_MAX_COUNT = 2**53
+"""Integers up to here are exact in a float."""

@@ -1,0 +1,120 @@
+"""The mean of an interval: unbiased for the inset placement, a range of possible values for clamp.
+
+Both are averages of one number per code, so their expectations are exact; no model of the population enters.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from arcwise.kernels.certificate import UNIT
+from arcwise.server.estimators.em import window_sums
+from arcwise.server.estimators.result import Value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.kernels.window import WindowKernel
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["clamp_bounds", "clamp_units", "mean"]
+
+
+def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Value:
+    """Return the population's mean, in the unit of the domain.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    counts
+        Reports per code, shape (K,), at least one report.
+    level
+        Of the interval.
+    """
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    if mechanism.placement == "clamp":
+        return _clamp(mechanism, counts, z)
+    value, error = _average(mechanism.kernel, mechanism.values, counts)
+    method = "average of unbiased decoded reports; normal interval from the reports' variance"
+    if counts.sum() < 2:
+        return Value(value, None, None, method, "one report does not show its variance")
+    low, high = value - z * error, value + z * error
+    note = ""
+    if low < mechanism.domain.from_unit(np.float64(0.0)) or high > mechanism.domain.from_unit(
+        np.float64(1.0)
+    ):
+        note = (
+            "the interval reaches outside the domain: few reports for this epsilon (clipping would bias it)"
+        )
+    return Value(value, low, high, method, note)
+
+
+def _average(kernel: WindowKernel, values: FloatArray, counts: FloatArray) -> tuple[float, float]:
+    """Return the average of `values` over the reports and its standard error.
+
+    The variance is the reports' own, but never below the smallest variance of one row: whatever the inputs,
+    a report varies at least as much as the randomness of its own device makes it. This matters only when a
+    handful of reports happen to agree.
+    """
+    n = float(counts.sum())
+    value = float(counts @ values) / n
+    centred = values - value
+    sample = float(counts @ centred**2) / max(n - 1.0, 1.0)
+    rows = window_sums(kernel, centred**2) - window_sums(kernel, centred) ** 2
+    return value, math.sqrt(max(sample, float(rows.min())) / n)
+
+
+def clamp_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
+    """Return the numbers per code whose averages bound the mean from below and above, on the unit interval.
+
+    Node s stands for ``x = (s + W/2) / K``. All x up to ``c = W / (2K)`` give node 0 and all from 1 - c on
+    the last node, so the reports determine the mean X of the values moved into [c, 1-c], and not where in the
+    end zones people are. With f_0 and f_last the probabilities of the end nodes,
+
+        X - c f_0  <=  mean  <=  X + c f_last.
+
+    Each term has an unbiased number per code. X: the mean code of node s is ``a + m s`` (see
+    `OptimalPiecewise.code_units`), so ``((code - a)/m + W/2) / K``. f_0: code 0 lies in node 0's window only,
+    so it has probability ``base_0 + g f_0``, and ``(1[code = 0] - base_0) / g``; the last code likewise.
+    """
+    k, w, leftover = kernel.codes, kernel.window, kernel.leftover
+    intercept = (kernel.background * k * (k - 1) + kernel.extra * w * (w - 1) + leftover * (leftover - 1)) / (
+        2 * UNIT
+    )
+    middle = ((np.arange(k) - intercept) * (UNIT / (kernel.extra * w)) + w / 2) / k
+    first = np.full(k, -(kernel.background + (leftover > 0)) / kernel.extra)
+    first[0] += UNIT / kernel.extra
+    last = np.full(k, -kernel.background / kernel.extra)  # leftover units never reach the last code
+    last[-1] += UNIT / kernel.extra
+    c = w / (2 * k)
+    return middle - c * first, middle + c * last
+
+
+def clamp_bounds(kernel: WindowKernel, nodes: FloatArray) -> tuple[float, float]:
+    """Return the least and the largest mean on the unit interval that a node distribution allows."""
+    lower, upper = (window_sums(kernel, units) for units in clamp_units(kernel))
+    return float(nodes @ lower), float(nodes @ upper)
+
+
+def _clamp(mechanism: Mechanism, counts: FloatArray, z: float) -> Value:
+    domain = mechanism.domain
+    lower, upper = clamp_units(mechanism.kernel)
+    low, low_error = _average(mechanism.kernel, lower, counts)
+    high, high_error = _average(mechanism.kernel, upper, counts)
+    zone = mechanism.kernel.window / (2 * mechanism.kernel.codes) * domain.length
+    ends = domain.from_unit(np.clip([low - z * low_error, high + z * high_error], 0.0, 1.0))
+    return Value(
+        None,
+        float(ends[0]),
+        float(ends[1]),
+        "range of possible means: unbiased bounds, each widened by its normal error",
+        f"values within {zone:.4g} of an end give the same reports, so no single mean can be told; "
+        'a task with goal "distribution" gives one',
+    )

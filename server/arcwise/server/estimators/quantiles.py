@@ -1,0 +1,165 @@
+"""Quantiles of an interval: from the fitted distribution, with profile-likelihood intervals.
+
+t is in the interval of the quantile of level tau unless the reports speak against ``F(t) = tau``: unless the
+largest likelihood under that constraint is lower than the largest of all by half the chi-square quantile.
+Cells' mass is spread uniformly over the cell; the end nodes are atoms at the ends.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from scipy.optimize import brentq
+
+from arcwise.kernels.certificate import UNIT
+from arcwise.server.estimators.grid import cell_edges
+from arcwise.server.estimators.likelihood import maximize
+from arcwise.server.estimators.result import Value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["LEVELS", "Profile", "point", "quantiles"]
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+_NODES = 128
+_CODES = 512
+
+
+def quantiles(
+    mechanism: Mechanism, counts: FloatArray, probabilities: FloatArray, *, level: float = 0.95
+) -> dict[str, Value]:
+    """Return the quantiles at `LEVELS`, in the unit of the domain.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    counts
+        Reports per code, shape (K,), at least one report.
+    probabilities
+        The fitted node distribution, shape (N,): where the point values come from.
+    level
+        Of the intervals.
+    """
+    profile = Profile(mechanism, counts)
+    domain = mechanism.domain
+    result = {}
+    for tau in LEVELS:
+        unit = point(mechanism, probabilities, tau)
+        low, high = profile.interval(tau, level)
+        note = ""
+        value: float | None = None
+        if mechanism.placement == "clamp" and unit in (0.0, 1.0):
+            note = "in an end zone, where the reports do not tell values apart"
+        else:
+            value = float(domain.from_unit(np.float64(unit)))
+            # The point comes from a smoother distribution than the most likely one; wider is never wrong.
+            low, high = min(low, unit), max(high, unit)
+        ends = domain.from_unit(np.array([low, high]))
+        method = "from the fitted distribution; profile-likelihood interval"
+        result[f"{tau:g}"] = Value(value, float(ends[0]), float(ends[1]), method, note)
+    return result
+
+
+def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
+    """Return the quantile of level `tau` of a node distribution, on the unit interval."""
+    at_edges = np.cumsum(probabilities)[:-1]  # F at the inner edges of the cells
+    if tau <= at_edges[0]:
+        return 0.0
+    if tau > at_edges[-1]:
+        return 1.0
+    right = int(np.searchsorted(at_edges, tau))
+    share = (tau - at_edges[right - 1]) / (at_edges[right] - at_edges[right - 1])
+    edges = cell_edges(mechanism)
+    return float(edges[right] + share * (edges[right + 1] - edges[right]))
+
+
+class Profile:
+    """The largest log-likelihood given a point of the distribution function.
+
+    More than 128 nodes are replaced by 128 (each a mixture of the two nodes around it, as if values had been
+    rounded to the coarser grid), more than 512 codes are added up in blocks: both cost a little width only.
+    """
+
+    def __init__(self, mechanism: Mechanism, counts: FloatArray) -> None:
+        kernel = mechanism.kernel
+        nodes = np.linspace(0.0, kernel.nodes - 1.0, min(kernel.nodes, _NODES))
+        self.edges = cell_edges(mechanism, nodes)
+        below = np.minimum(nodes.astype(np.int64), kernel.nodes - 2)[:, None]
+        share = nodes[:, None] - below
+        code = np.arange(kernel.codes)
+        inside = np.where((code >= below) & (code < below + kernel.window), 1.0 - share, 0.0)
+        inside += np.where((code > below) & (code <= below + kernel.window), share, 0.0)
+        rows = (float(kernel.background) + (code < kernel.leftover) + float(kernel.extra) * inside) / UNIT
+        blocks = np.arange(0, kernel.codes, -(-kernel.codes // _CODES))
+        self.rows: FloatArray = np.add.reduceat(rows, blocks, axis=1)
+        self.counts: FloatArray = np.add.reduceat(counts, blocks)
+        # To which ends of intervals are found, then moved outwards by it: well below their width.
+        self.resolution = min(1e-3, max(1e-5, 0.05 / math.sqrt(counts.sum())))
+        self.best = maximize(self.rows, self.counts, gap=0.005)
+
+    def functional(self, unit: float) -> FloatArray:
+        """Return the share of each cell's mass that lies at or below `unit`, between the two end cells."""
+        below: FloatArray = np.clip((unit - self.edges[:-1]) / np.diff(self.edges), 0.0, 1.0)
+        below[0], below[-1] = 1.0, 0.0
+        return below
+
+    def signed_root(self, unit: float, tau: float) -> float:
+        """Return the signed root of the likelihood-ratio statistic of ``F(unit) = tau``.
+
+        It is negative below the quantile and increases in `unit`: if some F has ``F(t) = tau``, then at any
+        t' between t and the quantile of the best fit a mixture of the two has ``F(t') = tau``, and no lower
+        likelihood than F.
+        """
+        functional = self.functional(unit)
+        held = maximize(self.rows, self.counts, functional=functional, value=tau, gap=0.005)
+        # The certified upper end of the constrained maximum: an unfinished one cannot narrow the interval.
+        root = math.sqrt(2 * max(self.best.log_likelihood - held.log_likelihood - held.gap, 0.0))
+        return root if float(functional @ self.best.probabilities) > tau else -root
+
+    def interval(self, tau: float, level: float) -> tuple[float, float]:
+        """Return the interval of the quantile of level `tau` on the unit interval.
+
+        Where within an end cell the mass lies is not told apart: an end that falls there takes in the cell.
+        """
+        bound = NormalDist().inv_cdf(0.5 + level / 2)  # its square is the chi-square quantile, 1 degree
+        first, last = float(self.edges[1]), float(self.edges[-2])
+        middle = min(max(self._quantile(tau), first), last)
+        known = {middle: 0.0}
+        known |= {end: self.signed_root(end, tau) for end in (first, last)}
+
+        def crossing(target: float, low: float, high: float) -> float:
+            def excess(unit: float) -> float:
+                if unit not in known:
+                    known[unit] = self.signed_root(unit, tau)
+                return known[unit] - target
+
+            return float(brentq(excess, low, high, xtol=self.resolution))
+
+        if known[first] >= -bound:
+            low = 0.0
+        elif known[last] <= -bound:
+            low = last
+        else:
+            low = crossing(-bound, first, middle) - self.resolution
+        if known[last] <= bound:
+            high = 1.0
+        elif known[first] >= bound:
+            high = first
+        else:
+            high = crossing(bound, middle, last) + self.resolution
+        return max(low, 0.0), min(high, 1.0)
+
+    def _quantile(self, tau: float) -> float:
+        """Return where the most likely distribution function reaches `tau`."""
+        at_edges = np.cumsum(self.best.probabilities)[:-1]
+        return float(np.interp(tau, at_edges, self.edges[1:-1]))

@@ -1,0 +1,188 @@
+"""What an estimate is made of: values with intervals, distributions, their JSON. No estimator lives here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Distribution", "Estimate", "Value"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number with an interval.
+
+    Attributes
+    ----------
+    value
+        The point estimate, in the unit of the domain. None where the reports determine only a range.
+    low, high
+        The interval at the estimate's level. None where none is offered; `note` says why. Around a direction
+        they are unwrapped, ``low <= value <= high``: low may be negative, high may exceed the period, and
+        an interval as long as the period is the whole circle.
+    method
+        How the number and the interval were computed.
+    note
+        What a reader must know, or "".
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    method: str
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("value", "low", "high"):
+            number = getattr(self, name)
+            if number is not None:
+                if not math.isfinite(number):  # JSON has no NaN, and no estimate is one
+                    raise ArithmeticError(f"{name} is {number!r}, not a finite number")
+                object.__setattr__(self, name, float(number))
+
+    def contains(self, x: float, *, period: float | None = None) -> bool:
+        """Return whether `x` lies in the interval; with `period`, modulo the period.
+
+        Without an interval nothing is claimed, and nothing is contained.
+        """
+        if self.low is None or self.high is None:
+            return False
+        if period is None:
+            return self.low <= x <= self.high
+        return self.high - self.low >= period or (x - self.low) % period <= self.high - self.low
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object with the five attributes."""
+        return {
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "method": self.method,
+            "note": self.note,
+        }
+
+    def __str__(self) -> str:
+        point = "" if self.value is None else f"{self.value:.5g}"
+        if self.low is None or self.high is None:
+            return f"{point or 'unknown'} (no interval: {self.note})"
+        ends = f"[{self.low:.5g}, {self.high:.5g}]"
+        if not point:
+            return f"between {self.low:.5g} and {self.high:.5g}"
+        return f"{point} {ends}"
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A histogram: one bin for each node of the task's grid.
+
+    Attributes
+    ----------
+    edges
+        ``len(probabilities) + 1`` increasing numbers in the unit of the domain. A bin is a node's cell, which
+        reaches half way to the neighbours. On an interval the edges run from low to high and the two end
+        cells are half as wide as the others (wider for the clamp placement: its end zones). On a circle all
+        cells are equally wide and the edges span one period; where a cell straddles 0 they start half a
+        cell below 0, so that the first bin is centred on 0.
+    probabilities
+        The share of the population in each bin; sums to 1.
+    method, note
+        As in `Value`.
+    """
+
+    edges: tuple[float, ...]
+    probabilities: tuple[float, ...]
+    method: str
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object with the four attributes."""
+        return {
+            "edges": list(self.edges),
+            "probabilities": list(self.probabilities),
+            "method": self.method,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """All that the counts of one task tell about the population.
+
+    Attributes
+    ----------
+    task, task_id
+        The task's name and id.
+    n
+        How many reports were counted.
+    epsilon
+        The privacy loss of one report.
+    level
+        The level of every interval.
+    target
+        Whom the numbers speak about.
+    domain
+        The domain in words, for people.
+    mean
+        On an interval.
+    direction, resultant_length
+        On a circle.
+    distribution
+        The fitted histogram.
+    quantiles
+        By level ("0.5" is the median); empty on a circle, which has no origin.
+    """
+
+    task: str
+    task_id: str
+    n: int
+    epsilon: float
+    level: float
+    target: str
+    domain: str
+    mean: Value | None = None
+    direction: Value | None = None
+    resultant_length: Value | None = None
+    distribution: Distribution | None = None
+    quantiles: Mapping[str, Value] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
+        result: dict[str, Any] = {
+            "task": self.task,
+            "task_id": self.task_id,
+            "n": self.n,
+            "epsilon": self.epsilon,
+            "level": self.level,
+            "target": self.target,
+        }
+        for name in ("mean", "direction", "resultant_length", "distribution"):
+            part = getattr(self, name)
+            if part is not None:
+                result[name] = part.to_dict()
+        if self.quantiles:
+            result["quantiles"] = {level: value.to_dict() for level, value in self.quantiles.items()}
+        return result
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.task}: {self.n:,} reports at epsilon {self.epsilon:g}, values in {self.domain}",
+            f"intervals at level {self.level:g}, for {self.target}",
+        ]
+        rows = [
+            ("mean", self.mean),
+            ("direction", self.direction),
+            ("resultant length", self.resultant_length),
+        ]
+        rows += [(f"quantile {level}", value) for level, value in self.quantiles.items()]
+        lines += [f"  {name:<17} {value}" for name, value in rows if value is not None]
+        if self.distribution is not None:
+            lines.append(f"  {'distribution':<17} {len(self.distribution.probabilities)} bins")
+        notes = {
+            value.note for _, value in rows if value is not None and value.low is not None and value.note
+        }
+        lines += [f"  note: {note}" for note in sorted(notes)]
+        return "\n".join(lines)

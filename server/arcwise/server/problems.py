@@ -1,0 +1,86 @@
+"""RFC 9457 problem documents: what every error of the server looks like. None echoes what was sent."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI, Request
+
+__all__ = ["Problem", "install_problem_handlers"]
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(Exception):  # noqa: N818 (the term of RFC 9457)
+    """An error with the document that describes it.
+
+    Parameters
+    ----------
+    status
+        HTTP status.
+    kind
+        Names the problem's type, ``urn:arcwise:problem:{kind}``; never changes its meaning.
+    detail
+        A sentence for people: what is wrong and what to do. Holds nothing that a device sent.
+    headers
+        Further headers of the response.
+    """
+
+    def __init__(
+        self, status: int, kind: str, detail: str, *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.headers = headers
+
+    def response(self) -> Response:
+        """Return the problem document as a response."""
+        document = {
+            "type": f"urn:arcwise:problem:{self.kind}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        return Response(json.dumps(document), self.status, self.headers, MEDIA_TYPE)
+
+
+def install_problem_handlers(app: FastAPI) -> None:
+    """Answer every error of the app with a problem document."""
+    from fastapi.exceptions import RequestValidationError
+
+    async def problem(_request: Request, error: Any) -> Response:
+        response: Response = error.response()
+        return response
+
+    async def http(_request: Request, error: Any) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101 (narrows the type for the checker)
+        kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+        detail = _DETAILS.get(error.status_code, "The request cannot be served.")
+        return Problem(error.status_code, kind, detail, headers=error.headers).response()
+
+    async def validation(_request: Request, _error: Any) -> Response:
+        return Problem(422, "invalid-request", "A parameter of the request is not valid.").response()
+
+    async def unexpected(_request: Request, _error: Any) -> Response:
+        return Problem(500, "internal-error", "The server failed; its log says how.").response()
+
+    app.add_exception_handler(Problem, problem)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RequestValidationError, validation)
+    app.add_exception_handler(Exception, unexpected)
+
+
+_DETAILS = {
+    404: "There is nothing at this path; GET /v1/tasks lists the tasks.",
+    405: "This path does not take this method.",
+}

@@ -1,0 +1,86 @@
+"""What a server is told: its tasks, its store and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arcwise.errors import ParameterError, TaskError
+from arcwise.tasks import Task
+from arcwise.wire import MAX_BODY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Settings", "load_tasks"]
+
+
+def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
+    """Read every ``*.json`` in a directory as a task, in the order of their file names.
+
+    Raises
+    ------
+    TaskError
+        When there is no such directory, no task in it, or a file that is none.
+    CertificateError
+        When a task's kernel does not satisfy its epsilon.
+    """
+    folder = Path(directory)
+    if not folder.is_dir():
+        raise TaskError(f"{folder} is not a directory of task files; make one with `arcwise task new`")
+    tasks = tuple(Task.load(path) for path in sorted(folder.glob("*.json")))
+    if not tasks:
+        raise TaskError(f"{folder} holds no task file (*.json); make one with `arcwise task new`")
+    return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a server is set up.
+
+    Parameters
+    ----------
+    tasks
+        The tasks that are served, or the directory that holds their files.
+    store
+        Where counts are kept: ``sqlite:///arcwise.db`` (relative to the working directory) or
+        ``sqlite:////var/lib/arcwise/arcwise.db`` (absolute).
+    retention
+        How many epochs back a batch is still taken, and its id remembered; later it gets 410.
+    max_body_bytes
+        Largest request body that is read.
+    max_waiting_bytes
+        Bytes of batches that may wait for the store; beyond that the server answers 503.
+
+    Attributes
+    ----------
+    served
+        The tasks, read from their files where a directory was given.
+
+    Raises
+    ------
+    ParameterError
+        When a limit is not a positive integer or two tasks share a name.
+    TaskError, CertificateError
+        When a directory of tasks does not hold valid task files.
+    """
+
+    tasks: Iterable[Task] | str | PathLike[str]
+    store: str = "sqlite:///arcwise.db"
+    retention: int = 30
+    max_body_bytes: int = MAX_BODY_BYTES
+    max_waiting_bytes: int = 64 << 20
+    served: tuple[Task, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("retention", "max_body_bytes", "max_waiting_bytes"):
+            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
+                raise ParameterError(f"{name} must be a positive integer, got {getattr(self, name)!r}")
+        tasks = self.tasks
+        served = load_tasks(tasks) if isinstance(tasks, (str, PathLike)) else tuple(tasks)
+        names = [task.name for task in served]
+        if not names or len(set(names)) < len(names):
+            raise ParameterError(f"tasks must be at least one, each with a name of its own; got {names}")
+        object.__setattr__(self, "served", served)

@@ -1,0 +1,121 @@
+"""Group commit: batches that arrive while a transaction is being written share the next one.
+
+One thread writes, never the event loop. It commits as soon as it is idle, with no artificial wait: under
+load, groups grow by themselves to whatever arrived during the commit before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from typing import TYPE_CHECKING
+
+from arcwise.errors import StoreError
+
+if TYPE_CHECKING:
+    from arcwise.server.store.base import Store
+    from arcwise.wire import Batch
+
+__all__ = ["Busy", "Writer"]
+
+_log = logging.getLogger("arcwise.server")
+
+# One group stays small enough that its commit does not hold up the requests behind it for long.
+_MAX_GROUP = 4096
+
+
+class Busy(Exception):  # noqa: N818 (a state, not an error)
+    """More is waiting for the store than the server holds; try again later."""
+
+
+class Writer:
+    """Hands batches from an event loop to a store on a thread of its own.
+
+    Parameters
+    ----------
+    store
+        Where the batches go.
+    max_waiting_bytes
+        Bytes of codes that may wait; beyond that `add` raises `Busy`.
+    """
+
+    def __init__(self, store: Store, *, max_waiting_bytes: int) -> None:
+        self._store = store
+        self._max_waiting = max_waiting_bytes
+        self._waiting = 0
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[tuple[Batch, asyncio.Future[bool]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="arcwise-writer", daemon=True)
+        self._thread.start()
+
+    def add(self, batch: Batch) -> asyncio.Future[bool]:
+        """Queue a batch; the future is done when it is durable, with whether it was new.
+
+        Raises
+        ------
+        Busy
+            When too much is waiting; nothing was queued.
+        """
+        size = _size(batch)
+        if self._waiting + size > self._max_waiting:
+            raise Busy
+        self._waiting += size
+        future = self._loop.create_future()
+        self._queue.put((batch, future))
+        return future
+
+    async def close(self) -> None:
+        """Write what is queued and stop the thread."""
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        closing = False
+        while not closing:
+            item = self._queue.get()
+            group: list[tuple[Batch, asyncio.Future[bool]]] = []
+            while True:
+                if item is None:
+                    closing = True
+                    break
+                group.append(item)
+                if len(group) == _MAX_GROUP:
+                    break
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            if group:
+                self._write(group)
+
+    def _write(self, group: list[tuple[Batch, asyncio.Future[bool]]]) -> None:
+        counted: list[bool] | StoreError
+        try:
+            counted = self._store.add([batch for batch, _ in group])
+        except StoreError as error:
+            _log.error("a group of %d batches was not stored: %s", len(group), error)
+            counted = error
+        except Exception as error:
+            # The thread must outlive a defect: every waiting request would hang without it.
+            _log.exception("a group of %d batches was not stored", len(group))
+            counted = StoreError(f"the store failed: {type(error).__name__}")
+        self._loop.call_soon_threadsafe(self._finish, group, counted)
+
+    def _finish(
+        self, group: list[tuple[Batch, asyncio.Future[bool]]], counted: list[bool] | StoreError
+    ) -> None:
+        for position, (batch, future) in enumerate(group):
+            self._waiting -= _size(batch)
+            if future.done():  # the request was cancelled: its sender is gone
+                continue
+            if isinstance(counted, StoreError):
+                future.set_exception(counted)
+            else:
+                future.set_result(counted[position])
+
+
+def _size(batch: Batch) -> int:
+    # Beside its codes, a waiting batch takes about this much in Python objects.
+    return len(batch.codes) + 1024

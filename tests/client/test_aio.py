@@ -1,0 +1,191 @@
+"""The async twins. The policy is the sync one's and is tested there; this is about the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arcwise.client import AsyncClient, AsyncUplink, Counters
+from arcwise.errors import DomainError, ParameterError, UnknownTaskError
+from arcwise.randomness import InsecureSeededRandomness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tests.client.conftest import Recorder
+
+    from arcwise.tasks import Task
+
+URL = "http://127.0.0.1:1"
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+class AsyncRecorder:
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.cancelled = 0
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
+    ) -> tuple[int, str | None]:
+        self.recorder.busy.set()
+        try:
+            while not self.recorder.go.is_set():
+                await asyncio.sleep(0.002)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return self.recorder.answer(url, body, headers, timeout)
+
+    async def close(self) -> None:
+        self.recorder.close()
+
+
+@pytest.fixture
+def transport(recorder: Recorder) -> AsyncRecorder:
+    return AsyncRecorder(recorder)
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.002)
+
+
+def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: Task) -> None:
+    async def run() -> None:
+        async with AsyncClient(URL, tasks=[delay], transport=transport) as client:
+            assert [await client.report("delay", 5) for _ in range(4)] == [True, True, True, False]
+            assert client.spent("delay") == 6.0
+            with pytest.raises(DomainError):
+                await client.report("delay", 1e9)
+            with pytest.raises(UnknownTaskError, match="'delay'"):
+                await client.report("speed", 1)
+            assert client.pending == 3
+            assert await client.flush(5)
+            assert client.pending == 0
+
+    asyncio.run(run())
+    assert recorder.codes == 3
+    assert recorder.closed == 1
+
+
+def test_leaving_the_block_flushes(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
+    async def run() -> None:
+        async with AsyncClient(URL, tasks=[heading], transport=transport) as client:
+            for n in range(10):
+                assert await client.report("heading", n)
+        with pytest.raises(RuntimeError, match="closed"):
+            await client.report("heading", 1)
+        assert await client.close()
+
+    asyncio.run(run())
+    assert recorder.codes == 10
+
+
+def test_full_batches_and_the_interval(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
+    async def run() -> None:
+        async with AsyncUplink(URL, transport=transport, batch_size=5, interval=0.1) as uplink:
+            begun = time.monotonic()
+            client = AsyncClient(uplink, tasks=[heading])
+            for n in range(7):
+                await client.report("heading", n)
+            await wait_until(lambda: len(recorder.posts) == 1)
+            assert time.monotonic() - begun < 0.1
+            await wait_until(lambda: len(recorder.posts) == 2)
+            assert time.monotonic() - begun >= 0.1
+
+    asyncio.run(run())
+    assert [len(post.batch.codes) for post in recorder.posts] == [5, 2]
+
+
+def test_trouble_sends_the_same_bytes_again(
+    recorder: Recorder, transport: AsyncRecorder, heading: Task
+) -> None:
+    recorder.script.extend([503, OSError("down"), 404])
+
+    async def run() -> Counters:
+        async with AsyncUplink(URL, transport=transport) as uplink:
+            client = AsyncClient(uplink, tasks=[heading])
+            await client.report("heading", 1)
+            assert await client.flush(5)
+            return uplink.counters
+
+    assert asyncio.run(run()) == Counters(sent=1)
+    assert len(recorder.posts) == 4
+    assert len({post.body for post in recorder.posts}) == 1
+
+
+def test_a_request_that_hangs(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
+    recorder.go.clear()
+
+    async def run() -> Counters:
+        uplink = AsyncUplink(URL, transport=transport)
+        client = AsyncClient(uplink, tasks=[heading])
+        await client.report("heading", 1)
+        begun = time.monotonic()
+        assert not await client.flush(0.03)
+        assert client.pending == 1
+        assert await client.close()  # a shared uplink is left alone
+        assert client.pending == 1
+        assert not await uplink.close(0.03)
+        assert time.monotonic() - begun < 1
+        return uplink.counters
+
+    assert asyncio.run(run()) == Counters(dropped={"closed": 1})
+    assert transport.cancelled == 1
+    assert recorder.closed == 1
+
+
+def test_an_uplink_outlives_a_loop_that_ended(
+    recorder: Recorder, transport: AsyncRecorder, heading: Task
+) -> None:
+    """`asyncio.run` cancels the sender; the next loop sends what it had taken, with the same bytes."""
+    uplink = AsyncUplink(URL, transport=transport, interval=0)
+    client = AsyncClient(uplink, tasks=[heading])
+
+    async def first() -> None:
+        recorder.go.clear()
+        await client.report("heading", 1)
+        await wait_until(recorder.busy.is_set)
+
+    async def second() -> None:
+        recorder.go.set()
+        assert await client.flush(5)
+        assert await uplink.close()
+
+    asyncio.run(first())
+    assert client.pending == 1
+    asyncio.run(second())
+    assert uplink.counters == Counters(sent=1)
+
+
+def test_many_tasks_on_one_loop(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
+    async def run() -> None:
+        async with AsyncClient(URL, tasks=[heading], transport=transport, batch_size=10) as client:
+
+            async def work() -> None:
+                for n in range(100):
+                    await client.report("heading", n)
+                    await asyncio.sleep(0)
+
+            await asyncio.gather(*(work() for _ in range(20)))
+            assert client.spent("heading") == 2000.0
+
+    asyncio.run(run())
+    assert recorder.codes == 2000
+
+
+def test_the_guards_are_the_sync_ones(transport: AsyncRecorder, heading: Task) -> None:
+    insecure = InsecureSeededRandomness(1)
+    with pytest.raises(ParameterError, match="must be secure"):
+        AsyncClient("https://a.example", tasks=[heading], randomness=insecure)
+    with pytest.raises(ParameterError, match="interval: give these to the AsyncUplink"):
+        AsyncClient(AsyncUplink(URL), tasks=[heading], interval=1)
+    with pytest.raises(ParameterError, match="http:// or https://"):
+        AsyncClient("gopher://a", tasks=[heading])

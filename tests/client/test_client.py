@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from arcwise.client import Client, Counters, MemoryLedger, Uplink
+from arcwise.domains import Circle, Interval
+from arcwise.errors import CertificateError, DomainError, ParameterError, UnknownTaskError
+from arcwise.randomness import SYSTEM, InsecureSeededRandomness
+from arcwise.tasks import Caps, Task
+
+if TYPE_CHECKING:
+    from tests.client.conftest import Recorder
+
+URL = "http://127.0.0.1:1"
+
+
+def test_reports_arrive_as_the_mechanisms_codes(recorder: Recorder, heading: Task) -> None:
+    values = [10.0 * n for n in range(36)]
+    with Client(URL, tasks=[heading], randomness=InsecureSeededRandomness(7), transport=recorder) as client:
+        assert all(client.report("heading", value) for value in values)
+    twin = InsecureSeededRandomness(7)
+    expected = [heading.mechanism.randomize(value, randomness=twin) for value in values]
+    (post,) = recorder.posts
+    assert list(post.batch.codes) == sorted(expected)
+    assert abs(post.batch.epoch - heading.epoch(time.time())) <= 1
+
+
+def test_caps_stop_reports_and_spent_says_so(recorder: Recorder, heading: Task, delay: Task) -> None:
+    with Client(URL, tasks=[heading, delay], transport=recorder) as client:
+        assert [client.report("delay", 5) for _ in range(5)] == [True, True, True, False, False]
+        assert client.spent("delay") == 6.0
+        assert client.spent("heading") == 0.0
+        assert client.pending == 3
+        assert client.report("heading", 5)
+    assert recorder.codes == 4
+
+
+@pytest.mark.parametrize("value", [181, -60.1, float("nan"), float("inf"), "5", None, True, 10**400])
+def test_a_value_that_fails_costs_nothing(recorder: Recorder, delay: Task, value: Any) -> None:
+    with Client(URL, tasks=[delay], transport=recorder) as client:
+        with pytest.raises(DomainError):
+            client.report("delay", value)
+        assert client.spent("delay") == 0.0
+        assert client.pending == 0
+
+
+def test_a_full_queue_costs_nothing(recorder: Recorder, heading: Task) -> None:
+    with Uplink(URL, transport=recorder, max_pending=2) as uplink:
+        client = Client(uplink, tasks=[heading])
+        assert [client.report("heading", 1) for _ in range(4)] == [True, True, False, False]
+        assert client.spent("heading") == 2.0
+        assert uplink.counters == Counters(pending=2, lost=2)
+        assert client.flush(5)
+        assert client.report("heading", 1)
+
+
+def test_charged_before_it_is_randomised_and_queued(recorder: Recorder, heading: Task) -> None:
+    """Whatever breaks after the charge, nothing leaves that was not charged, and nothing is refunded."""
+
+    class Broken:
+        secure = True
+
+        def draw(self) -> tuple[int, int]:
+            assert ledger.spent(heading) == 1_000_000
+            raise OSError("no entropy")
+
+        def draws(self, count: int) -> bytes:
+            raise NotImplementedError
+
+    ledger = MemoryLedger()
+    with Client(URL, tasks=[heading], ledger=ledger, randomness=Broken(), transport=recorder) as client:
+        with pytest.raises(OSError, match="no entropy"):
+            client.report("heading", 1.0)
+        assert client.spent("heading") == 1.0
+        assert client.pending == 0
+
+
+def test_a_refused_charge_draws_and_queues_nothing(recorder: Recorder, heading: Task) -> None:
+    class Miser(MemoryLedger):
+        def charge(self, task: Task, now: float) -> bool:
+            return False
+
+    with Client(URL, tasks=[heading], ledger=Miser(), transport=recorder) as client:
+        assert not client.report("heading", 1.0)
+        assert client.pending == 0
+    assert recorder.posts == []
+
+
+def test_an_unknown_task_names_the_known_ones(recorder: Recorder, heading: Task, delay: Task) -> None:
+    with Client(URL, tasks=[heading, delay], transport=recorder) as client:
+        message = "no task 'speed'; this client has 'heading', 'delay'"
+        with pytest.raises(UnknownTaskError) as caught:
+            client.report("speed", 1.0)
+        assert str(caught.value) == message
+        with pytest.raises(UnknownTaskError):
+            client.spent("speed")
+
+
+def test_network_trouble_is_not_raised(recorder: Recorder, heading: Task) -> None:
+    recorder.script.extend([OSError("down")] * 1000)
+    client = Client(URL, tasks=[heading], transport=recorder, interval=0)
+    assert all(client.report("heading", n) for n in range(100))
+    assert not client.close(0.02)
+
+
+def test_a_ledger_can_outlive_its_client(recorder: Recorder, delay: Task) -> None:
+    ledger = MemoryLedger()
+    for expected in (True, True, True, False):
+        with Client(URL, tasks=[delay], ledger=ledger, transport=recorder) as client:
+            assert client.report("delay", 1.0) is expected
+
+
+def test_a_shared_uplink_is_left_alone(recorder: Recorder, heading: Task, delay: Task) -> None:
+    with Uplink(URL, transport=recorder) as uplink:
+        for _ in range(50):
+            with Client(uplink, tasks=[heading, delay]) as client:  # each with a ledger of its own
+                assert [client.report("delay", 1.0) for _ in range(4)] == [True, True, True, False]
+        assert recorder.posts == []
+        assert recorder.closed == 0
+        assert client.pending == 150
+    assert recorder.codes == 150
+    assert len(recorder.posts) == 1
+    assert recorder.closed == 1
+
+
+def test_an_own_uplink_is_closed(recorder: Recorder, heading: Task) -> None:
+    with Client(URL, tasks=[heading], transport=recorder) as client:
+        client.report("heading", 1.0)
+    assert recorder.codes == 1
+    assert recorder.closed == 1
+    with pytest.raises(RuntimeError, match="closed"):
+        client.report("heading", 1.0)
+    assert client.spent("heading") == 1.0
+
+
+def test_threads_lose_nothing(recorder: Recorder, heading: Task) -> None:
+    capped = Task("capped", Circle(24), 0.5, caps=Caps(rolling=500.0))
+    with Client(URL, tasks=[heading, capped], transport=recorder, batch_size=100, interval=0.001) as client:
+        granted: list[int] = []
+
+        def work() -> None:
+            granted.append(sum(client.report("heading", n) + client.report("capped", n) for n in range(1000)))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(granted) == 8000 + 1000
+        assert client.spent("heading") == 8000.0
+        assert client.spent("capped") == 500.0
+    assert recorder.codes == 9000
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1:80", "[::1]:8000", "localhost", "LOCALHOST:8000"])
+def test_insecure_randomness_is_for_this_machine(recorder: Recorder, heading: Task, host: str) -> None:
+    randomness = InsecureSeededRandomness(1)
+    with Client(f"http://{host}", tasks=[heading], randomness=randomness, transport=recorder) as client:
+        assert client.report("heading", 1.0)
+
+
+@pytest.mark.parametrize(
+    "host", ["example.org", "128.0.0.1", "[::2]", "127.0.0.1.example.org", "localhost.example.org", "0.0.0.0"]
+)
+def test_insecure_randomness_is_refused_elsewhere(recorder: Recorder, heading: Task, host: str) -> None:
+    insecure = InsecureSeededRandomness(1)
+    with pytest.raises(ParameterError, match=r"randomness must be secure.*InsecureSeededRandomness"):
+        Client(f"https://{host}", tasks=[heading], randomness=insecure, transport=recorder)
+    Client(f"https://{host}", tasks=[heading], randomness=SYSTEM, transport=recorder)
+
+
+def test_max_epsilon_names_both_numbers(heading: Task, delay: Task) -> None:
+    Client(URL, tasks=[heading, delay], max_epsilon=2)
+    for _ in range(2):  # a refusal is not forgotten once it was checked
+        with pytest.raises(CertificateError, match=r"'delay' spends epsilon = 2\.0, .* max_epsilon = 1\.9"):
+            Client(URL, tasks=[heading, delay], max_epsilon=1.9)
+
+
+def test_every_certificate_is_verified() -> None:
+    honest, forged = Task("t", Circle(24), 1.0), Task("t", Circle(24), 1.5)
+    object.__setattr__(forged.mechanism, "epsilon", 1.4)  # claims less than its integers spend
+    Client(URL, tasks=[honest])
+    with pytest.raises(CertificateError, match="ratio"):
+        Client(URL, tasks=[forged])
+
+
+@pytest.mark.parametrize("max_epsilon", [0, -1.0, True, "1", float("nan")])
+def test_bad_max_epsilon(heading: Task, max_epsilon: Any) -> None:
+    Client(URL, tasks=[heading], max_epsilon=1)  # what is cached for 1 is not for True
+    with pytest.raises(ParameterError, match="max_epsilon must be"):
+        Client(URL, tasks=[heading], max_epsilon=max_epsilon)
+
+
+def test_bad_tasks(heading: Task) -> None:
+    with pytest.raises(ParameterError, match="at least one"):
+        Client(URL, tasks=[])
+    with pytest.raises(ParameterError, match="must be Tasks, got 'heading'"):
+        Client(URL, tasks=["heading"])  # type: ignore[list-item]
+    with pytest.raises(ParameterError, match="iterable of Task"):
+        Client(URL, tasks=heading)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="'heading' twice"):
+        Client(URL, tasks=[heading, Task("heading", Interval(0, 1), 1.0)])
+
+
+def test_uplink_options_and_a_shared_uplink_exclude_each_other(recorder: Recorder, heading: Task) -> None:
+    with (
+        Uplink(URL, transport=recorder) as uplink,
+        pytest.raises(ParameterError, match="interval, batch_size: give these to the Uplink"),
+    ):
+        Client(uplink, tasks=[heading], interval=1, batch_size=2)
+    with pytest.raises(TypeError, match="colour"):
+        Client(URL, tasks=[heading], colour=1)  # type: ignore[call-arg]
+    with pytest.raises(ParameterError, match="url must be a string"):
+        Client(42, tasks=[heading])  # type: ignore[arg-type]

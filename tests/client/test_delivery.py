@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import math
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcwise.client.delivery import Schedule, Verdict, backoff_seconds, classify, retry_after_seconds
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("verdict", "statuses"),
+    [
+        (Verdict.SENT, [200, 201, 202, 204]),
+        (Verdict.RETRY, [None, 408, 429, 500, 502, 503, 504, 599]),
+        (Verdict.KEEP, [404]),
+        (Verdict.PAUSE, [401, 403]),
+        (Verdict.DROP, [300, 301, 302, 307, 308, 400, 409, 410, 413, 415, 422, 499, 501]),
+    ],
+)
+def test_what_a_status_means(verdict: Verdict, statuses: list[int | None]) -> None:
+    assert [classify(status) for status in statuses] == [verdict] * len(statuses)
+
+
+@given(st.integers(-10, 1000))
+def test_only_2xx_counts_as_sent(status: int) -> None:
+    assert (classify(status) is Verdict.SENT) == (200 <= status <= 299)
+
+
+def test_backoff_doubles_from_a_second_to_an_hour() -> None:
+    ceilings = [backoff_seconds(failures, 1.0) for failures in range(1, 15)]
+    assert ceilings[:12] == [2.0**n for n in range(12)]
+    assert ceilings[12:] == [HOUR, HOUR]
+
+
+@given(st.integers(1, 10**9), st.floats(0, 1, exclude_max=True))
+def test_backoff_is_full_jitter(failures: int, uniform: float) -> None:
+    assert backoff_seconds(failures, uniform) == pytest.approx(uniform * backoff_seconds(failures, 1.0))
+    assert 0 <= backoff_seconds(failures, uniform) < HOUR
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (None, 0.0),
+        ("0", 0.0),
+        ("120", 120.0),
+        (" 120 ", 120.0),
+        ("86400", DAY),
+        ("86401", DAY),
+        ("9" * 5000, DAY),
+        ("-5", 0.0),
+        ("1.5", 0.0),
+        ("²", 0.0),
+        ("soon", 0.0),
+        ("", 0.0),
+        (formatdate(1_000_030, usegmt=True), 30.0),
+        (formatdate(999_000, usegmt=True), 0.0),
+        (formatdate(1_000_000 + 3 * DAY, usegmt=True), DAY),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", DAY),
+    ],
+)
+def test_retry_after(text: str | None, seconds: float) -> None:
+    assert retry_after_seconds(text, now=1_000_000.0) == seconds
+
+
+@given(st.text())
+def test_retry_after_survives_any_text(text: str) -> None:
+    assert 0.0 <= retry_after_seconds(text, now=1e9) <= DAY
+
+
+def test_trouble_holds_everything_back_until_an_answer() -> None:
+    schedule = Schedule(uniform=lambda: 0.5)
+    schedule.record(Verdict.RETRY, "a", now=100.0, retry_after=0.0)
+    assert schedule.ready_at("a") == schedule.ready_at("b") == 100.5
+    schedule.record(Verdict.RETRY, "a", now=101.0, retry_after=0.0)
+    assert schedule.ready_at("b") == 102.0
+    schedule.record(Verdict.SENT, "b", now=103.0, retry_after=0.0)
+    assert schedule.ready_at("a") <= 103.0
+    schedule.record(Verdict.RETRY, "a", now=104.0, retry_after=0.0)
+    assert schedule.ready_at("a") == 104.5  # counts from one again
+
+
+def test_an_unknown_task_holds_back_itself_only() -> None:
+    schedule = Schedule(uniform=lambda: 0.5)
+    schedule.record(Verdict.KEEP, "a", now=100.0, retry_after=0.0)
+    schedule.record(Verdict.KEEP, "a", now=101.0, retry_after=0.0)
+    schedule.record(Verdict.SENT, "b", now=101.0, retry_after=0.0)
+    assert schedule.ready_at("a") == 102.0
+    assert schedule.ready_at("b") <= 101.0
+    schedule.record(Verdict.SENT, "a", now=103.0, retry_after=0.0)
+    assert schedule.ready_at("a") <= 103.0
+
+
+def test_a_refusal_pauses_everything_for_long() -> None:
+    schedule = Schedule(uniform=lambda: 0.0)
+    schedule.record(Verdict.PAUSE, "a", now=0.0, retry_after=0.0)
+    assert schedule.ready_at("b") == HOUR / 2
+
+
+@given(
+    attempts=st.lists(
+        st.tuples(st.sampled_from([Verdict.RETRY, Verdict.PAUSE]), st.floats(0, DAY), st.floats(0, 100)),
+        min_size=1,
+    )
+)
+def test_what_the_server_asked_for_outlives_a_flush(attempts: list[tuple[Verdict, float, float]]) -> None:
+    schedule, now, asked = Schedule(), 0.0, -math.inf
+    for verdict, retry_after, step in attempts:
+        now += step
+        asked = max(asked, now + retry_after)
+        schedule.record(verdict, "a", now, retry_after)
+        assert asked <= schedule.ready_at("a") <= max(asked, now + HOUR)
+    schedule.hurry()
+    assert schedule.ready_at("a") == asked
+
+
+def test_a_flush_ends_our_own_waits() -> None:
+    schedule = Schedule(uniform=lambda: 0.5)
+    for _ in range(20):
+        schedule.record(Verdict.RETRY, "a", now=0.0, retry_after=0.0)
+    schedule.record(Verdict.PAUSE, "a", now=0.0, retry_after=0.0)
+    schedule.hurry()
+    assert schedule.ready_at("a") <= 0.0
+    schedule.record(Verdict.RETRY, "a", now=0.0, retry_after=0.0)
+    assert schedule.ready_at("a") == 0.5

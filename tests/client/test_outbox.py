@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from arcwise.client.outbox import Counters, Outbox, PendingBatch
+from arcwise.domains import Circle
+from arcwise.mechanisms import OptimalCircular
+from arcwise.tasks import Task
+from arcwise.wire import Batch, decode_batch
+
+
+def at_once(_task_id: str) -> float:
+    return 0.0
+
+
+def take(outbox: Outbox, interval: float = 0.0) -> PendingBatch:
+    found = outbox.take(time.monotonic(), interval, at_once)
+    assert isinstance(found, PendingBatch)
+    return found
+
+
+def seal(batch: PendingBatch) -> Batch:
+    return decode_batch(batch.seal())
+
+
+def outbox(batch_size: int = 100, capacity: int = 1000) -> Outbox:
+    return Outbox(batch_size=batch_size, capacity=capacity)
+
+
+def test_a_batch_holds_one_task_and_one_epoch(heading: Task, delay: Task) -> None:
+    box = outbox()
+    for task, epoch, code in [(heading, 1, 7), (delay, 1, 8), (heading, 2, 9), (heading, 1, 3)]:
+        box.put(task, epoch, code)
+    batches = {(b.task_id.hex(), b.epoch): b.codes for b in (seal(take(box)) for _ in range(3))}
+    assert batches == {(heading.id, 1): b"\3\7", (delay.id, 1): b"\x08", (heading.id, 2): b"\x09"}
+
+
+@pytest.mark.parametrize(("nodes", "width"), [(128, 1), (1000, 2)])
+def test_codes_are_sorted_whatever_their_order(nodes: int, width: int) -> None:
+    domain = Circle(360)
+    task = Task("t", domain, 1.0, mechanism=OptimalCircular(domain, 1.0, nodes=nodes))
+    codes = [random.Random(1).randrange(nodes) for _ in range(99)]
+    box = outbox()
+    for code in codes:
+        box.put(task, 0, code)
+    packed = seal(take(box)).codes
+    sent = [int.from_bytes(packed[i : i + width], "little") for i in range(0, len(packed), width)]
+    assert sent == sorted(codes)
+
+
+def test_sealing_twice_gives_the_same_bytes(heading: Task) -> None:
+    box = outbox()
+    box.put(heading, 0, 1)
+    batch = take(box)
+    first = batch.seal()
+    box.put_back(batch)
+    assert take(box).seal() == first
+
+
+def test_batch_ids_differ(heading: Task) -> None:
+    box = outbox(batch_size=1)
+    for _ in range(50):
+        box.put(heading, 0, 1)
+    assert len({seal(take(box)).batch_id for _ in range(50)}) == 50
+
+
+def test_a_full_batch_is_ready_before_the_interval(heading: Task) -> None:
+    box = outbox(batch_size=3)
+    news = [box.put(heading, 0, code) for code in range(5)]
+    assert news == [True, False, True, True, False]  # begun, full, begun
+    assert seal(take(box, interval=60)).codes == b"\0\1\2"
+    due = box.take(time.monotonic(), 60, at_once)
+    assert isinstance(due, float)
+    assert 59 < due - time.monotonic() <= 60
+
+
+def test_nothing_queued_is_never_due() -> None:
+    assert outbox().take(0.0, 0.0, at_once) == float("inf")
+
+
+def test_a_held_task_keeps_filling_its_batch_and_lets_others_pass(heading: Task, delay: Task) -> None:
+    box = outbox()
+    box.put(heading, 0, 1)
+    box.put(delay, 0, 2)
+    now = time.monotonic()
+
+    def held(task_id: str) -> float:
+        return now + 500 if task_id == heading.id else 0.0
+
+    found = box.take(now, 0.0, held)
+    assert isinstance(found, PendingBatch)
+    assert found.task == delay
+    box.finish(found)
+    assert box.take(now, 0.0, held) == now + 500
+    box.put(heading, 0, 0)
+    assert seal(take(box)).codes == b"\0\1"
+
+
+def test_a_batch_put_back_waits_behind_the_others(heading: Task) -> None:
+    box = outbox(batch_size=1)
+    box.put(heading, 0, 1)
+    box.put(heading, 0, 2)
+    bad = take(box)
+    box.put_back(bad)
+    assert take(box) is not bad
+
+
+def test_room_and_losses(heading: Task) -> None:
+    box = outbox(capacity=2)
+    room = []
+    for _ in range(4):
+        room.append(box.has_room())
+        if room[-1]:
+            box.put(heading, 0, 0)
+    assert room == [True, True, False, False]
+    assert box.counters() == Counters(pending=2, lost=2)
+    box.finish(take(box))
+    assert box.has_room()
+
+
+def test_counters_by_reason(heading: Task) -> None:
+    box = outbox(batch_size=2)
+    for _ in range(8):
+        box.put(heading, 0, 0)
+    box.finish(take(box))
+    box.finish(take(box), "410")
+    box.finish(take(box), "410")
+    assert box.counters() == Counters(pending=2, sent=2, dropped={"410": 4})
+
+
+def test_only_old_batches_expire(heading: Task, delay: Task) -> None:
+    box = outbox(batch_size=2)
+    for code in range(3):
+        box.put(heading, 0, code)  # one full batch, one open
+    time.sleep(0.002)
+    between = time.monotonic()
+    box.put(delay, 0, 0)
+    assert box.expire(between - 3600) == 0
+    assert box.expire(between) == 3
+    assert box.counters() == Counters(pending=1, dropped={"expired": 3})
+    assert take(box).task == delay
+    assert box.put(heading, 0, 5)  # begins anew
+
+
+def test_abandoning_drops_open_waiting_taken_and_late(heading: Task, delay: Task) -> None:
+    box = outbox(batch_size=2)
+    for _ in range(4):
+        box.put(heading, 0, 0)
+    box.put(delay, 0, 0)
+    taken = take(box)
+    assert box.abandon() == 5
+    box.finish(taken)  # an answer that comes after all does not count twice
+    box.put(delay, 0, 0)
+    assert box.counters() == Counters(dropped={"closed": 6})
+
+
+def test_threads_lose_nothing(heading: Task, delay: Task) -> None:
+    box = outbox(batch_size=97, capacity=10**6)
+
+    def fill(seed: int) -> None:
+        for n in range(3000):
+            box.put(heading if n % 2 else delay, n % 3, seed)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(fill, range(8)))
+    assert box.pending == 24_000
+    batches = box.close_open()
+    assert sum(len(seal(batch).codes) for batch in batches) == 24_000
+    assert all(len(batch.codes) <= 97 for batch in batches)

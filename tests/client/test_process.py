@@ -1,0 +1,168 @@
+"""What concerns the process: forks, and what an import loads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+import arcwise.client
+from arcwise.client import Client, Counters, HttpxTransport, Uplink, ledger
+from arcwise.domains import Circle
+from arcwise.tasks import Task
+from arcwise.wire import Batch, decode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[Batch]]]:
+    batches: list[Batch] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            batches.append(decode_batch(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(202)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"http://127.0.0.1:{http.server_port}", batches
+        http.shutdown()
+
+
+def in_child(check: Callable[[], bool]) -> bool:
+    """Fork, run `check` in the child, return what it said; False if it raised or hung."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested
+        pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            status = 0 if check() else 1
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return status == 0
+        time.sleep(0.005)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return False
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_sends_its_own_reports_and_not_its_parents(
+    server: tuple[str, list[Batch]], heading: Task, delay: Task
+) -> None:
+    url, batches = server
+    with Uplink(url, transport=HttpxTransport(trust_env=False), interval=60) as uplink:
+        client = Client(uplink, tasks=[heading, delay])
+        client.report("heading", 1.0)
+        assert uplink.flush(5)  # a connection is open and the thread is running
+        for _ in range(3):
+            client.report("heading", 1.0)
+
+        def child() -> bool:
+            empty = uplink.counters == Counters()
+            return empty and client.report("delay", 1.0) and uplink.flush(3) and uplink.counters.sent == 1
+
+        assert in_child(child)
+        # Locks that another thread held at the fork must not hold up the child.
+        locked, release = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with ledger._lock, uplink._outbox.lock:
+                locked.set()
+                release.wait(10)
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        assert locked.wait(5)
+        assert in_child(child)
+        release.set()
+        holder.join()
+        assert uplink.pending == 3
+    by_task = {
+        task.name: sum(len(b.codes) for b in batches if b.task_id.hex() == task.id)
+        for task in (heading, delay)
+    }
+    assert by_task == {"heading": 4, "delay": 2}
+    assert len({batch.batch_id for batch in batches}) == len(batches)
+
+
+def modules_after(code: str) -> set[str]:
+    script = f"{code}\nimport sys, json; print(json.dumps(sorted(sys.modules)))"
+    output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    return set(json.loads(output))
+
+
+HEAVY = {"numpy", "httpx", "asyncio", "fastapi", "scipy", "pandas", "uvicorn", "ssl", "email", "sqlite3"}
+
+
+def test_importing_and_reporting_load_nothing_heavy() -> None:
+    report = (
+        "from arcwise.client import Client, Uplink\n"
+        "from arcwise.domains import Circle\n"
+        "from arcwise.tasks import Task\n"
+        "client = Client('http://127.0.0.1:1', tasks=[Task('h', Circle(360), 1.0)], interval=600)\n"
+        "assert client.report('h', 1.0)"
+    )
+    assert modules_after(report) & HEAVY == set()
+
+
+def test_the_async_twin_loads_asyncio_only() -> None:
+    assert modules_after("from arcwise.client import AsyncClient") & (HEAVY - {"asyncio", "ssl"}) == set()
+
+
+def test_client_and_server_do_not_meet() -> None:
+    loaded = modules_after("import arcwise.client, arcwise.client.aio")
+    assert not {name for name in loaded if name.startswith("arcwise.server")}
+
+
+def test_the_public_names() -> None:
+    assert arcwise.client.__all__ == [
+        "AsyncClient",
+        "AsyncHttpxTransport",
+        "AsyncTransport",
+        "AsyncUplink",
+        "Client",
+        "Counters",
+        "HttpxTransport",
+        "Ledger",
+        "MemoryLedger",
+        "Transport",
+        "Uplink",
+    ]
+    for name in arcwise.client.__all__:
+        assert getattr(arcwise.client, name).__doc__
+    with pytest.raises(AttributeError, match="no attribute 'Clinet'"):
+        _ = arcwise.client.Clinet
+
+
+def test_a_hundred_thousand_clients_are_quick() -> None:
+    """A generous bound, so that it never fails by chance: what it guards against is 30 times slower."""
+    tasks = [Task("a", Circle(360), 1.0), Task("b", Circle(24), 1.0)]
+    with Uplink("http://127.0.0.1:1") as uplink:
+        Client(uplink, tasks=tasks, max_epsilon=1.0)
+        begun = time.process_time()
+        for _ in range(20_000):
+            Client(uplink, tasks=tasks, max_epsilon=1.0)
+        assert (time.process_time() - begun) / 20_000 < 20e-6

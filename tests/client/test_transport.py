@@ -1,0 +1,138 @@
+"""The httpx transports: what exactly goes out, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from arcwise.client import AsyncHttpxTransport, HttpxTransport
+from arcwise.client.transport import user_agent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEADERS = {"Content-Type": "application/x", "User-Agent": "arcwise/1"}
+
+
+class Sink(BaseHTTPRequestHandler):
+    """Remembers the headers and bodies it is sent; tries to make clients remember something."""
+
+    protocol_version = "HTTP/1.1"
+    seen: list[tuple[dict[str, str], bytes]]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.seen.append(({name.lower(): value for name, value in self.headers.items()}, body))
+        self.send_response(301 if self.path == "/moved" else 202)
+        self.send_header("Location", "/elsewhere")
+        self.send_header("Set-Cookie", "device=42; Path=/")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def sink() -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
+    seen: list[tuple[dict[str, str], bytes]] = []
+    handler = type("Handler", (Sink,), {"seen": seen})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", seen
+        server.shutdown()
+
+
+def check_seen(url: str, seen: list[tuple[dict[str, str], bytes]]) -> None:
+    host = url.removeprefix("http://")
+    headers = {
+        "host": host,
+        "content-length": "5",
+        "content-type": "application/x",
+        "user-agent": "arcwise/1",
+    }
+    assert seen == [(headers, b"hello")] * 2  # no cookie the second time, no Accept-Encoding, nothing else
+
+
+def test_nothing_goes_out_but_what_was_given(sink: tuple[str, list[tuple[dict[str, str], bytes]]]) -> None:
+    url, seen = sink
+    transport = HttpxTransport(trust_env=False)
+    assert transport.post(url + "/moved", b"hello", HEADERS, 5.0) == (301, None)  # not followed
+    assert transport.post(url, b"hello", HEADERS, 5.0) == (202, None)
+    transport.close()
+    check_seen(url, seen)
+
+
+def test_async_nothing_goes_out_but_what_was_given(
+    sink: tuple[str, list[tuple[dict[str, str], bytes]]],
+) -> None:
+    url, seen = sink
+
+    async def run() -> None:
+        transport = AsyncHttpxTransport(trust_env=False)
+        assert await transport.post(url + "/moved", b"hello", HEADERS, 5.0) == (301, None)
+        assert await transport.post(url, b"hello", HEADERS, 5.0) == (202, None)
+        await transport.close()
+
+    asyncio.run(run())
+    check_seen(url, seen)
+
+
+def busy(request: httpx.Request) -> httpx.Response:
+    assert request.extensions["timeout"] == {"connect": 3.0, "read": 3.0, "write": 3.0, "pool": 3.0}
+    assert "x-device" not in request.headers
+    return httpx.Response(503, headers={"Retry-After": "7"})
+
+
+def test_httpx_options_and_retry_after_pass_through() -> None:
+    transport = HttpxTransport(transport=httpx.MockTransport(busy))
+    assert transport.post("https://a.example", b"", HEADERS, 3.0) == (503, "7")
+    transport.close()
+    assert transport.post("https://a.example", b"", HEADERS, 3.0) == (503, "7")  # opens again
+    transport.close()
+
+
+def test_a_given_client_stays_open_and_adds_no_headers() -> None:
+    with httpx.Client(
+        transport=httpx.MockTransport(busy), headers={"X-Device": "42"}, follow_redirects=True
+    ) as client:
+        transport = HttpxTransport(client)
+        assert transport.post("https://a.example", b"", HEADERS, 3.0) == (503, "7")
+        transport.close()
+        assert not client.is_closed
+
+
+def test_a_given_async_client_stays_open_and_adds_no_headers() -> None:
+    async def run() -> None:
+        mock = httpx.MockTransport(busy)
+        async with httpx.AsyncClient(transport=mock, headers={"X-Device": "42"}) as client:
+            transport = AsyncHttpxTransport(client)
+            assert await transport.post("https://a.example", b"", HEADERS, 3.0) == (503, "7")
+            await transport.close()
+            assert not client.is_closed
+
+    asyncio.run(run())
+
+
+def test_network_trouble_is_raised() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound, not listening: refused
+        transport = HttpxTransport(trust_env=False)
+        with pytest.raises(httpx.ConnectError):
+            transport.post(f"http://127.0.0.1:{unused.getsockname()[1]}", b"", HEADERS, 3.0)
+        transport.close()
+
+
+def test_the_user_agent_names_the_library_only() -> None:
+    name, _, version = user_agent().partition("/")
+    assert name == "arcwise"
+    assert version[0].isdigit()
+    for fact in (platform.system(), platform.python_version(), platform.machine(), socket.gethostname()):
+        assert fact.lower() not in user_agent().lower()

@@ -1,0 +1,285 @@
+"""The uplink with its thread: what is sent when, what an answer does to the queue, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from arcwise.client import Counters, Uplink
+from arcwise.errors import ParameterError
+from arcwise.wire import MEDIA_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.client.conftest import Recorder
+
+    from arcwise.tasks import Task
+
+URL = "http://127.0.0.1:1"
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def fill(uplink: Uplink, task: Task, count: int, epoch: int = 0) -> None:
+    for code in range(count):
+        assert uplink.admit()
+        uplink.put(task, epoch, code % 100)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_a_request(recorder: Recorder, heading: Task) -> None:
+    with Uplink("https://reports.example/base/", transport=recorder, request_timeout=3) as uplink:
+        fill(uplink, heading, 3, epoch=20_000)
+        assert uplink.flush(5)
+    (post,) = recorder.posts
+    assert post.url == f"https://reports.example/base/v1/tasks/{heading.id}/reports"
+    assert set(post.headers) == {"Content-Type", "User-Agent"}
+    assert post.headers["Content-Type"] == MEDIA_TYPE
+    assert post.timeout == 3.0
+    assert post.batch.task_id.hex() == heading.id
+    assert (post.batch.epoch, post.batch.codes) == (20_000, b"\0\1\2")
+
+
+def test_a_full_batch_goes_at_once_and_the_rest_after_the_interval(recorder: Recorder, heading: Task) -> None:
+    with Uplink(URL, transport=recorder, batch_size=5, interval=0.1) as uplink:
+        begun = time.monotonic()
+        fill(uplink, heading, 7)
+        wait_until(lambda: len(recorder.posts) == 1)
+        assert time.monotonic() - begun < 0.1
+        wait_until(lambda: len(recorder.posts) == 2)
+        assert time.monotonic() - begun >= 0.1
+    assert [len(post.batch.codes) for post in recorder.posts] == [5, 2]
+
+
+def test_no_thread_before_the_first_report(recorder: Recorder) -> None:
+    before = threading.active_count()
+    with Uplink(URL, transport=recorder) as uplink:
+        assert uplink.flush(0)
+        assert threading.active_count() == before
+        uplink.admit()
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before
+    assert recorder.closed == 1
+
+
+@pytest.mark.parametrize("trouble", [503, 500, 429, 408, OSError("down"), TimeoutError()])
+def test_trouble_sends_the_same_bytes_again(
+    recorder: Recorder, heading: Task, trouble: int | Exception
+) -> None:
+    recorder.script.extend([trouble, trouble])
+    with Uplink(URL, transport=recorder) as uplink:
+        fill(uplink, heading, 4)
+        assert uplink.flush(5)
+        assert uplink.counters == Counters(sent=4)
+    assert len(recorder.posts) == 3
+    assert len({post.body for post in recorder.posts}) == 1
+
+
+def test_reports_during_trouble_gather_in_one_batch(recorder: Recorder, heading: Task) -> None:
+    recorder.script.append((503, "3600"))
+    with Uplink(URL, transport=recorder, interval=0) as uplink:
+        fill(uplink, heading, 1)
+        wait_until(lambda: len(recorder.posts) == 1)
+        fill(uplink, heading, 50)
+        assert not uplink.flush(0.05)  # not even a flush overrides what the server asked for
+        assert uplink.pending == 51
+        uplink.close(0)
+    assert len(recorder.posts) == 1
+
+
+def test_a_flush_does_not_wait_for_our_own_backoff(
+    recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arcwise.client.delivery.backoff_seconds", lambda *_: 3600.0)
+    recorder.script.append(503)
+    with Uplink(URL, transport=recorder, interval=0) as uplink:
+        fill(uplink, heading, 1)
+        wait_until(lambda: len(recorder.posts) == 1)
+        assert uplink.flush(5)
+
+
+def test_an_unknown_task_is_kept_while_others_pass(recorder: Recorder, heading: Task, delay: Task) -> None:
+    recorder.by_task[heading.id] = 404
+    with Uplink(URL, transport=recorder) as uplink:
+        fill(uplink, heading, 2)
+        fill(uplink, delay, 3)
+        assert not uplink.flush(0.05)
+        assert uplink.counters == Counters(pending=2, sent=3)
+        recorder.by_task[heading.id] = 202
+        assert uplink.flush(5)
+        assert uplink.counters == Counters(sent=5)
+    assert len({post.body for post in recorder.posts}) == 2
+
+
+@pytest.mark.parametrize("status", [410, 400, 413, 422, 501, 301])
+def test_what_will_never_be_taken_is_dropped_and_counted(
+    recorder: Recorder, heading: Task, status: int
+) -> None:
+    recorder.script.append(status)
+    with Uplink(URL, transport=recorder) as uplink:
+        fill(uplink, heading, 2)
+        assert uplink.flush(5)
+        fill(uplink, heading, 3)
+        assert uplink.flush(5)
+        assert uplink.counters == Counters(sent=3, dropped={str(status): 2})
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_pauses_until_a_flush(recorder: Recorder, heading: Task, delay: Task, status: int) -> None:
+    recorder.script.append(status)
+    with Uplink(URL, transport=recorder, interval=0) as uplink:
+        fill(uplink, heading, 1)
+        wait_until(lambda: len(recorder.posts) == 1)
+        fill(uplink, delay, 1)
+        time.sleep(0.05)
+        assert len(recorder.posts) == 1
+        assert uplink.pending == 2
+        assert uplink.flush(5)
+
+
+def test_old_reports_expire(recorder: Recorder, heading: Task) -> None:
+    recorder.script.extend([503] * 10_000)
+    with Uplink(URL, transport=recorder, max_age_days=0.05 / 86_400) as uplink:
+        fill(uplink, heading, 2)
+        begun = time.monotonic()
+        assert uplink.flush(5)  # dropped for good is an end too
+        assert time.monotonic() - begun < 2
+        assert uplink.counters == Counters(dropped={"expired": 2})
+
+
+def test_flush_keeps_its_timeout_while_a_request_hangs(recorder: Recorder, heading: Task) -> None:
+    recorder.go.clear()
+    with Uplink(URL, transport=recorder) as uplink:
+        fill(uplink, heading, 1)
+        begun = time.monotonic()
+        assert not uplink.flush(0.05)
+        assert time.monotonic() - begun < 1
+        assert uplink.pending == 1
+        recorder.go.set()
+        assert uplink.flush(5)
+
+
+def test_flush_waits_for_a_request_under_way(recorder: Recorder, heading: Task) -> None:
+    recorder.go.clear()
+    with Uplink(URL, transport=recorder, interval=0) as uplink:
+        fill(uplink, heading, 1)
+        assert recorder.busy.wait(5)
+        threading.Timer(0.05, recorder.go.set).start()
+        assert uplink.flush(5)
+        assert uplink.pending == 0
+
+
+def test_flush_does_not_wait_for_what_comes_later(recorder: Recorder, heading: Task, delay: Task) -> None:
+    recorder.go.clear()
+    results = []
+    with Uplink(URL, transport=recorder, interval=60) as uplink:
+        fill(uplink, heading, 1)
+        thread = threading.Thread(target=lambda: results.append(uplink.flush(5)))
+        thread.start()
+        assert recorder.busy.wait(5)
+        fill(uplink, delay, 1)
+        recorder.go.set()
+        thread.join()
+        assert results == [True]
+        assert uplink.pending == 1
+
+
+def test_close_drops_what_is_left_in_time(recorder: Recorder, heading: Task) -> None:
+    recorder.go.clear()
+    uplink = Uplink(URL, transport=recorder)
+    fill(uplink, heading, 3)
+    begun = time.monotonic()
+    assert not uplink.close(0.05)
+    assert time.monotonic() - begun < 1
+    assert uplink.counters == Counters(dropped={"closed": 3})
+    recorder.go.set()
+    wait_until(lambda: recorder.closed == 1)
+    assert uplink.counters == Counters(dropped={"closed": 3})
+    assert uplink.close()  # again is nothing
+
+
+def test_a_closed_uplink_takes_no_reports(recorder: Recorder) -> None:
+    uplink = Uplink(URL, transport=recorder)
+    assert uplink.close()
+    assert recorder.closed == 1
+    with pytest.raises(RuntimeError, match="closed"):
+        uplink.admit()
+
+
+def test_leaving_the_block_flushes(recorder: Recorder, heading: Task) -> None:
+    with Uplink(URL, transport=recorder) as uplink:
+        fill(uplink, heading, 3)
+    assert uplink.counters == Counters(sent=3)
+
+
+def test_one_bad_batch_does_not_block_the_others(recorder: Recorder, heading: Task, delay: Task) -> None:
+    recorder.by_task[heading.id] = 500
+    with Uplink(URL, transport=recorder) as uplink:
+        fill(uplink, heading, 1)
+        fill(uplink, delay, 1)
+        assert not uplink.flush(0.2)
+        assert uplink.counters == Counters(pending=1, sent=1)
+        uplink.close(0)
+
+
+def test_logs_hold_no_code(recorder: Recorder, heading: Task, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "arcwise.client")
+    recorder.script.extend([503, OSError("secret path"), 404, 410])
+    with Uplink(URL, transport=recorder) as uplink:
+        uplink.admit()
+        uplink.put(heading, 0, 77)
+        assert uplink.flush(5)
+        uplink.put(heading, 0, 77)
+        assert uplink.flush(5)
+    assert len(caplog.records) == 5
+    assert {record.name for record in caplog.records} == {"arcwise.client"}
+    assert "77" not in caplog.text.replace(heading.id, "")
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("ftp://a.example", "http:// or https://"),
+        ("a.example", "http:// or https://"),
+        ("http://", "name a host"),
+        ("", "http:// or https://"),
+        ("http://a.example:port", "not a URL"),
+        ("http://a.example?x=1", "without user, query or fragment"),
+        ("http://u:p@a.example", "without user"),
+        (7, "must be a string"),
+    ],
+)
+def test_bad_urls(url: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Uplink(url)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("batch_size", 0),
+        ("batch_size", 500_001),
+        ("batch_size", 1.5),
+        ("max_pending", 0),
+        ("interval", -1),
+        ("interval", float("nan")),
+        ("max_age_days", 0),
+        ("request_timeout", 0),
+        ("request_timeout", "1"),
+    ],
+)
+def test_bad_options(option: str, value: Any) -> None:
+    with pytest.raises(ParameterError, match=f"{option} must be .* got {value!r}"):
+        Uplink(URL, **{option: value})

@@ -1,0 +1,263 @@
+"""Domains: which values they take, where these go on the unit domain, and what they say to the rest."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcwise.domains import Circle, Domain, Interval
+from arcwise.errors import ArcwiseError, DomainError, ParameterError
+from strategies import circles, domains, intervals, values_in
+
+HEIGHT = Interval(-20, 180)
+CLIPPED = Interval(-20, 180, clip=True)
+HEADING = Circle(360)
+
+NO_NUMBERS = [
+    True,
+    False,
+    np.bool_(True),
+    "45",
+    "",
+    None,
+    1j,
+    b"45",
+    [45.0],
+    (45.0,),
+    {},
+    Decimal(45),
+    object(),
+]
+"""Refused even where Python would make a float of them."""
+
+NOT_FINITE = [math.nan, math.inf, -math.inf, np.float64("nan"), np.float32("inf")]
+
+
+@pytest.mark.parametrize("domain", [HEIGHT, CLIPPED, HEADING], ids=str)
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: type(value).__name__)
+def test_what_is_no_number_is_refused(domain: Domain, value: Any) -> None:
+    bound = r"\[-20, 180\]" if isinstance(domain, Interval) else r"\[0, 360\) modulo 360"
+    with pytest.raises(DomainError, match=f"^value must be a real number in {bound}, got ") as error:
+        domain.to_unit(value)
+    assert repr(value) in str(error.value)
+
+
+@pytest.mark.parametrize("domain", [HEIGHT, CLIPPED, HEADING], ids=str)
+@pytest.mark.parametrize("value", NOT_FINITE, ids=repr)
+def test_what_is_not_finite_is_refused(domain: Domain, value: Any) -> None:
+    bound = r"\[-20, 180\]" if isinstance(domain, Interval) else r"\[0, 360\) modulo 360"
+    with pytest.raises(DomainError, match=f"^value must be finite and in {bound}, got -?(nan|inf)$"):
+        domain.to_unit(value)
+    with pytest.raises(
+        DomainError, match=f"^values must be finite and in {bound}, got -?(nan|inf) at index 1$"
+    ):
+        domain.to_unit_many([0.0, value, 5.0])
+
+
+@pytest.mark.parametrize("domain", [HEIGHT, CLIPPED, HEADING], ids=str)
+@pytest.mark.parametrize("value", [10**400, -(10**400), 10**5000, Fraction(10**400)], ids="abcd")
+def test_integers_beyond_a_float_are_refused(domain: Domain, value: Any) -> None:
+    bound = r"\[-20, 180\]" if isinstance(domain, Interval) else r"\[0, 360\) modulo 360"
+    with pytest.raises(
+        DomainError, match=f"^value must be finite and in {bound}, got an integer beyond a float$"
+    ):
+        domain.to_unit(value)
+    with pytest.raises(
+        DomainError, match=f"^values must be real numbers in {bound}, got an array of dtype object"
+    ):
+        domain.to_unit_many([value])
+
+
+@pytest.mark.parametrize("value", [-20.000001, 180.5, 1e300, -1e300, 181, np.float32(200), Fraction(-21)])
+def test_an_interval_names_the_value_outside_and_its_bounds(value: Any) -> None:
+    with pytest.raises(
+        DomainError, match=r"^value must be in \[-20, 180\], got -?\d.*; clip it, or give"
+    ) as error:
+        HEIGHT.to_unit(value)
+    assert repr(float(value)) in str(error.value)
+    with pytest.raises(
+        DomainError, match=r"^values must be in \[-20, 180\], got -?\d.* at index 2; clip them"
+    ):
+        HEIGHT.to_unit_many([0.0, 180.0, float(value), 5.0])
+    assert CLIPPED.to_unit(value) == (1.0 if value > 0 else 0.0)
+    assert CLIPPED.to_unit_many([float(value)]).tolist() == [1.0 if value > 0 else 0.0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a"],
+        [None],
+        [1j],
+        [b"1"],
+        [Decimal(1)],
+        [True],
+        [[1.0], [2.0, 3.0]],
+        "12",
+        None,
+        [Fraction(1, 2)],
+        object(),
+    ],
+    ids=range(11),
+)
+def test_arrays_that_hold_no_numbers_are_refused(values: Any) -> None:
+    for domain in (HEIGHT, CLIPPED, HEADING):
+        with pytest.raises(DomainError, match=r"^values must be (an array of )?real numbers in \["):
+            domain.to_unit_many(values)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [45, 45.0, np.float32(45), np.float64(45), np.int64(45), np.uint8(45), np.int16(45), Fraction(45)],
+)
+def test_real_numbers_of_every_kind_are_taken(value: Any) -> None:
+    assert Interval(0, 180).to_unit(value) == 0.25
+    assert Circle(180).to_unit(value) == 0.25
+    assert type(Circle(180).to_unit(value)) is float
+    assert type(Interval(0, 180).to_unit(value)) is float
+    if not isinstance(value, Fraction):
+        assert float(Interval(0, 180).to_unit_many(value)) == 0.25
+        assert Circle(180).to_unit_many(np.array([[value]])).tolist() == [[0.25]]
+
+
+def test_examples_of_positions() -> None:
+    assert HEIGHT.to_unit(-20) == 0.0
+    assert HEIGHT.to_unit(180) == 1.0
+    assert HEIGHT.to_unit(30) == 0.25
+    assert HEIGHT.length == 200
+    assert HEADING.to_unit(0) == 0.0
+    assert HEADING.to_unit(90) == 0.25
+    assert HEADING.to_unit(360) == 0.0
+    assert HEADING.to_unit(-90) == 0.75
+    assert HEADING.to_unit(3690) == 0.25
+    assert HEADING.length == 360
+    assert HEIGHT.from_unit(np.array([0.0, 0.25, 1.0, 1.5])).tolist() == [-20, 30, 180, 280]
+    assert HEADING.from_unit(np.array([0.0, 0.25])).tolist() == [0, 90]
+
+
+@pytest.mark.parametrize("value", [-1e-300, -5e-324, -1e-17, 1e300, -1e300, 1.7e308, 360 - 1e-14, -0.0])
+def test_circles_stay_below_one(value: float) -> None:
+    for circle in (HEADING, Circle(1e-3), Circle(2 * math.pi), Circle(1e300), Circle(5e-324)):
+        unit = circle.to_unit(value)
+        assert 0.0 <= unit < 1.0
+        assert circle.to_unit_many([value]).tolist() == [unit]
+    assert HEADING.to_unit(-1e-300) == 0.0
+
+
+@given(st.data(), domains())
+def test_arrays_agree_with_single_values(data: st.DataObject, domain: Domain) -> None:
+    values = data.draw(st.lists(values_in(domain), max_size=6))
+    expected = [domain.to_unit(value) for value in values]
+    assert all(0.0 <= unit <= 1.0 for unit in expected)
+    assert domain.to_unit_many(values).tolist() == expected
+    column = domain.to_unit_many(np.array(values, np.float64).reshape(-1, 1))
+    assert column.shape == (len(values), 1)
+    assert column.ravel().tolist() == expected
+    for value, unit in zip(values, expected, strict=True):
+        single = domain.to_unit_many(value)
+        assert np.shape(single) == ()
+        assert float(single) == unit
+
+
+@given(intervals(), st.floats(allow_nan=True, allow_infinity=True))
+def test_arrays_refuse_what_single_values_refuse(interval: Interval, value: float) -> None:
+    if math.isfinite(value) and (interval.clip or interval.low <= value <= interval.high):
+        unit = interval.to_unit(value)
+        assert 0.0 <= unit <= 1.0
+        assert interval.to_unit_many([value]).tolist() == [unit]
+        return
+    with pytest.raises(DomainError) as single:
+        interval.to_unit(value)
+    with pytest.raises(DomainError) as many:
+        interval.to_unit_many([value])
+    assert repr(value) in str(single.value)
+    assert repr(value) in str(many.value)
+
+
+@given(st.data(), intervals())
+def test_intervals_map_there_and_back_in_order(data: st.DataObject, interval: Interval) -> None:
+    low, high = sorted(data.draw(st.tuples(values_in(interval), values_in(interval))))
+    assert interval.to_unit(low) <= interval.to_unit(high)
+    back = float(interval.from_unit(interval.to_unit_many([low]))[0])
+    assert back == pytest.approx(low, abs=1e-9 * max(abs(interval.low), abs(interval.high)))
+    assert interval.to_unit(interval.low) == 0.0
+    assert interval.to_unit(interval.high) == 1.0
+
+
+@given(circles, st.floats(0, 1, exclude_max=True), st.integers(-5, 5))
+def test_circles_ignore_whole_turns(circle: Circle, unit: float, turns: int) -> None:
+    gap = abs(circle.to_unit((unit + turns) * circle.period) - unit)
+    assert min(gap, 1 - gap) < 1e-12
+
+
+def test_arrays_that_come_in_stay_as_they_are() -> None:
+    values = np.array([-500.0, 0.0, 500.0])
+    for domain in (CLIPPED, HEADING):
+        domain.to_unit_many(values)
+        assert values.tolist() == [-500.0, 0.0, 500.0]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(1, 1), (2, 1), (math.nan, 1), (0, math.nan), (-math.inf, 0), (0, math.inf), (-1.7e308, 1.7e308)],
+)
+def test_bounds_must_be_finite_and_in_order(low: float, high: float) -> None:
+    with pytest.raises(ParameterError, match=r"low and high must be finite with low < high, got .* and "):
+        Interval(low, high)
+
+
+@pytest.mark.parametrize("bad", [True, np.bool_(False), "0", None, 1j, Decimal(0), [0]])
+def test_bounds_must_be_numbers(bad: Any) -> None:
+    with pytest.raises(ParameterError, match="low must be a real number, got"):
+        Interval(bad, 1)
+    with pytest.raises(ParameterError, match="high must be a real number, got"):
+        Interval(0, bad)
+    with pytest.raises(ParameterError, match="period must be a real number, got"):
+        Circle(bad)
+
+
+def test_bounds_beyond_a_float_are_refused() -> None:
+    with pytest.raises(ParameterError, match="high must be finite, got an integer beyond"):
+        Interval(0, 10**400)
+    with pytest.raises(ParameterError, match="period must be finite, got an integer beyond"):
+        Circle(10**5000)
+
+
+@pytest.mark.parametrize("bad", [0, -1, -0.0, math.nan, math.inf])
+def test_a_period_must_be_positive(bad: float) -> None:
+    with pytest.raises(ParameterError, match=r"period must be positive and finite, got "):
+        Circle(bad)
+
+
+@pytest.mark.parametrize("bad", [1, 0, None, "no"])
+def test_clip_must_be_a_bool(bad: Any) -> None:
+    with pytest.raises(ParameterError, match="clip must be True or False, got"):
+        Interval(0, 1, clip=bad)
+
+
+def test_domains_are_values() -> None:
+    assert Interval(0, 180) == Interval(np.float32(0), Fraction(180))  # type: ignore[arg-type]
+    assert Interval(0, 1) != Interval(0, 1, clip=True)
+    assert Interval(-0.0, 1) == Interval(0, 1)
+    assert math.copysign(1, Interval(-0.0, 1).low) == 1.0
+    assert {Circle(360), Circle(360.0)} == {Circle(360)}
+    assert type(Interval(0, 1).low) is float
+    assert str(Interval(-2.5, 1e6)) == "[-2.5, 1e+06]"
+    frozen: Any = Circle(24)
+    with pytest.raises(AttributeError):
+        frozen.period = 12
+
+
+def test_errors_can_be_caught_as_arcwise_errors_and_as_value_errors() -> None:
+    for base in (ArcwiseError, ValueError):
+        with pytest.raises(base):
+            HEIGHT.to_unit(1000)
+        with pytest.raises(base):
+            Circle(0)

@@ -1,0 +1,459 @@
+"""The samplers realise the integer rows: by an exact partition of the draws, and by statistics.
+
+Statistical tests have fixed seeds and state their false-alarm rate: the share of seeds that would fail
+although the code is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import DomainError
+from arcwise.kernels import WindowKernel
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, circle_expected_error
+from arcwise.randomness import InsecureSeededRandomness, SystemRandomness
+from strategies import ALL_EXAMPLES, Example, inner_values, mechanisms, values_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+# --- the exact law of the sampler ----------------------------------------------------------------
+
+
+def stretches(kernel: WindowKernel, node: int) -> Iterator[tuple[int, int, int]]:
+    """Yield ``(first u, last u, code)`` of every stretch of draws, as the design states them."""
+    k, w, b, g = kernel.codes, kernel.window, kernel.background, kernel.extra
+    for code in range(k):
+        yield code * b, (code + 1) * b - 1, code
+    for i in range(w):
+        yield k * b + i * g, k * b + (i + 1) * g - 1, (node + i) % k
+    for code in range(UNIT - k * b - w * g):
+        yield k * b + w * g + code, k * b + w * g + code, code
+
+
+def with_leftover(nodes: int, window: int, leftover: int, *, circular: bool, background: int) -> WindowKernel:
+    """Return a kernel with exactly this leftover and a background near the wanted one."""
+    codes = nodes if circular else nodes + window - 1
+    while (UNIT - leftover - codes * background) % window:
+        background += 1
+    extra = (UNIT - leftover - codes * background) // window
+    kernel = WindowKernel(codes, nodes, window, background, extra, circular)
+    assert kernel.leftover == leftover
+    return kernel
+
+
+EXACT_KERNELS = {
+    **{
+        f"{example.label}, epsilon {epsilon:g}": example.make(epsilon, 128).kernel
+        for example in ALL_EXAMPLES
+        for epsilon in (0.01, 1.0, 20.0)
+    },
+    "inset, 256 nodes": OptimalPiecewise(Interval(0, 1), 0.5, nodes=256).kernel,
+    "no leftover, circle": WindowKernel(4, 4, 2, 2**61, 2**62, True),
+    "no leftover, line": with_leftover(3, 2, 0, circular=False, background=2**60),
+    "one background unit, no leftover": WindowKernel(2, 2, 1, 1, 2**64 - 2, True),
+    "one background unit, one left over": WindowKernel(2, 2, 1, 1, 2**64 - 3, True),
+    "one extra unit": WindowKernel(2, 2, 1, 2**63 - 1, 1, False),
+    "one extra unit, wide window": WindowKernel(200, 100, 101, (2**64 - 101) // 200, 1, False),
+    "all but one left over, circle": with_leftover(257, 3, 256, circular=True, background=2**50),
+    "all but one left over, line": with_leftover(254, 3, 255, circular=False, background=2**54),
+    "all but one left over, widest": with_leftover(65_536, 9, 65_535, circular=True, background=2**40),
+    "window of all codes but one": with_leftover(65_536, 65_535, 1, circular=True, background=1),
+}
+
+
+@pytest.mark.parametrize("label", EXACT_KERNELS)
+def test_sampling_realises_the_rows_exactly(label: str) -> None:
+    """Every draw in [0, 2**64) lies in one stretch; the stretches of a code add up to its weight.
+
+    Inside a stretch the sampler divides by a constant, so the code of its first and last draw is the code
+    of all of them. Both are drawn, for every stretch, by both samplers.
+    """
+    kernel = EXACT_KERNELS[label]
+    few = kernel.codes <= 512
+    nodes = list(range(kernel.nodes)) if few else [0, 1, kernel.nodes // 2, kernel.nodes - 1]
+    if kernel.circular:
+        nodes.append(kernel.nodes)  # rounding up from the last node of a circle gives node 0
+    for node in nodes:
+        counts = [0] * kernel.codes
+        draws, codes = [], []
+        at = 0
+        for first, last, code in stretches(kernel, node):
+            assert first == at <= last
+            at = last + 1
+            counts[code] += last - first + 1
+            draws += [first, last]
+            codes += [code, code]
+        assert at == UNIT
+        assert counts == kernel.row(node % kernel.nodes)
+        assert [kernel.sample(node, u) for u in draws] == codes
+        many = kernel.sample_many(np.full(len(draws), node, np.uint32), np.array(draws, np.uint64))
+        assert many.dtype == kernel.code_dtype
+        np.testing.assert_array_equal(many, codes)
+
+
+@given(mechanisms(), st.data())
+def test_both_samplers_agree_on_any_draw(mechanism: Mechanism, data: st.DataObject) -> None:
+    kernel = mechanism.kernel
+    edges = [0, kernel.inside_from, min(kernel.leftover_from, UNIT - 1), UNIT - 1]
+    u = data.draw(st.lists(st.integers(0, UNIT - 1) | st.sampled_from(edges), max_size=20))
+    top = kernel.nodes if kernel.circular else kernel.nodes - 1
+    nodes = data.draw(st.lists(st.integers(0, top), min_size=len(u), max_size=len(u)))
+    for dtype in (np.uint16, np.uint32, np.int64):
+        many = kernel.sample_many(np.array(nodes, dtype), np.array(u, np.uint64))
+        assert many.tolist() == [kernel.sample(node, draw) for node, draw in zip(nodes, u, strict=True)]
+
+
+def test_code_dtype_is_the_narrowest() -> None:
+    for codes, dtype in ((2, np.uint8), (256, np.uint8), (257, np.uint16), (65_536, np.uint16)):
+        assert OptimalCircular(Circle(1), 1.0, nodes=codes).kernel.code_dtype == dtype
+
+
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+def test_matrix_is_the_rows_rounded_once(example: Example) -> None:
+    kernel = example.make(1.0, 16).kernel
+    matrix = kernel.matrix()
+    assert matrix.shape == (kernel.nodes, kernel.codes)
+    for node in range(kernel.nodes):
+        assert matrix[node].tolist() == [weight / UNIT for weight in kernel.row(node)]
+
+
+# --- from a value to a node ----------------------------------------------------------------------
+
+
+def continuous_node(mechanism: Mechanism, unit: float) -> float:
+    """Return the real-valued node of a position, as the design states it."""
+    kernel = mechanism.kernel
+    n, k, w = kernel.nodes, kernel.codes, kernel.window
+    if mechanism.placement == "inset":
+        return (n - 1) * unit
+    if mechanism.placement == "clamp":
+        return min(max(k * unit - w / 2, 0.0), float(k - w))
+    return (k * unit - w / 2) % k
+
+
+@given(mechanisms(), st.data())
+def test_positions_follow_the_design(mechanism: Mechanism, data: st.DataObject) -> None:
+    value = data.draw(values_in(mechanism.domain))
+    unit = mechanism.domain.to_unit(value)
+    position = mechanism.position(unit)
+    top = mechanism.kernel.nodes if mechanism.kernel.circular else mechanism.kernel.nodes - 1
+    assert 0 <= position <= top
+    assert not (mechanism.kernel.circular and position == top)
+    gap = abs(position - continuous_node(mechanism, unit))
+    assert min(gap, top - gap if mechanism.kernel.circular else gap) < 1e-9
+    for shape in ((), (1,), (1, 1)):
+        many = mechanism.positions(np.full(shape, unit))
+        assert np.shape(many) == shape
+        assert float(many.reshape(-1)[0]) == position
+
+
+class FixedDraw:
+    """Gives the same draw for ever."""
+
+    secure = False
+
+    def __init__(self, r: int, u: int) -> None:
+        self.r, self.u = r, u
+
+    def draw(self) -> tuple[int, int]:
+        return self.r, self.u
+
+    def draws(self, count: int) -> bytes:
+        return (self.r.to_bytes(8, "little") + self.u.to_bytes(8, "little")) * count
+
+
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+def test_rounding_goes_up_exactly_with_the_fraction(example: Example) -> None:
+    mechanism = example.make(1.0, 128)
+    kernel = mechanism.kernel
+    u = kernel.inside_from  # the first code of the window: it names the node
+    for value in inner_values(mechanism, 37):
+        position = mechanism.position(mechanism.domain.to_unit(value))
+        node, fraction = math.floor(position), position - math.floor(position)
+        ups = math.ceil(fraction * 2**53)  # so many of the 2**53 values of r >> 11 round up
+        for share, expected in ((ups - 1, node + 1), (ups, node), (2**53 - 1, node), (0, node + (ups > 0))):
+            if not 0 <= share < 2**53:
+                continue
+            for low_bits in (0, 2**11 - 1):  # r >> 11 drops them
+                draw = FixedDraw((share << 11) | low_bits, u)
+                code = mechanism.randomize(value, randomness=draw)
+                assert code == kernel.sample(expected, u)
+                assert mechanism.randomize_many([value], randomness=draw).tolist() == [code]
+
+
+# --- scalar and array calls agree ------------------------------------------------------------------
+
+
+def spread(mechanism: Mechanism, count: int) -> NDArray[np.float64]:
+    """Return `count` values all over the domain; on a circle also many turns away."""
+    units = np.random.default_rng(count).random(count)
+    units[: min(2, count)] = (0.0, 1.0)[: min(2, count)]
+    if isinstance(mechanism.domain, Interval):
+        return np.minimum(mechanism.domain.from_unit(units), mechanism.domain.high)
+    return mechanism.domain.from_unit(units * 9 - 4)
+
+
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+@pytest.mark.parametrize(
+    ("epsilon", "nodes", "size"),
+    [
+        (1.0, 128, 0),
+        (1.0, 128, 1),
+        (0.5, 256, 2**14 - 1),
+        (1.0, 128, 2**14),
+        (4.0, 33, 2**14 + 1),
+        (0.01, 128, 2**15 + 1),
+    ],
+)
+def test_scalar_and_array_calls_give_the_same_codes(
+    example: Example, epsilon: float, nodes: int, size: int
+) -> None:
+    mechanism = example.make(epsilon, nodes)
+    values = spread(mechanism, size)
+    many = mechanism.randomize_many(values, randomness=InsecureSeededRandomness(size))
+    one_by_one = InsecureSeededRandomness(size)
+    expected = [mechanism.randomize(value, randomness=one_by_one) for value in values.tolist()]
+    assert many.tolist() == expected
+    assert many.dtype == mechanism.kernel.code_dtype
+
+
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+def test_arrays_of_any_shape_take_draws_in_c_order(example: Example) -> None:
+    mechanism = example.make(1.0, 128)
+    base = spread(mechanism, 3 * 4 * 5)
+    flat = mechanism.randomize_many(base, randomness=InsecureSeededRandomness(7))
+    shapes: list[NDArray[np.float64]] = [base.reshape(3, 4, 5), base.reshape(60, 1), base.reshape(1, 1, 60)]
+    shapes.append(np.asfortranarray(base.reshape(12, 5)))
+    shapes.append(np.repeat(base, 2).reshape(60, 2)[:, 0])  # not contiguous
+    for values in shapes:
+        codes = mechanism.randomize_many(values, randomness=InsecureSeededRandomness(7))
+        assert codes.shape == values.shape
+        np.testing.assert_array_equal(codes.ravel(), flat)
+    as_list = mechanism.randomize_many(base.tolist(), randomness=InsecureSeededRandomness(7))
+    np.testing.assert_array_equal(as_list, flat)
+    scalar = mechanism.randomize_many(base[5], randomness=InsecureSeededRandomness(8))
+    assert scalar.shape == ()
+    assert int(scalar) == mechanism.randomize(float(base[5]), randomness=InsecureSeededRandomness(8))
+    assert mechanism.randomize_many([]).tolist() == []
+    for shape in ((0,), (0, 3), (2, 0)):
+        codes = mechanism.randomize_many(np.zeros(shape))
+        assert codes.shape == shape
+        assert codes.dtype == np.uint8
+
+
+@given(mechanisms(), st.data())
+def test_scalar_and_array_calls_agree_for_any_value(mechanism: Mechanism, data: st.DataObject) -> None:
+    values = data.draw(st.lists(values_in(mechanism.domain), max_size=8))
+    seed = data.draw(st.integers(0, 99))
+    many = mechanism.randomize_many(values, randomness=InsecureSeededRandomness(seed))
+    one_by_one = InsecureSeededRandomness(seed)
+    assert many.tolist() == [mechanism.randomize(value, randomness=one_by_one) for value in values]
+
+
+def test_input_arrays_are_left_alone() -> None:
+    for mechanism in (example.make(1.0, 128) for example in ALL_EXAMPLES):
+        values = spread(mechanism, 100)
+        before = values.copy()
+        mechanism.randomize_many(values)
+        np.testing.assert_array_equal(values, before)
+
+
+def test_nothing_is_drawn_for_a_bad_value() -> None:
+    class Untouchable(FixedDraw):
+        def draw(self) -> tuple[int, int]:
+            raise AssertionError("a draw was taken")
+
+        def draws(self, count: int) -> bytes:
+            raise AssertionError("draws were taken")
+
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
+    with pytest.raises(DomainError):
+        mechanism.randomize(2.0, randomness=Untouchable(0, 0))
+    with pytest.raises(DomainError):
+        mechanism.randomize_many([0.5, 2.0], randomness=Untouchable(0, 0))
+
+
+# --- statistics ------------------------------------------------------------------------------------
+
+
+def mixture(mechanism: Mechanism, value: float) -> NDArray[np.float64]:
+    """Return the probabilities of the codes for a value: two integer rows, mixed by the fraction."""
+    kernel = mechanism.kernel
+    position = continuous_node(mechanism, mechanism.domain.to_unit(value))
+    node = math.floor(position)
+    fraction = position - node
+    lower = np.array([weight / UNIT for weight in kernel.row(node % kernel.nodes)])
+    upper = np.array([weight / UNIT for weight in kernel.row((node + (fraction > 0)) % kernel.nodes)])
+    return (1 - fraction) * lower + fraction * upper
+
+
+def p_value(codes: NDArray[Any] | list[int], probabilities: NDArray[np.float64]) -> float:
+    """Return the chi-square p-value of codes, with the rarest codes put together."""
+    counts = np.bincount(codes, minlength=probabilities.size)
+    expected = probabilities * len(codes)
+    order = np.argsort(expected)
+    _, group = np.unique(np.cumsum(expected[order]) // 10, return_inverse=True)
+    observed_groups = np.bincount(group, weights=counts[order])
+    expected_groups = np.bincount(group, weights=expected[order])
+    small = expected_groups < 5  # each of them joins the largest group
+    observed_groups[-1] += observed_groups[:-1][small[:-1]].sum()
+    expected_groups[-1] += expected_groups[:-1][small[:-1]].sum()
+    keep = np.append(~small[:-1], True)
+    gap = observed_groups[keep] - expected_groups[keep]
+    if gap.size == 1:  # one code has all but a few of the reports that were to be expected
+        return 1.0
+    statistic = float((gap**2 / expected_groups[keep]).sum())
+    return float(stats.chi2.sf(statistic, gap.size - 1))
+
+
+CHI_CASES = [(example, epsilon) for example in ALL_EXAMPLES for epsilon in (0.1, 1.0, 4.0, 20.0)]
+
+
+@pytest.mark.parametrize(("example", "epsilon"), CHI_CASES)
+def test_codes_follow_the_rows(example: Example, epsilon: float) -> None:
+    """False-alarm rate 1e-5 for each of 5 values and 2 samplers (120 tests in all: 1e-3 for the file)."""
+    mechanism = example.make(epsilon, 128)
+    randomness = InsecureSeededRandomness(20_240)
+    for value in [*inner_values(mechanism, 5)[:-1], inner_values(mechanism, 1000)[371]]:
+        probabilities = mixture(mechanism, value)
+        assert math.isclose(probabilities.sum(), 1.0, rel_tol=1e-12)
+        many = mechanism.randomize_many(np.full(200_000, value), randomness=randomness)
+        assert p_value(many, probabilities) > 1e-5
+        single = [mechanism.randomize(value, randomness=randomness) for _ in range(15_000)]
+        assert p_value(single, probabilities) > 1e-5
+
+
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+def test_the_chi_square_would_see_a_wrong_law(example: Example) -> None:
+    """The test above has power: it finds a law half a node beside the truth, and one 10 % flatter."""
+    mechanism = example.make(1.0, 128)
+    value = inner_values(mechanism, 1000)[371]
+    codes = mechanism.randomize_many(np.full(200_000, value), randomness=InsecureSeededRandomness(1))
+    beside = value + mechanism.domain.length / mechanism.kernel.codes / 2
+    assert p_value(codes, mixture(mechanism, value)) > 1e-5
+    assert p_value(codes, mixture(mechanism, beside)) < 1e-5
+    assert p_value(codes, 0.9 * mixture(mechanism, value) + 0.1 / mechanism.kernel.codes) < 1e-5
+
+
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+def test_codes_from_the_operating_system_follow_the_rows(example: Example) -> None:
+    """The only tests without a seed: false-alarm rate 1e-6 in all, six p-values."""
+    mechanism = example.make(1.0, 128)
+    value = inner_values(mechanism, 1000)[371]
+    probabilities = mixture(mechanism, value)
+    assert p_value(mechanism.randomize_many(np.full(100_000, value)), probabilities) > 1e-6 / 6
+    randomness = SystemRandomness()
+    single = [mechanism.randomize(value, randomness=randomness) for _ in range(20_000)]
+    assert p_value(single, probabilities) > 1e-6 / 6
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 20.0])
+@pytest.mark.parametrize("unit", [0.0, 0.0013, 0.31, 0.5, 0.777, 1.0])
+def test_inset_reports_decode_to_their_value_on_average(epsilon: float, unit: float) -> None:
+    """10^6 reports, 4 standard errors: false-alarm rate 6e-5 for each of 24 cases."""
+    mechanism = OptimalPiecewise(Interval(-20, 180), epsilon)
+    value = -20 + 200 * unit
+    decoded = mechanism.decode(
+        mechanism.randomize_many(np.full(10**6, value), randomness=InsecureSeededRandomness(11))
+    )
+    # The standard error comes from the rows: at epsilon 20 the million reports may all be one code.
+    variance = float(mixture(mechanism, value) @ (mechanism.values - value) ** 2)
+    error = math.sqrt(variance / decoded.size)
+    assert abs(decoded.mean() - value) < 4 * error
+    assert mechanism.unbiased
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 4.0, 20.0])
+@pytest.mark.parametrize("nodes", [2, 3, 128, 256])
+def test_inset_decoding_is_unbiased_exactly(epsilon: float, nodes: int) -> None:
+    """Exact means of the integer rows, without sampling; at epsilon 0.01 decoded values reach 200."""
+    mechanism = OptimalPiecewise(Interval(0, 1), epsilon, nodes=nodes)
+    values = mechanism.values
+    for node in range(nodes):
+        mean = math.fsum(w / UNIT * v for w, v in zip(mechanism.kernel.row(node), values, strict=True))
+        assert mean == pytest.approx(node / (nodes - 1), abs=1e-14 * float(np.abs(values).max()) * 10)
+
+
+# --- decoding and expected error -------------------------------------------------------------------
+
+
+def test_cells_decode_to_their_centres() -> None:
+    clamp = OptimalPiecewise(Interval(-20, 180), 1.0, placement="clamp", nodes=5)
+    circle = OptimalCircular(Circle(360), 1.0, nodes=4)
+    k = clamp.kernel.codes
+    np.testing.assert_allclose(clamp.values, [-20 + 200 * (j + 0.5) / k for j in range(k)])
+    np.testing.assert_allclose(circle.values, [45, 135, 225, 315])
+    assert not clamp.unbiased
+    assert not circle.unbiased
+    assert circle.decode(np.array([[0, 3]])).tolist() == [[45, 315]]
+    assert float(circle.decode(2)) == 225
+
+
+@pytest.mark.parametrize("bad", [[0.0], [True], ["1"], [None], [-1], [4], [0, 99], 2**70])
+def test_decoding_refuses_what_is_no_code(bad: Any) -> None:
+    with pytest.raises(DomainError, match=r"codes must be (integers )?in \[0, 4\), got"):
+        OptimalCircular(Circle(360), 1.0, nodes=4).decode(bad)
+
+
+def distances(mechanism: Mechanism, value: float) -> NDArray[np.float64]:
+    """Return how far what each code decodes to lies from the value, in the unit of the domain."""
+    gap = np.abs(mechanism.values - value)
+    if isinstance(mechanism.domain, Circle):
+        gap = gap % mechanism.domain.period
+        gap = np.minimum(gap, mechanism.domain.period - gap)
+    return gap
+
+
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 4.0, 20.0])
+@pytest.mark.parametrize("power", [1.0, 2.0, 3.5])
+def test_expected_error_is_the_sum_over_the_rows(example: Example, epsilon: float, power: float) -> None:
+    mechanism = example.make(epsilon, 64)
+    for value in inner_values(mechanism, 23):
+        dense = float(mixture(mechanism, value) @ distances(mechanism, value) ** power)
+        assert mechanism.expected_error(value, power) == pytest.approx(dense, rel=1e-9)
+
+
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+def test_expected_error_is_what_reports_show(example: Example) -> None:
+    """5 standard errors: false-alarm rate 6e-7 for each of 9 cases."""
+    mechanism = example.make(1.0, 128)
+    for value in inner_values(mechanism, 1000)[::499]:
+        codes = mechanism.randomize_many(np.full(200_000, value), randomness=InsecureSeededRandomness(3))
+        errors = distances(mechanism, value)[codes]
+        standard = errors.std() / math.sqrt(errors.size)
+        assert abs(errors.mean() - mechanism.expected_error(value)) < 5 * standard
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0])
+def test_one_byte_codes_cost_less_than_one_percent(epsilon: float) -> None:
+    grid = np.linspace(0, 1, 501).tolist()
+    clamp = OptimalPiecewise(Interval(0, 1), epsilon, placement="clamp")
+    circle = OptimalCircular(Circle(1), epsilon)
+    assert clamp.kernel.codes <= 256
+    assert circle.kernel.codes <= 256
+    worst = max(clamp.expected_error(x) for x in grid)
+    assert worst == pytest.approx(1 / (1 + math.exp(epsilon / 2)), rel=0.01)
+    worst = max(circle.expected_error(x) for x in grid)
+    assert worst == pytest.approx(circle_expected_error(epsilon), rel=0.01)
+
+
+def test_equal_draws_tell_codes_apart_only_by_the_window() -> None:
+    """Background and leftover draws give the same code at every node."""
+    kernel = OptimalPiecewise(Interval(0, 1), 1.0).kernel
+    for u in (0, kernel.inside_from - 1, kernel.leftover_from, UNIT - 1):
+        assert len(Counter(kernel.sample(node, u) for node in range(kernel.nodes))) == 1

@@ -1,0 +1,687 @@
+"""Tasks: one canonical form, an id that covers everything, only arcwise's own errors from bad bytes."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+import random
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ArcwiseError, CertificateError, ParameterError, TaskError
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.tasks import DAY, Caps, Task, micro_epsilon
+from strategies import epsilons, json_values, mutations, tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+HEIGHT = Interval(0, 220, clip=True)
+HEADING = Circle(360)
+
+
+def a_task() -> Task:
+    return Task("height", HEIGHT, 1.0, caps=Caps(lifetime=30.0, rolling=2.0))
+
+
+# --- round trips and identity ------------------------------------------------------------------------
+
+
+def same(task: Task, other: Task) -> bool:
+    """Return whether two tasks agree in every part, not only in their ids."""
+    return (
+        task == other
+        and task.id == other.id
+        and task.to_bytes() == other.to_bytes()
+        and (task.name, task.domain, task.epsilon, task.goal, task.period, task.caps)
+        == (other.name, other.domain, other.epsilon, other.goal, other.period, other.caps)
+        and (type(task.mechanism), task.mechanism.placement, task.mechanism.kernel)
+        == (type(other.mechanism), other.mechanism.placement, other.mechanism.kernel)
+    )
+
+
+@given(tasks())
+def test_bytes_and_json_give_the_task_back(task: Task) -> None:
+    assert same(Task.from_bytes(task.to_bytes()), task)
+    assert same(Task.from_json(task.to_json()), task)
+    assert same(Task.from_json(json.loads(json.dumps(task.to_json()))), task)
+    assert task.id == hashlib.sha256(task.to_bytes()).hexdigest()
+    assert hash(task) == hash(Task.from_bytes(task.to_bytes()))
+
+
+@given(tasks())
+@settings(max_examples=25)
+def test_files_give_the_task_back(tmp_path_factory: pytest.TempPathFactory, task: Task) -> None:
+    path = tmp_path_factory.mktemp("task") / "task.json"
+    task.save(path)
+    assert same(Task.load(path), task)
+    assert same(Task.load(str(path)), task)
+    shown = json.loads(path.read_text(encoding="utf-8"))
+    assert shown["id"] == task.id
+    assert shown["name"] == task.name
+    assert shown["mechanism"]["kernel"]["extra"] == str(task.mechanism.kernel.extra)
+    assert (
+        task.name in path.read_text(encoding="utf-8")
+        or not task.name.isascii()
+        or {'"', "\\"} & set(task.name)
+    )
+
+
+def test_canonical_bytes_are_those_of_the_design() -> None:
+    task = a_task()
+    kernel = task.mechanism.kernel
+    assert msgpack.unpackb(task.to_bytes()) == [
+        1,
+        "height",
+        ["interval", 0.0, 220.0, True],
+        1.0,
+        "distribution",
+        86_400,
+        [30_000_000, 2_000_000, 86_400],
+        [
+            "optimal-piecewise",
+            1,
+            ["window", "inset", kernel.codes, 128, kernel.window, kernel.background, kernel.extra],
+        ],
+    ]
+    circle = msgpack.unpackb(Task("wind", HEADING, 0.5, period=3600).to_bytes())
+    assert circle[2:7] == [["circle", 360.0], 0.5, "direction", 3600, [None, None, 86_400]]
+    assert circle[7][:2] == ["optimal-circular", 1]
+    assert circle[7][2][:4] == ["window", "wrap", 128, 128]
+
+
+def test_the_id_covers_every_part() -> None:
+    variants = [
+        a_task(),
+        Task("heights", HEIGHT, 1.0, caps=Caps(lifetime=30.0, rolling=2.0)),
+        Task("height", Interval(0, 220), 1.0, caps=Caps(lifetime=30.0, rolling=2.0)),
+        Task("height", Interval(0, 221, clip=True), 1.0, caps=Caps(lifetime=30.0, rolling=2.0)),
+        Task("height", HEIGHT, 1.1, caps=Caps(lifetime=30.0, rolling=2.0)),
+        Task("height", HEIGHT, 1.0, goal="value", caps=Caps(lifetime=30.0, rolling=2.0)),
+        Task("height", HEIGHT, 1.0, period=3600, caps=Caps(lifetime=30.0, rolling=2.0)),
+        Task("height", HEIGHT, 1.0, caps=Caps(lifetime=31.0, rolling=2.0)),
+        Task("height", HEIGHT, 1.0, caps=Caps(lifetime=30.0, rolling=3.0)),
+        Task("height", HEIGHT, 1.0, caps=Caps(lifetime=30.0, rolling=2.0, window=DAY + 1)),
+        Task("height", HEIGHT, 1.0, caps=Caps(lifetime=30.0)),
+        Task("height", HEIGHT, 1.0, expected_reports=10**6, caps=Caps(lifetime=30.0, rolling=2.0)),
+        Task(
+            "height",
+            HEIGHT,
+            1.0,
+            goal="distribution",
+            mechanism=OptimalPiecewise(HEIGHT, 1.0, placement="clamp"),
+            caps=Caps(lifetime=30.0, rolling=2.0),
+        ),
+        Task("height", Circle(220), 1.0, caps=Caps(lifetime=30.0, rolling=2.0)),
+    ]
+    assert len({task.id for task in variants}) == len(variants)
+    assert len(set(variants)) == len(variants)
+    assert a_task() == a_task()
+    assert {a_task(): 1}[a_task()] == 1
+    assert a_task() != a_task().id
+
+
+def test_names_are_normalised() -> None:
+    composed, decomposed = "Gr\u00f6\u00dfe", "Gro\u0308\u00dfe"
+    task = Task(decomposed, HEIGHT, 1.0)
+    assert task.name == composed
+    assert task == Task(composed, HEIGHT, 1.0)
+    forged = msgpack.unpackb(task.to_bytes())
+    forged[1] = decomposed
+    with pytest.raises(TaskError, match="not the canonical bytes of a task"):
+        Task.from_bytes(msgpack.packb(forged))
+
+
+@pytest.mark.parametrize(
+    "bad", [None, 7, b"x", "", " ", " x", "x ", "a\nb", "a\x00", "\ud800", "x" * 65, "a\u00a0b"]
+)
+def test_bad_names_are_refused(bad: Any) -> None:
+    with pytest.raises(TaskError, match=r"name must be (a string|1 to 64 printable characters)"):
+        Task(bad, HEIGHT, 1.0)
+    assert Task("x" * 64, HEIGHT, 1.0).name == "x" * 64
+
+
+def test_tasks_cannot_be_changed() -> None:
+    task: Any = a_task()
+    for name in ("name", "epsilon", "caps", "id", "_bytes", "mechanism", "other"):
+        with pytest.raises(AttributeError, match=f"a Task is immutable; cannot set '{name}'"):
+            setattr(task, name, None)
+    with pytest.raises(AttributeError):
+        task.caps.lifetime = 1e6
+    with pytest.raises(AttributeError):
+        task.domain.low = -1.0
+    assert same(task, a_task())
+
+
+def test_repr_names_the_parts() -> None:
+    assert repr(a_task()) == (
+        "Task('height', Interval(low=0.0, high=220.0, clip=True), epsilon=1.0, goal='distribution')"
+    )
+
+
+def test_epochs_count_periods_since_1970() -> None:
+    task = Task("x", HEADING, 1.0)
+    assert [task.epoch(time) for time in (0, 86_399.9, 86_400, 1.7e9)] == [0, 0, 1, 19_675]
+    hourly = Task("x", HEADING, 1.0, period=3600)
+    assert hourly.epoch(7200.5) == 2
+    assert type(hourly.epoch(7200.5)) is int
+
+
+# --- goals and mechanisms ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("domain", "goal", "expected", "goal_kept", "placement"),
+    [
+        (HEIGHT, None, OptimalPiecewise, "distribution", "inset"),
+        (HEIGHT, "distribution", OptimalPiecewise, "distribution", "inset"),
+        (HEIGHT, "value", OptimalPiecewise, "value", "clamp"),
+        (HEADING, None, OptimalCircular, "direction", "wrap"),
+        (HEADING, "direction", OptimalCircular, "direction", "wrap"),
+        (HEADING, "distribution", OptimalCircular, "distribution", "wrap"),
+    ],
+)
+def test_goals_pick_the_mechanism(
+    domain: Any, goal: Any, expected: Any, goal_kept: str, placement: str
+) -> None:
+    task = Task("x", domain, 1.0, goal=goal)
+    assert type(task.mechanism) is expected
+    assert (task.goal, task.mechanism.placement) == (goal_kept, placement)
+    assert task.mechanism.kernel.nodes == 128
+    assert task.mechanism.domain == domain
+    assert task.mechanism.epsilon == task.epsilon == 1.0
+
+
+@pytest.mark.parametrize(
+    ("domain", "goal"),
+    [(HEIGHT, "direction"), (HEADING, "value"), (HEADING, "mean"), (HEIGHT, ""), (HEIGHT, 3)],
+)
+def test_goals_that_do_not_fit_the_domain_are_refused(domain: Any, goal: Any) -> None:
+    known = '"distribution", "mean", "value"' if domain is HEIGHT else '"direction", "distribution"'
+    message = f"goal on {type(domain).__name__} must be one of {known}; got {goal!r}"
+    with pytest.raises(TaskError, match=f"^{message}$"):
+        Task("x", domain, 1.0, goal=goal)
+
+
+def test_the_goal_mean_names_the_alternative() -> None:
+    with pytest.raises(
+        TaskError, match=r'goal "mean" .*the default goal "distribution" gives an unbiased mean too'
+    ):
+        Task("x", HEIGHT, 1.0, goal="mean")
+    mechanism = OptimalPiecewise(HEIGHT, 1.0)
+    assert Task("x", HEIGHT, 1.0, goal="mean", mechanism=mechanism).goal == "mean"
+
+
+@pytest.mark.parametrize(
+    ("expected_reports", "nodes"), [(None, 128), (1, 128), (999_999, 128), (1_000_000, 256), (10**9, 256)]
+)
+def test_many_expected_reports_take_more_nodes(expected_reports: int | None, nodes: int) -> None:
+    for epsilon in (0.1, 1.0, 4.0):
+        task = Task("x", HEIGHT, epsilon, expected_reports=expected_reports)
+        assert task.mechanism.kernel.nodes == nodes
+    value = Task("x", HEIGHT, 1.0, goal="value", expected_reports=expected_reports)
+    assert value.mechanism.kernel.nodes == 128
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, "many"])
+def test_bad_expected_reports_are_refused(bad: Any) -> None:
+    for domain in (HEIGHT, HEADING):
+        with pytest.raises(TaskError, match="expected_reports must be a positive integer, got"):
+            Task("x", domain, 1.0, expected_reports=bad)
+
+
+def test_a_mechanism_sets_the_default_goal() -> None:
+    clamp = OptimalPiecewise(HEIGHT, 1.0, placement="clamp", nodes=33)
+    task = Task("x", HEIGHT, 1.0, mechanism=clamp)
+    assert task.mechanism is clamp
+    assert task.goal == "value"
+    assert Task("x", HEIGHT, 1.0, mechanism=OptimalPiecewise(HEIGHT, 1.0)).goal == "distribution"
+    assert Task("x", HEADING, 1.0, mechanism=OptimalCircular(HEADING, 1.0)).goal == "direction"
+
+
+@pytest.mark.parametrize(
+    ("domain", "epsilon"),
+    [(HEIGHT, 2.0), (Interval(0, 221, clip=True), 1.0), (Interval(0, 220), 1.0), (HEADING, 1.0)],
+)
+def test_a_mechanism_must_agree_with_its_task(domain: Any, epsilon: float) -> None:
+    with pytest.raises(TaskError, match=r"must agree with the task|goal on Circle must be one of"):
+        Task("x", domain, epsilon, mechanism=OptimalPiecewise(HEIGHT, 1.0), goal="value")
+    with pytest.raises(
+        TaskError, match=r"mechanism must agree with the task: it has Interval.* and epsilon 1\.0"
+    ):
+        Task("x", domain, epsilon, mechanism=OptimalPiecewise(HEIGHT, 1.0), goal="distribution")
+
+
+@pytest.mark.parametrize("bad", [None, (0, 1), "interval", Interval, 5])
+def test_bad_domains_are_refused(bad: Any) -> None:
+    with pytest.raises(TaskError, match="domain must be an Interval or a Circle, got"):
+        Task("x", bad, 1.0)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 3600.0, True, None, "day", 366 * DAY + 1])
+def test_bad_periods_are_refused(bad: Any) -> None:
+    with pytest.raises(TaskError, match="period must be whole seconds, from 1 to a year, got"):
+        Task("x", HEIGHT, 1.0, period=bad)
+
+
+@pytest.mark.parametrize("bad", [True, None, "1", math.nan, 0.001, 21, 10**400])
+def test_bad_epsilons_are_refused(bad: Any) -> None:
+    with pytest.raises(ParameterError, match=r"epsilon must be .*from 0\.01 to 20, got"):
+        Task("x", HEIGHT, bad)
+
+
+def stronger(mechanism: Any) -> Any:
+    """Return the mechanism with one unit more of extra weight than e^epsilon allows."""
+    k = mechanism.kernel
+    background = (UNIT - k.window * (k.extra + 1)) // k.codes
+    kernel = type(k)(k.codes, k.nodes, k.window, background, k.extra + 1, k.circular)
+    return type(mechanism).from_kernel(mechanism.domain, mechanism.epsilon, mechanism.placement, kernel)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+@pytest.mark.parametrize("domain", [HEIGHT, HEADING], ids=str)
+def test_a_task_that_is_too_strong_cannot_exist(domain: Any, epsilon: float, tmp_path: Path) -> None:
+    honest = Task("x", domain, epsilon)
+    with pytest.raises(CertificateError, match=r"more than e\^epsilon"):
+        Task("x", domain, epsilon, mechanism=stronger(honest.mechanism))
+    # The same integers, put into canonical bytes and into a file by hand.
+    kernel = stronger(honest.mechanism).kernel
+    fields = msgpack.unpackb(honest.to_bytes())
+    fields[7][2][5:] = [kernel.background, kernel.extra]
+    forged = msgpack.packb(fields)
+    assert len(forged) == len(honest.to_bytes())
+    with pytest.raises(CertificateError, match=r"more than e\^epsilon"):
+        Task.from_bytes(forged)
+    data = honest.to_json()
+    data["mechanism"]["kernel"].update(background=str(kernel.background), extra=str(kernel.extra))
+    data["id"] = hashlib.sha256(forged).hexdigest()
+    with pytest.raises(CertificateError, match=r"more than e\^epsilon"):
+        Task.from_json(data)
+    path = tmp_path / "forged.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(CertificateError, match=r"forged\.json: the kernel's largest ratio"):
+        Task.load(path)
+
+
+def test_a_smaller_epsilon_cannot_be_claimed_for_a_kernel() -> None:
+    fields = msgpack.unpackb(Task("x", HEIGHT, 1.0).to_bytes())
+    fields[3] = math.nextafter(1.0, 0.0)
+    with pytest.raises(CertificateError, match=r"more than e\^epsilon"):
+        Task.from_bytes(msgpack.packb(fields))
+
+
+# --- caps ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "micro"),
+    [
+        (0.1, 100_000),
+        (0.3, 300_000),
+        (0.7, 700_000),
+        (1.0, 1_000_000),
+        (1.1, 1_100_000),
+        (0.000001, 1),
+        (1e-9, 1),
+        (math.log(2), 693_148),
+        (1 / 3, 333_334),
+        (2 * math.log(2), 1_386_295),
+        (0.1 + 0.2, 300_001),  # what a float sum is: a little more than 0.3
+        (20.0, 20_000_000),
+    ],
+)
+def test_charges_are_rounded_up_to_millionths(epsilon: float, micro: int) -> None:
+    assert micro_epsilon(epsilon) == micro
+
+
+@given(epsilons)
+def test_a_charge_is_never_too_small(epsilon: float) -> None:
+    micro = micro_epsilon(epsilon)
+    assert micro >= math.floor(epsilon * 1e6 * (1 - 1e-12))
+    assert micro - 1 < epsilon * 1e6 * (1 + 1e-12)
+
+
+@given(st.integers(1, 10**7))
+def test_decimals_of_up_to_six_digits_are_charged_exactly(micro: int) -> None:
+    assert micro_epsilon(micro / 1_000_000) == micro
+    assert micro_epsilon(float(f"{micro // 10**6}.{micro % 10**6:06d}")) == micro
+
+
+def test_caps_allow_whole_numbers_of_decimal_charges() -> None:
+    caps = Caps(lifetime=0.5)
+    assert caps.lifetime_micro == 500_000 == 5 * micro_epsilon(0.1)
+    for cap, epsilon, reports in (
+        (0.3, 0.1, 3),
+        (0.7, 0.1, 7),
+        (2.1, 0.3, 7),
+        (1.0, 0.05, 20),
+        (30, 1.5, 20),
+    ):
+        lifetime = Caps(lifetime=cap).lifetime_micro
+        assert lifetime is not None
+        assert divmod(lifetime, micro_epsilon(epsilon)) == (reports, 0)
+    assert Caps(rolling=0.7).rolling_micro == 700_000
+    assert Caps() == Caps(None, None, DAY)
+    assert (Caps().lifetime_micro, Caps().rolling_micro) == (None, None)
+
+
+@given(st.floats(1e-9, 1e9))
+def test_caps_are_stable(cap: float) -> None:
+    """What is stored is read back as the same number of millionths, however often."""
+    caps = Caps(lifetime=cap, rolling=cap)
+    assert caps.lifetime is not None
+    assert caps.lifetime_micro == caps.rolling_micro == micro_epsilon(cap)
+    again = Caps(caps.lifetime, caps.rolling)
+    assert again == caps
+    assert again.lifetime_micro == caps.lifetime_micro
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, True, "1", math.nan, math.inf, 1.1e9, 10**400, 1j, [1.0]])
+@pytest.mark.parametrize("name", ["lifetime", "rolling"])
+def test_bad_caps_are_refused(name: str, bad: Any) -> None:
+    with pytest.raises(ParameterError, match=f"{name} must be None or an epsilon above 0 and up to 1e9, got"):
+        Caps(**{name: bad})
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, None, 366 * DAY + 1])
+def test_bad_windows_are_refused(bad: Any) -> None:
+    with pytest.raises(ParameterError, match="window must be whole seconds, from 1 to a year, got"):
+        Caps(window=bad)
+
+
+@pytest.mark.parametrize("kind", ["lifetime", "rolling"])
+def test_caps_that_allow_no_report_are_refused(kind: str) -> None:
+    with pytest.raises(
+        TaskError, match=rf"caps\.{kind} = 0\.999999 allows no report: one costs epsilon = 1$"
+    ):
+        Task("x", HEIGHT, 1.0, caps=Caps(**{kind: 0.999999}))  # type: ignore[arg-type]
+    assert Task("x", HEIGHT, 1.0, caps=Caps(**{kind: 1.0}))  # type: ignore[arg-type]
+
+
+# --- bytes that are no task ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "not the bytes of a task"),
+        (b"\xc1", "not the bytes of a task"),
+        (b"\x91", "not the bytes of a task"),
+        (b"\x91\x01\x00", "not the bytes of a task"),
+        (b"\x91" * 5000 + b"\x01", "not the bytes of a task"),
+        (b"\xdd\xff\xff\xff\xff", "not the bytes of a task"),
+        (b"\xc6\xff\xff\xff\xff", "not the bytes of a task"),
+        (b"\xa1\xff", "not the bytes of a task"),
+        (b"\xc0", "a task is an array that starts with its schema version"),
+        (b"\x90", "a task is an array that starts with its schema version"),
+        (b"\x80", "a task is an array that starts with its schema version"),
+        (b"\x91\xc3", "a task is an array that starts with its schema version"),
+        (b"\x91\x02", "task schema version 2 is not known to this arcwise; it knows 1"),
+        (b"\x91\x01", "the fields do not describe a task"),
+        (b"\x00" * ((1 << 20) + 1), "a task takes at most 1048576 bytes, got 1048577"),
+    ],
+    ids=range(15),
+)
+def test_bytes_of_no_task_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(TaskError, match=message):
+        Task.from_bytes(data)
+
+
+def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every part of nested lists and dictionaries."""
+    yield at
+    if isinstance(value, list | dict):
+        for key in range(len(value)) if isinstance(value, list) else value:
+            yield from paths(value[key], (*at, key))
+
+
+def replaced(value: Any, at: tuple[Any, ...], new: Any) -> Any:
+    """Return a copy in which the part at this path is another."""
+    if not at:
+        return new
+    result = copy.deepcopy(value)
+    inner = result
+    for key in at[:-1]:
+        inner = inner[key]
+    inner[at[-1]] = new
+    return result
+
+
+def removed(value: Any, at: tuple[Any, ...]) -> Any:
+    """Return a copy without the part at this path."""
+    result = copy.deepcopy(value)
+    inner = result
+    for key in at[:-1]:
+        inner = inner[key]
+    del inner[at[-1]]
+    return result
+
+
+FIELDS = msgpack.unpackb(a_task().to_bytes())
+
+
+JUNK: list[Any] = [None, True, False, -1, 2**64 - 1, 1.5, "junk", b"junk", [], {}, [[1]], math.nan]
+
+
+def test_every_part_of_the_bytes_is_needed() -> None:
+    for at in paths(FIELDS):
+        if not at:
+            continue
+        with pytest.raises(TaskError):
+            Task.from_bytes(msgpack.packb(removed(FIELDS, at)))
+        for junk in JUNK:
+            if junk == (part := _part(FIELDS, at)) and type(junk) is type(part):
+                continue
+            forged = msgpack.packb(replaced(FIELDS, at, junk))
+            try:
+                task = Task.from_bytes(forged)
+            except ArcwiseError:
+                continue
+            # A valid other value of a free field, such as another epsilon: then it is that task.
+            assert task.to_bytes() == forged
+            assert task != a_task()
+
+
+def _part(value: Any, at: tuple[Any, ...]) -> Any:
+    for key in at:
+        value = value[key]
+    return value
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields.append(0),
+        lambda fields: fields.__setitem__(3, 1),  # epsilon as an integer
+        lambda fields: fields[2].__setitem__(1, 0),  # a bound as an integer
+        lambda fields: fields[2].__setitem__(1, -0.0),
+        lambda fields: fields[2].pop(),  # clip left out, so that the default would apply
+        lambda fields: fields[6].__setitem__(0, 30_000_000.0),
+        lambda fields: fields[7].__setitem__(1, True),
+        lambda fields: fields[7].__setitem__(1, 1.0),
+        lambda fields: fields[7][2].__setitem__(4, float(fields[7][2][4])),
+        lambda fields: fields.__setitem__(0, 1.0),
+        lambda fields: fields.__setitem__(4, None),  # the default goal, not spelled out
+        lambda fields: fields.__setitem__(1, b"height"),
+    ],
+)
+def test_other_spellings_of_a_task_are_refused(change: Callable[[Any], Any]) -> None:
+    fields = copy.deepcopy(FIELDS)
+    change(fields)
+    with pytest.raises(TaskError):
+        Task.from_bytes(msgpack.packb(fields))
+
+
+def test_other_encodings_of_the_same_fields_are_refused() -> None:
+    good = a_task().to_bytes()
+    packer = msgpack.Packer(use_single_float=True)
+    single_floats = packer.pack(FIELDS)
+    # The leading array header and version in longer forms: equal content, other bytes, so another id.
+    long_array = b"\xdc\x00\x08" + good[1:]
+    long_version = good[:1] + b"\xcc\x01" + good[2:]
+    long_string = good[:2] + b"\xd9\x06" + good[3:]
+    for other in (single_floats, long_array, long_version, long_string):
+        assert msgpack.unpackb(other) == FIELDS
+        with pytest.raises(
+            TaskError, match="not the canonical bytes of a task: encoding it again gives other"
+        ):
+            Task.from_bytes(other)
+    assert Task.from_bytes(good) == a_task()
+
+
+def reads_or_refuses(data: bytes) -> None:
+    """Check that bytes are a task that agrees with them, or raise one of arcwise's errors."""
+    try:
+        task = Task.from_bytes(data)
+    except ArcwiseError:
+        return
+    assert task.to_bytes() == data
+    assert task.mechanism.certificate()
+
+
+@given(st.binary(max_size=200))
+@example(b"")
+@settings(max_examples=300)
+def test_random_bytes_raise_only_arcwise_errors(data: bytes) -> None:
+    reads_or_refuses(data)
+
+
+@given(st.data(), tasks())
+@settings(max_examples=300)
+def test_mutated_bytes_raise_only_arcwise_errors(data: st.DataObject, task: Task) -> None:
+    reads_or_refuses(data.draw(mutations(task.to_bytes())))
+
+
+def test_many_mutations_raise_only_arcwise_errors() -> None:
+    generator = random.Random(1)
+    good = a_task().to_bytes()
+    for at in range(len(good)):
+        for byte in range(0, 256, 5):
+            reads_or_refuses(good[:at] + bytes([byte]) + good[at + 1 :])
+        reads_or_refuses(good[:at])
+        reads_or_refuses(good[:at] + generator.randbytes(4) + good[at:])
+        reads_or_refuses(good[:at] + good[at + 1 :])
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_wrong_fields_raise_only_arcwise_errors(data: st.DataObject) -> None:
+    fields = FIELDS
+    for _ in range(data.draw(st.integers(1, 2))):
+        at = data.draw(st.sampled_from(list(paths(fields))))
+        new = data.draw(json_values | st.binary(max_size=4))
+        fields = replaced(fields, at, new)
+    try:
+        packed = msgpack.packb(fields)
+    except (OverflowError, UnicodeEncodeError):  # msgpack has no integer of this size, no lone surrogate
+        packed = b""
+    reads_or_refuses(packed)
+
+
+# --- files that are no task ------------------------------------------------------------------------------
+
+
+def test_every_key_of_the_json_is_needed() -> None:
+    good = a_task().to_json()
+    for at in paths(good):
+        if at:
+            with pytest.raises(
+                TaskError, match=r"a task file needs the key '|the fields do not describe a task"
+            ):
+                Task.from_json(removed(good, at))
+
+
+@pytest.mark.parametrize(
+    ("at", "new"),
+    [
+        (("name",), "weight"),
+        (("epsilon",), 1.5),
+        (("domain", "high"), 230.0),
+        (("domain", "clip"), False),
+        (("goal",), "value"),
+        (("period_seconds",), 3600),
+        (("caps", "lifetime_micro_epsilon"), 10**12),
+        (("caps", "rolling_micro_epsilon"), None),
+        (("caps", "rolling_window_seconds"), 60),
+        (("mechanism", "kernel", "placement"), "clamp"),
+        (("id",), "0" * 64),
+        (("id",), None),
+    ],
+)
+def test_an_edited_file_is_refused(at: tuple[str, ...], new: Any, tmp_path: Path) -> None:
+    data = replaced(a_task().to_json(), at, new)
+    with pytest.raises(TaskError, match=r"the id in the file, .*, is not that of the task it describes"):
+        Task.from_json(data)
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(TaskError, match=r"edited\.json: the id in the file"):
+        Task.load(path)
+
+
+@pytest.mark.parametrize("bad", [7, None, "", "x", "-1", "+1", "1.0", " 1", "٣", "1e3", "9" * 21, "1_000"])
+@pytest.mark.parametrize("key", ["background", "extra"])
+def test_weights_are_decimal_strings(key: str, bad: Any) -> None:
+    data = replaced(a_task().to_json(), ("mechanism", "kernel", key), bad)
+    with pytest.raises(TaskError, match=f"{key} must be a decimal string, got"):
+        Task.from_json(data)
+
+
+@pytest.mark.parametrize(
+    "bad", [None, 3, "text", [], [1], {}, {"domain": []}, {"domain": {}, "caps": 1, "mechanism": 2}]
+)
+def test_json_of_no_task_is_refused(bad: Any) -> None:
+    with pytest.raises(
+        TaskError, match=r"a task file (needs the key '|holds one JSON object with objects inside)"
+    ):
+        Task.from_json(bad)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b"nul",
+        b"[" * 100_000,
+        b'{"domain": ' * 50_000,
+        b"9" * 5000,
+        b"NaN",
+        b'"\\ud800"',
+    ],
+    ids=range(10),
+)
+def test_a_file_of_no_task_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "broken.json"
+    path.write_bytes(content)
+    with pytest.raises(TaskError, match=r"broken\.json: "):
+        Task.load(path)
+
+
+def test_a_file_that_is_not_there_is_the_operating_systems_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Task.load(tmp_path / "absent.json")
+
+
+@given(st.data())
+@settings(max_examples=400)
+def test_wrong_json_raises_only_arcwise_errors(data: st.DataObject) -> None:
+    shown = a_task().to_json()
+    for _ in range(data.draw(st.integers(1, 2))):
+        at = data.draw(st.sampled_from(list(paths(shown))))
+        shown = replaced(shown, at, data.draw(json_values))
+    try:
+        task = Task.from_json(shown)
+    except ArcwiseError:
+        return
+    assert shown["id"] == task.id

@@ -1,0 +1,139 @@
+"""What readers ask over HTTP, and what the app says of itself."""
+
+import asyncio
+from collections.abc import Callable
+
+import httpx
+import numpy as np
+import pytest
+from fastapi import FastAPI
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError, TaskError
+from arcwise.randomness import InsecureSeededRandomness
+from arcwise.server import Settings, create_app
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+
+Run = Callable[..., None]
+
+DELAY = Task("delay", Interval(0, 100), 2.0)
+HEADING = Task("heading", Circle(360), 2.0)
+VALUE = Task("value", Interval(0, 100), 2.0, goal="value")
+TASKS = [DELAY, HEADING, VALUE]
+
+
+async def send(http: httpx.AsyncClient, task: Task, values: np.ndarray) -> None:
+    import time
+
+    codes = task.mechanism.randomize_many(values, randomness=InsecureSeededRandomness(5))
+    body = encode_batch(Batch(bytes.fromhex(task.id), bytes(16), task.epoch(time.time()), codes.tobytes()))
+    answer = await http.post(f"/v1/tasks/{task.id}/reports", content=body, headers={"content-type": MEDIA_TYPE})
+    assert answer.status_code == 204
+
+
+def test_tasks_are_listed_as_their_files_would_hold_them(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        listed = (await http.get("/v1/tasks")).json()["tasks"]
+        assert [Task.from_json(task) for task in listed] == TASKS
+        shown = (await http.get(f"/v1/tasks/{DELAY.id}")).json()
+        assert Task.from_json(shown) == DELAY
+
+    with_app(TASKS, scenario)
+
+
+def test_estimates_of_every_kind_of_task(with_app: Run) -> None:
+    generator = np.random.default_rng(1)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        truth = generator.beta(2, 5, 20_000) * 100
+        await send(http, DELAY, truth)
+        await send(http, HEADING, generator.vonmises(0, 2, 20_000) * 180 / np.pi + 90)
+        await send(http, VALUE, truth)
+
+        got = (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).json()
+        assert got["n"] == 20_000
+        assert set(got["mean"]) >= {"value", "low", "high", "method"}
+        assert got["mean"]["low"] <= truth.mean() <= got["mean"]["high"]
+        assert sum(got["distribution"]["probabilities"]) == pytest.approx(1)
+        assert len(got["distribution"]["edges"]) == len(got["distribution"]["probabilities"]) + 1
+        assert abs(got["quantiles"]["0.5"]["value"] - np.median(truth)) < 5
+        assert "direction" not in got
+
+        got = (await http.get(f"/v1/tasks/{HEADING.id}/estimate")).json()
+        assert got["direction"]["low"] <= 90 <= got["direction"]["high"]
+        assert 0.6 < got["resultant_length"]["low"] < got["resultant_length"]["high"] < 0.8
+        assert "mean" not in got
+
+        got = (await http.get(f"/v1/tasks/{VALUE.id}/estimate")).json()
+        assert got["mean"]["value"] is None
+        assert got["mean"]["low"] <= truth.mean() <= got["mean"]["high"]
+
+    with_app(TASKS, scenario)
+
+
+def test_a_task_without_reports_has_n_and_no_estimate(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        got = (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).json()
+        assert got == {"task": "delay", "task_id": DELAY.id, "epsilon": 2.0, "n": 0}
+
+    with_app(TASKS, scenario)
+
+
+def test_unknown_tasks_are_problems(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for path in ("/v1/tasks/SECRET", "/v1/tasks/SECRET/estimate", f"/v1/tasks/{'0' * 64}/estimate"):
+            answer = await http.get(path)
+            assert answer.status_code == 404
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["type"] == "urn:arcwise:problem:unknown-task"
+            assert "SECRET" not in answer.text
+
+    with_app(TASKS, scenario)
+
+
+def test_a_defect_is_a_problem_that_tells_nothing(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        def fails(self: Task) -> None:
+            raise RuntimeError("SECRET")
+
+        monkeypatch.setattr(Task, "to_json", fails)
+        answer = await http.get("/v1/tasks")
+        assert answer.status_code == 500
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "SECRET" not in answer.text
+
+    with_app(TASKS, scenario)
+
+
+def test_live_and_openapi(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await http.get("/health/live")).json() == {"status": "ok"}
+        assert "/v1/tasks/{task_id}/estimate" in (await http.get("/openapi.json")).json()["paths"]
+
+    with_app(TASKS, scenario)
+
+
+def test_settings_name_what_is_wrong(tmp_path: object) -> None:
+    with pytest.raises(ParameterError, match="each with a name of its own"):
+        Settings([DELAY, Task("delay", Circle(1), 1.0)])
+    with pytest.raises(ParameterError, match="at least one"):
+        Settings([])
+    with pytest.raises(TaskError, match="holds no task file"):
+        Settings(str(tmp_path))
+    with pytest.raises(TaskError, match="not a directory of task files"):
+        Settings(f"{tmp_path}/nowhere")
+    with pytest.raises(ParameterError, match="retention must be a positive integer, got 0"):
+        create_app(tasks=[DELAY], retention=0)
+    with pytest.raises(ParameterError, match="not both"):
+        create_app(Settings([DELAY]), retention=3)
+
+
+def test_an_app_that_was_not_started_says_so() -> None:
+    async def main() -> None:
+        app = create_app(tasks=[DELAY])
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as http:
+            assert (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).status_code == 503
+
+    asyncio.run(main())

@@ -1,0 +1,127 @@
+"""The `arcwise` command, as a user types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arcwise.domains import Interval
+from arcwise.server.cli import main
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+from arcwise.wire import Batch
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Cli":
+    monkeypatch.chdir(tmp_path)
+    return Cli()
+
+
+class Cli:
+    def __call__(self, *args: str, text: str | None = None) -> Result:
+        return CliRunner().invoke(main, args, input=text)
+
+    def good(self, *args: str, text: str | None = None) -> str:
+        result = self(*args, text=text)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    def bad(self, *args: str, text: str | None = None) -> str:
+        result = self(*args, text=text)
+        assert result.exit_code in (1, 2)
+        assert "Traceback" not in result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        return result.output
+
+
+def test_help_lists_every_command(cli: Cli) -> None:
+    text = cli.good("--help")
+    for command in ("demo", "estimate", "serve", "task"):
+        assert command in text
+        assert "Usage" in cli.good(command, "--help")
+    for command in ("new", "show", "verify"):
+        assert command in cli.good("task", "--help")
+        assert "Usage" in cli.good("task", command, "--help")
+
+
+def test_new_show_and_verify(cli: Cli) -> None:
+    text = cli.good("task", "new", "delay", "--interval", "-60:180", "--clip", "--epsilon", "1", "--lifetime-cap", "3")
+    task = Task.load("delay.json")
+    assert task.domain == Interval(-60, 180, clip=True)
+    assert task.caps.lifetime == 3.0
+    assert task.id in text
+    shown = cli.good("task", "show", "delay.json")
+    assert "[-60, 180], values outside are clipped" in shown
+    assert "epsilon 3 in all" in shown
+    assert "optimal-piecewise 1, placement inset" in shown
+    assert "128 rows sum to 2**64" in cli.good("task", "verify", "delay.json")
+    assert "exists" in cli.bad("task", "new", "delay", "--circle", "24", "--epsilon", "1")
+    cli.good("task", "new", "delay", "--circle", "24", "--epsilon", "1", "--force", "-o", "delay.json")
+    assert "none: every report costs epsilon again" in cli.good("task", "show", "delay.json")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--interval", "5:1", "--epsilon", "1"], "low < high"),
+        (["--interval", "abc", "--epsilon", "1"], "LOW:HIGH"),
+        (["--epsilon", "1"], "give one of"),
+        (["--circle", "24", "--interval", "0:1", "--epsilon", "1"], "give one of"),
+        (["--circle", "24", "--clip", "--epsilon", "1"], "modulo"),
+        (["--circle", "24", "--epsilon", "21"], "0.01 to 20"),
+        (["--interval", "0:1", "--epsilon", "1", "--goal", "mean"], "default goal"),
+        (["--interval", "0:1", "--epsilon", "1", "--goal", "direction"], "must be one of"),
+        (["--interval", "0:1", "--epsilon", "1", "--lifetime-cap", "0.5"], "allows no report"),
+    ],
+)
+def test_new_says_what_is_wrong(cli: Cli, args: list[str], message: str) -> None:
+    assert message in " ".join(cli.bad("task", "new", "x", *args).split())
+    assert not Path("x.json").exists()
+
+
+def test_verify_refuses_a_kernel_that_was_made_stronger(cli: Cli) -> None:
+    cli.good("task", "new", "a", "--interval", "0:1", "--epsilon", "1")
+    cli.good("task", "new", "b", "--interval", "0:1", "--epsilon", "2")
+    forged = json.loads(Path("b.json").read_text())
+    forged["epsilon"] = 1.0
+    Path("b.json").write_text(json.dumps(forged))
+    result = cli("task", "verify", "b.json", "a.json")
+    assert result.exit_code == 1
+    assert "FAILED  b.json" in result.output
+    assert "more than e^epsilon" in result.output
+    assert "ok      a.json" in result.output
+
+
+def test_estimate_from_a_store_and_from_bare_counts(cli: Cli) -> None:
+    cli.good("task", "new", "delay", "--interval", "0:100", "--epsilon", "2")
+    task = Task.load("delay.json")
+    codes = task.mechanism.kernel.codes
+    store = open_store("sqlite:///a.db")
+    store.register([task])
+    store.add([Batch(bytes.fromhex(task.id), bytes(16), 1, bytes(range(codes)) * 20)])
+    store.close()
+    stored = cli.good("estimate", "delay.json", "--store", "sqlite:///a.db", "--json")
+    bare = cli.good("estimate", "delay.json", "--counts", "-", "--json", text=json.dumps([20] * codes))
+    lines = cli.good("estimate", "delay.json", "--counts", "-", "--json", text="20\n" * codes)
+    assert json.loads(stored) == json.loads(bare) == json.loads(lines)
+    assert json.loads(stored)["n"] == 20 * codes
+    assert f"{20 * codes:,}" in cli.good("estimate", "delay.json", "--store", "sqlite:///a.db")
+
+
+def test_estimate_says_what_is_wrong(cli: Cli) -> None:
+    cli.good("task", "new", "delay", "--interval", "0:100", "--epsilon", "2")
+    assert "no store at" in cli.bad("estimate", "delay.json", "--store", "sqlite:///nowhere.db")
+    assert not Path("nowhere.db").exists()
+    assert "give one of" in cli.bad("estimate", "delay.json")
+    assert "whole numbers" in cli.bad("estimate", "delay.json", "--counts", "-", text="[1.5]")
+    assert "174" in cli.bad("estimate", "delay.json", "--counts", "-", text="[1, 2]")
+
+
+def test_serve_says_what_is_wrong(cli: Cli) -> None:
+    Path("tasks").mkdir()
+    assert "holds no task file" in cli.bad("serve", "--tasks", "tasks")
+    cli.good("task", "new", "a", "--circle", "24", "--epsilon", "1", "-o", "tasks/a.json")
+    assert "cannot listen" in cli.bad("serve", "--tasks", "tasks", "--host", "192.0.2.1", "--port", "0")
+    assert "store must be" in cli.bad("serve", "--tasks", "tasks", "--store", "mysql:///x")

@@ -1,0 +1,179 @@
+"""The one place for examples and Hypothesis strategies: domains, epsilons, mechanisms, values, tasks.
+
+`EXAMPLES` holds, for every mechanism of the registry, a way to make it in each of its placements. The
+contract tests run over all of them; a test fails for a registered mechanism without an example.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypothesis import strategies as st
+
+from arcwise.domains import Circle, Domain, Interval
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
+from arcwise.tasks import DAY, Caps, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "ALL_EXAMPLES",
+    "EXAMPLES",
+    "Example",
+    "caps",
+    "circles",
+    "domains",
+    "epsilons",
+    "inner_values",
+    "intervals",
+    "json_values",
+    "mechanisms",
+    "mutations",
+    "names",
+    "tasks",
+    "values_in",
+]
+
+HEIGHT = Interval(-20.0, 180.0)
+HEADING = Circle(360.0)
+
+
+class Example(NamedTuple):
+    """One mechanism in one placement, at any epsilon and number of nodes."""
+
+    label: str
+    make: Callable[[float, int], Mechanism]
+
+    def __repr__(self) -> str:
+        return self.label
+
+
+EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
+    ("optimal-piecewise", 1): (
+        Example("inset", lambda epsilon, nodes: OptimalPiecewise(HEIGHT, epsilon, nodes=nodes)),
+        Example(
+            "clamp",
+            lambda epsilon, nodes: OptimalPiecewise(HEIGHT, epsilon, placement="clamp", nodes=nodes),
+        ),
+    ),
+    ("optimal-circular", 1): (
+        Example("wrap", lambda epsilon, nodes: OptimalCircular(HEADING, epsilon, nodes=nodes)),
+    ),
+}
+"""Ways to make every mechanism, by name and version as in the registry."""
+
+ALL_EXAMPLES = [example for examples in EXAMPLES.values() for example in examples]
+
+epsilons = st.floats(0.01, 20.0)
+
+_bounds = st.floats(-1e6, 1e6)
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> Interval:
+    """Return intervals of very different lengths and places, with and without clip."""
+    low = draw(_bounds)
+    length = draw(st.floats(1e-3, 1e6))
+    return Interval(low, low + length, clip=draw(st.booleans()))
+
+
+circles = st.builds(Circle, st.sampled_from([24.0, 360.0, 2 * 3.141592653589793]) | st.floats(1e-6, 1e6))
+
+
+def domains() -> st.SearchStrategy[Domain]:
+    """Return intervals and circles."""
+    return intervals() | circles
+
+
+def values_in(domain: Domain) -> st.SearchStrategy[float]:
+    """Return values that the domain takes, its ends among them; on a circle also many turns away."""
+    if isinstance(domain, Interval):
+        return st.floats(domain.low, domain.high) | st.sampled_from([domain.low, domain.high])
+    turns = st.floats(allow_nan=False, allow_infinity=False)
+    return turns | st.floats(0.0, domain.period) | st.sampled_from([0.0, -1e-300, domain.period])
+
+
+def inner_values(mechanism: Mechanism, count: int) -> list[float]:
+    """Return `count` values spread over the domain from one end to the other, both ends among them."""
+    low = mechanism.domain.low if isinstance(mechanism.domain, Interval) else 0.0
+    return [low + mechanism.domain.length * i / (count - 1) for i in range(count)]
+
+
+@st.composite
+def mechanisms(draw: st.DrawFn, domain: Domain | None = None, max_nodes: int = 300) -> Mechanism:
+    """Return mechanisms of every kind on `domain`, or on any domain."""
+    domain = draw(domains()) if domain is None else domain
+    epsilon = draw(epsilons)
+    nodes = draw(st.integers(2, max_nodes))
+    if isinstance(domain, Circle):
+        return OptimalCircular(domain, epsilon, nodes=nodes)
+    return OptimalPiecewise(domain, epsilon, placement=draw(st.sampled_from(["inset", "clamp"])), nodes=nodes)
+
+
+def _is_name(text: str) -> bool:
+    normal = unicodedata.normalize("NFC", text)
+    return 1 <= len(normal) <= 64 and normal.isprintable() and normal == normal.strip()
+
+
+names = st.text(
+    st.characters(categories=["L", "M", "N", "P", "S"]) | st.just(" "), min_size=1, max_size=24
+).filter(_is_name)
+
+
+@st.composite
+def caps(draw: st.DrawFn, epsilon: float) -> Caps:
+    """Return caps that allow at least one report of `epsilon`."""
+    cap = st.none() | st.floats(epsilon, 1e6)
+    return Caps(draw(cap), draw(cap), draw(st.integers(1, 366 * DAY)))
+
+
+@st.composite
+def tasks(draw: st.DrawFn) -> Task:
+    """Return tasks of every kind, with every optional part."""
+    mechanism = draw(mechanisms())
+    goals = (
+        ["direction", "distribution"] if isinstance(mechanism.domain, Circle) else ["distribution", "value"]
+    )
+    return Task(
+        draw(names),
+        mechanism.domain,
+        mechanism.epsilon,
+        goal=draw(st.none() | st.sampled_from(goals)),
+        mechanism=mechanism,
+        period=draw(st.integers(1, 366 * DAY)),
+        caps=draw(st.none() | caps(mechanism.epsilon)),
+    )
+
+
+json_values: st.SearchStrategy[object] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["", "1", "-1", "wrap", "inset", "clamp", "interval", "circle", "window", 10**400]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def mutations(draw: st.DrawFn, data: bytes) -> bytes:
+    """Return `data` with a few bytes changed, inserted, removed, or its end cut off."""
+    mutated = bytearray(data)
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, max(len(mutated) - 1, 0)))
+        action = draw(st.sampled_from(["set", "insert", "delete", "cut", "append"]))
+        if action == "set" and mutated:
+            mutated[at] = draw(st.integers(0, 255))
+        elif action == "insert":
+            mutated[at:at] = draw(st.binary(min_size=1, max_size=4))
+        elif action == "delete":
+            del mutated[at : at + draw(st.integers(1, 4))]
+        elif action == "cut":
+            del mutated[at:]
+        else:
+            mutated += draw(st.binary(min_size=1, max_size=4))
+    return bytes(mutated)

@@ -1,0 +1,225 @@
+"""The layout: three source roots under one namespace, imports that run one way, explicit public names.
+
+Read from the syntax trees, so an import inside a function or under TYPE_CHECKING counts too.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).parent.parent
+ROOTS = ("shared", "client", "server")
+
+RANKS = {
+    "arcwise.errors": 0,
+    "arcwise.domains": 1,
+    "arcwise.randomness": 1,
+    "arcwise.kernels": 2,
+    "arcwise.mechanisms": 3,
+    "arcwise.tasks": 4,
+    "arcwise.wire": 1,
+}
+"""Within shared, a part imports only parts of lower rank, and itself."""
+
+MAY_ONLY_IMPORT = {"arcwise.wire": {"arcwise.errors"}, "arcwise.errors": set[str]()}
+"""Parts that stand beside the ranks."""
+
+MAY_IMPORT_CLIENT = ("arcwise.server.cli", "arcwise.server.demo")
+"""The command line alone may import both sides."""
+
+
+def module_name(path: Path, root: Path) -> str:
+    parts = list(path.relative_to(root).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(source: str, module: str, *, package: bool) -> Iterator[str]:
+    """Yield the absolute names of all modules (or their members) that a source imports."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = module.split(".")
+                kept = len(parents) - node.level + package
+                base = ".".join([*parents[:kept], *([base] if base else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+def modules(root: str) -> dict[str, set[str]]:
+    """Return the arcwise imports of every module under a source root."""
+    found = {}
+    folder = REPOSITORY / root
+    for path in sorted(folder.rglob("*.py")):
+        name = module_name(path, folder)
+        package = path.name == "__init__.py"
+        names = imports(path.read_text(encoding="utf-8"), name, package=package)
+        found[name] = {imported for imported in names if within(imported, "arcwise")}
+    return found
+
+
+SHARED, CLIENT, SERVER = (modules(root) for root in ROOTS)
+
+
+def part(name: str) -> str:
+    """Return the part of shared that a name belongs to, such as "arcwise.kernels"."""
+    return ".".join(name.split(".")[:2])
+
+
+def test_the_reader_of_imports_sees_every_form() -> None:
+    source = (
+        "import arcwise.client\nfrom arcwise import server\n"
+        "from . import a\nfrom .b import c\nfrom ..d import e\n"
+        "def f():\n    from arcwise.server.app import g\n"
+    )
+    names = set(imports(source, "arcwise.x.y", package=False))
+    expected = {
+        "arcwise.client",
+        "arcwise.server",
+        "arcwise.x.a",
+        "arcwise.x.b.c",
+        "arcwise.d.e",
+        "arcwise.server.app.g",
+    }
+    assert expected <= names
+    assert "arcwise.x.y.a" in set(imports("from . import a", "arcwise.x.y", package=True))
+
+
+def test_shared_imports_neither_side() -> None:
+    assert len(SHARED) > 10
+    for name, imported in SHARED.items():
+        for other in imported:
+            assert not within(other, "arcwise.client"), f"{name} imports {other}"
+            assert not within(other, "arcwise.server"), f"{name} imports {other}"
+
+
+def test_the_two_sides_never_import_each_other() -> None:
+    for name, imported in CLIENT.items():
+        for other in imported:
+            assert not within(other, "arcwise.server"), f"{name} imports {other}"
+    for name, imported in SERVER.items():
+        if any(within(name, package) for package in MAY_IMPORT_CLIENT):
+            continue
+        for other in imported:
+            assert not within(other, "arcwise.client"), f"{name} imports {other}"
+
+
+def test_nothing_but_the_command_line_imports_the_command_line() -> None:
+    for name, imported in {**SHARED, **CLIENT, **SERVER}.items():
+        if any(within(name, package) for package in MAY_IMPORT_CLIENT):
+            continue
+        for other in imported:
+            assert not any(within(other, package) for package in MAY_IMPORT_CLIENT), f"{name} imports {other}"
+
+
+def test_imports_within_shared_run_one_way() -> None:
+    for name, imported in SHARED.items():
+        own = part(name)
+        assert own in RANKS, f"{own} has no rank in this file: say where it stands"
+        for other in imported - {"arcwise"}:
+            target = part(other)
+            assert target in RANKS, f"{name} imports {other}, which is no part of shared"
+            if target == own:
+                continue
+            assert RANKS[target] < RANKS[own], f"{name} imports {other}"
+            if own in MAY_ONLY_IMPORT:
+                assert target in MAY_ONLY_IMPORT[own], f"{name} imports {other}"
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_the_namespace_belongs_to_no_root(root: str) -> None:
+    folder = REPOSITORY / root
+    assert (folder / "arcwise").is_dir()
+    assert not (folder / "arcwise" / "__init__.py").exists()
+    assert not list(folder.glob("*.py"))
+    assert [path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"] == [
+        "arcwise"
+    ]
+
+
+@pytest.mark.parametrize("path", ["shared/arcwise", "client/arcwise/client", "server/arcwise/server"])
+def test_types_are_published(path: str) -> None:
+    assert (REPOSITORY / path / "py.typed").is_file()
+
+
+def packages() -> list[Path]:
+    """Return every folder with Python files below the namespace, and the modules of shared itself."""
+    found = {path.parent for root in ROOTS for path in (REPOSITORY / root / "arcwise").rglob("*.py")}
+    found.discard(REPOSITORY / "shared" / "arcwise")
+    return sorted(found)
+
+
+def public_names(path: Path) -> list[str] | None:
+    """Return `__all__` as it is written, or None where a module has none."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = (
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [node.target]
+            if isinstance(node, ast.AnnAssign)
+            else []
+        )
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            assert isinstance(node, ast.Assign | ast.AnnAssign)
+            assert node.value is not None
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+def test_every_package_says_what_is_public() -> None:
+    for package in packages():
+        init = package / "__init__.py"
+        assert init.is_file(), f"{package.relative_to(REPOSITORY)} has no __init__.py"
+        assert public_names(init) is not None, f"{init.relative_to(REPOSITORY)} has no __all__"
+
+
+@pytest.mark.parametrize("name", sorted(SHARED))
+def test_public_names_of_shared_exist(name: str) -> None:
+    base = REPOSITORY / "shared" / Path(*name.split("."))
+    names = public_names(base / "__init__.py" if base.is_dir() else base.with_suffix(".py"))
+    assert names is not None, f"{name} has no __all__"
+    assert len(names) == len(set(names))
+    module = __import__(name, fromlist=["*"])
+    for public in names:
+        assert hasattr(module, public), f"{name}.__all__ names {public}, which is not there"
+
+
+LIGHT = """
+import sys
+from arcwise.domains import Circle, Interval
+from arcwise.tasks import Task
+from arcwise.wire import Batch, encode_batch, pack_codes
+for domain in (Circle(360), Interval(0, 1)):
+    task = Task.from_bytes(Task("x", domain, 1.0).to_bytes())
+    codes = [task.mechanism.randomize(0.5) for _ in range(10)]
+    encode_batch(Batch(bytes.fromhex(task.id), bytes(16), task.epoch(1e9), pack_codes(codes, 1)))
+print(sorted({"numpy", "scipy", "httpx", "fastapi"} & set(sys.modules)))
+"""
+
+
+def test_one_report_needs_no_heavy_library() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", LIGHT],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
