@@ -95,7 +95,7 @@ def scalar_sampling(mechanisms: dict[str, Mechanism]) -> None:
 
 
 def import_time() -> None:
-    if importlib.util.find_spec("arcwise.client") is None or not _has_client():
+    if not _has_client():
         print("import of arcwise.client: skipped, the package is not installed")
         return
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

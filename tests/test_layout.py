@@ -6,6 +6,7 @@ Read from the syntax trees, so an import inside a function or under TYPE_CHECKIN
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import subprocess
 import sys
@@ -195,7 +196,8 @@ def test_public_names_of_shared_exist(name: str) -> None:
     names = public_names(base / "__init__.py" if base.is_dir() else base.with_suffix(".py"))
     assert names is not None, f"{name} has no __all__"
     assert len(names) == len(set(names))
-    module = __import__(name, fromlist=["*"])
+    module = importlib.import_module(name)
+    assert list(module.__all__) == names
     for public in names:
         assert hasattr(module, public), f"{name}.__all__ names {public}, which is not there"
 

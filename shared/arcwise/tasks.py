@@ -20,6 +20,7 @@ import unicodedata
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -27,6 +28,7 @@ import msgpack
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, ParameterError, TaskError
 from arcwise.kernels.certificate import check_epsilon, exact_epsilon
+from arcwise.mechanisms.base import Mechanism
 from arcwise.mechanisms.optimal import DEFAULT_NODES, OptimalCircular, OptimalPiecewise
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
 
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     import os
 
     from arcwise.domains import Domain
-    from arcwise.mechanisms.base import Mechanism
 
 __all__ = ["DAY", "Caps", "Task", "micro_epsilon"]
 
@@ -171,6 +172,10 @@ class Task:
         epsilon = check_epsilon(epsilon)
         if type(period) is not int or not 1 <= period <= _MAX_PERIOD:
             raise TaskError(f"period must be whole seconds, from 1 to a year, got {period!r}")
+        if not isinstance(mechanism, (Mechanism, NoneType)):
+            raise TaskError(f"mechanism must be a Mechanism or None, got {mechanism!r}")
+        if not isinstance(caps, (Caps, NoneType)):
+            raise TaskError(f"caps must be a Caps or None, got {caps!r}")
         goal = _checked_goal(goal, domain, mechanism)
         if mechanism is None:
             mechanism = _mechanism_for(goal, domain, epsilon, expected_reports)
@@ -202,6 +207,9 @@ class Task:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Task is immutable; cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Task.from_bytes, (self._bytes,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Task) and other.id == self.id

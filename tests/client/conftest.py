@@ -1,78 +1,33 @@
-"""Tasks, and transports that record what they are given instead of sending it."""
+"""Tasks, a recording transport, and quicker clocks."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from typing import TYPE_CHECKING
 
 import pytest
+from recorder import Recorder
 
 from arcwise.client import delivery
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
-from arcwise.wire import Batch, decode_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-class Post(NamedTuple):
-    url: str
-    body: bytes
-    headers: dict[str, str]
-    timeout: float
-
-    @property
-    def batch(self) -> Batch:
-        return decode_batch(self.body)
-
-
-class Recorder:
-    """A transport that answers from a script, and 202 once that is used up."""
-
-    def __init__(self) -> None:
-        self.posts: list[Post] = []
-        self.script: deque[int | tuple[int, str] | Exception] = deque()
-        self.by_task: dict[str, int] = {}
-        self.go = threading.Event()
-        self.go.set()
-        self.busy = threading.Event()
-        self.closed = 0
-
-    def answer(
-        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
-    ) -> tuple[int, str | None]:
-        post = Post(url, body, dict(headers), timeout)
-        self.posts.append(post)
-        answer: int | tuple[int, str] | Exception = self.by_task.get(post.batch.task_id.hex(), 202)
-        if self.script:
-            answer = self.script.popleft()
-        if isinstance(answer, Exception):
-            raise answer
-        return (answer, None) if isinstance(answer, int) else answer
-
-    def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
-    ) -> tuple[int, str | None]:
-        self.busy.set()
-        assert self.go.wait(10)
-        return self.answer(url, body, headers, timeout)
-
-    def close(self) -> None:
-        self.closed += 1
-
-    @property
-    def codes(self) -> int:
-        """How many one-byte codes were acknowledged or not, each batch counted once."""
-        return sum(
-            len(batch.codes) for batch in {post.batch.batch_id: post.batch for post in self.posts}.values()
-        )
+    from collections.abc import Iterator
 
 
 @pytest.fixture
 def recorder() -> Recorder:
     return Recorder()
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Let threads take turns as often as they can, so that a missing lock shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture

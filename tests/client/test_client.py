@@ -13,7 +13,7 @@ from arcwise.randomness import SYSTEM, InsecureSeededRandomness
 from arcwise.tasks import Caps, Task
 
 if TYPE_CHECKING:
-    from tests.client.conftest import Recorder
+    from recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 
@@ -137,6 +137,7 @@ def test_an_own_uplink_is_closed(recorder: Recorder, heading: Task) -> None:
     assert client.spent("heading") == 1.0
 
 
+@pytest.mark.usefixtures("restless")
 def test_threads_lose_nothing(recorder: Recorder, heading: Task) -> None:
     capped = Task("capped", Circle(24), 0.5, caps=Caps(rolling=500.0))
     with Client(URL, tasks=[heading, capped], transport=recorder, batch_size=100, interval=0.001) as client:

@@ -92,8 +92,10 @@ def test_an_unknown_task_holds_back_itself_only() -> None:
     schedule.record(Verdict.SENT, "b", now=101.0, retry_after=0.0)
     assert schedule.ready_at("a") == 102.0
     assert schedule.ready_at("b") <= 101.0
-    schedule.record(Verdict.SENT, "a", now=103.0, retry_after=0.0)
-    assert schedule.ready_at("a") <= 103.0
+    schedule.record(Verdict.SENT, "a", now=101.5, retry_after=0.0)
+    assert schedule.ready_at("a") <= 101.5
+    schedule.record(Verdict.KEEP, "a", now=103.0, retry_after=0.0)
+    assert schedule.ready_at("a") == 103.5  # counts from one again
 
 
 def test_a_refusal_pauses_everything_for_long() -> None:

@@ -81,13 +81,14 @@ def test_an_equal_task_shares_what_was_spent() -> None:
     assert not ledger.charge(task(lifetime=1.0), 0.0)
 
 
-@pytest.mark.parametrize("caps", [{"lifetime": 500.0}, {"rolling": 500.0}])
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("caps", [{"lifetime": 15_000.0}, {"rolling": 15_000.0}])
 def test_threads_together_do_not_exceed_a_cap(caps: dict[str, float]) -> None:
     ledger, capped = MemoryLedger(), task(**caps)
     with ThreadPoolExecutor(8) as pool:
-        granted = pool.map(lambda _: sum(grants(ledger, capped, *[0.0] * 200)), range(8))
-    assert sum(granted) == 500
-    assert ledger.spent(capped) == 500_000_000
+        granted = pool.map(lambda _: sum(grants(ledger, capped, *[0.0] * 2000)), range(8))
+    assert sum(granted) == 15_000
+    assert ledger.spent(capped) == 15_000_000_000
 
 
 @given(

@@ -158,6 +158,7 @@ def test_abandoning_drops_open_waiting_taken_and_late(heading: Task, delay: Task
     assert box.counters() == Counters(dropped={"closed": 6})
 
 
+@pytest.mark.usefixtures("restless")
 def test_threads_lose_nothing(heading: Task, delay: Task) -> None:
     box = outbox(batch_size=97, capacity=10**6)
 

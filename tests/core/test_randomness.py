@@ -7,7 +7,8 @@ import struct
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +16,9 @@ from arcwise.randomness import SYSTEM, InsecureSeededRandomness, SystemRandomnes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
+
+    from _typeshed import TraceFunction
 
 
 @pytest.fixture
@@ -90,15 +94,24 @@ def test_seeds_differ_and_only_the_system_is_secure() -> None:
 
 
 @pytest.fixture
-def fast_switching() -> Iterator[None]:
-    """Let threads change places as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
+def switching_inside_draw() -> Iterator[None]:
+    """Let threads change places between any two instructions of `draw`, by sleeping there."""
+    code = SystemRandomness.draw.__code__
+
+    def trace(frame: FrameType, event: str, arg: Any) -> TraceFunction | None:
+        if frame.f_code is not code:
+            return None
+        frame.f_trace_opcodes = True
+        time.sleep(1e-6)
+        return trace
+
+    before = threading.gettrace()
+    threading.settrace(trace)
     yield
-    sys.setswitchinterval(before)
+    threading.settrace(before)
 
 
-@pytest.mark.usefixtures("fast_switching")
+@pytest.mark.usefixtures("switching_inside_draw")
 def test_threads_never_get_the_same_draw() -> None:
     source = SystemRandomness()
     results: list[list[tuple[int, int]]] = [[] for _ in range(8)]
@@ -106,7 +119,7 @@ def test_threads_never_get_the_same_draw() -> None:
 
     def work(into: list[tuple[int, int]]) -> None:
         start.wait()
-        into.extend(source.draw() for _ in range(6_000))
+        into.extend(source.draw() for _ in range(150))
 
     threads = [threading.Thread(target=work, args=(into,)) for into in results]
     for thread in threads:
@@ -114,7 +127,7 @@ def test_threads_never_get_the_same_draw() -> None:
     for thread in threads:
         thread.join()
     draws = [draw for result in results for draw in result]
-    assert len(draws) == 48_000
+    assert len(draws) == 1200
     assert len(set(draws)) == len(draws)
 
 

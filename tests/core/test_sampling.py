@@ -161,6 +161,18 @@ def test_positions_follow_the_design(mechanism: Mechanism, data: st.DataObject) 
         assert float(many.reshape(-1)[0]) == position
 
 
+def test_a_value_just_before_the_turn_of_the_nodes_is_node_zero() -> None:
+    """A tiny negative position plus K rounds to K, which is no node."""
+    mechanism = OptimalCircular(Circle(1), 1.0)
+    window, codes = mechanism.kernel.window, mechanism.kernel.codes
+    assert (window, codes) == (48, 128)
+    unit = math.nextafter(24 / 128, 0.0)
+    assert -1e-12 < codes * unit - 24 < 0
+    assert mechanism.position(unit) == 0.0
+    assert mechanism.positions(np.array([unit, 24 / 128])).tolist() == [0.0, 0.0]
+    assert 127.99 < mechanism.position(24 / 128 - 1e-9) < 128
+
+
 class FixedDraw:
     """Gives the same draw for ever."""
 

@@ -627,6 +627,15 @@ def test_an_edited_file_is_refused(at: tuple[str, ...], new: Any, tmp_path: Path
         Task.load(path)
 
 
+@pytest.mark.parametrize("huge", [10**400, -(10**400), 2**64, 1e308])
+def test_huge_numbers_in_json_are_refused(huge: float) -> None:
+    good = a_task().to_json()
+    for at in paths(good):
+        if at and not isinstance(_part(good, at), dict):
+            with pytest.raises(ArcwiseError):
+                Task.from_json(replaced(good, at, huge))
+
+
 @pytest.mark.parametrize("bad", [7, None, "", "x", "-1", "+1", "1.0", " 1", "٣", "1e3", "9" * 21, "1_000"])
 @pytest.mark.parametrize("key", ["background", "extra"])
 def test_weights_are_decimal_strings(key: str, bad: Any) -> None:

@@ -28,7 +28,9 @@ async def send(http: httpx.AsyncClient, task: Task, values: np.ndarray) -> None:
 
     codes = task.mechanism.randomize_many(values, randomness=InsecureSeededRandomness(5))
     body = encode_batch(Batch(bytes.fromhex(task.id), bytes(16), task.epoch(time.time()), codes.tobytes()))
-    answer = await http.post(f"/v1/tasks/{task.id}/reports", content=body, headers={"content-type": MEDIA_TYPE})
+    answer = await http.post(
+        f"/v1/tasks/{task.id}/reports", content=body, headers={"content-type": MEDIA_TYPE}
+    )
     assert answer.status_code == 204
 
 

@@ -47,7 +47,9 @@ def test_help_lists_every_command(cli: Cli) -> None:
 
 
 def test_new_show_and_verify(cli: Cli) -> None:
-    text = cli.good("task", "new", "delay", "--interval", "-60:180", "--clip", "--epsilon", "1", "--lifetime-cap", "3")
+    text = cli.good(
+        "task", "new", "delay", "--interval", "-60:180", "--clip", "--epsilon", "1", "--lifetime-cap", "3"
+    )
     task = Task.load("delay.json")
     assert task.domain == Interval(-60, 180, clip=True)
     assert task.caps.lifetime == 3.0

@@ -18,7 +18,6 @@ from arcwise.server.store import Store, open_store
 from arcwise.tasks import Task
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch, pack_codes
 
-
 DELAY = Task("delay", Interval(0, 1), 1.0)
 HEADING = Task("heading", Circle(360), 1.0)
 WIDE = Task("wide", Interval(0, 1), 1.0, mechanism=OptimalPiecewise(Interval(0, 1), 1.0, nodes=300))
@@ -31,13 +30,19 @@ def now() -> int:
     return DELAY.epoch(time.time())
 
 
-def batch(task: Task = DELAY, codes: list[int] | None = None, *, number: int = 0, epoch: int | None = None) -> Batch:
+def batch(
+    task: Task = DELAY, codes: list[int] | None = None, *, number: int = 0, epoch: int | None = None
+) -> Batch:
     width = 1 if task.mechanism.kernel.codes <= 256 else 2
     packed = pack_codes([1, 2, 3] if codes is None else codes, width)
-    return Batch(bytes.fromhex(task.id), number.to_bytes(16, "big"), now() if epoch is None else epoch, packed)
+    return Batch(
+        bytes.fromhex(task.id), number.to_bytes(16, "big"), now() if epoch is None else epoch, packed
+    )
 
 
-async def post(http: httpx.AsyncClient, body: bytes, task: Task = DELAY, kind: str = MEDIA_TYPE) -> httpx.Response:
+async def post(
+    http: httpx.AsyncClient, body: bytes, task: Task = DELAY, kind: str = MEDIA_TYPE
+) -> httpx.Response:
     return await http.post(f"/v1/tasks/{task.id}/reports", content=body, headers={"content-type": kind})
 
 
@@ -64,10 +69,14 @@ def test_batches_are_counted_and_replays_are_not(with_app: Run) -> None:
         for _ in range(3):
             answer = await post(http, encode_batch(batch()))
             assert (answer.status_code, answer.content) == (204, b"")
-        assert (await post(http, encode_batch(batch(codes=[7] * 50)))).status_code == 204  # the first content wins
+        assert (
+            await post(http, encode_batch(batch(codes=[7] * 50)))
+        ).status_code == 204  # the first content wins
         assert (await post(http, encode_batch(batch(number=1)))).status_code == 204
         assert await total(http) == 6
-        assert (await post(http, encode_batch(batch(WIDE, [0, WIDE.mechanism.kernel.codes - 1])), WIDE)).status_code == 204
+        assert (
+            await post(http, encode_batch(batch(WIDE, [0, WIDE.mechanism.kernel.codes - 1])), WIDE)
+        ).status_code == 204
         assert await total(http, WIDE) == 2
 
     with_app(TASKS, scenario)
@@ -141,13 +150,19 @@ def test_every_shape_of_batch_that_is_refused(with_app: Run) -> None:
         assert_problem(await post(http, changed(4, b"\x01\xcc")), 422, "bad-codes")  # 204 is K
         odd = Batch(bytes.fromhex(WIDE.id), bytes(16), now(), b"\x01\x00\x01")
         assert_problem(await post(http, encode_batch(odd), WIDE), 422, "bad-codes")
-        assert_problem(await post(http, encode_batch(batch(WIDE, [WIDE.mechanism.kernel.codes])), WIDE), 422, "bad-codes")
+        assert_problem(
+            await post(http, encode_batch(batch(WIDE, [WIDE.mechanism.kernel.codes])), WIDE), 422, "bad-codes"
+        )
         assert_problem(await post(http, body, kind="application/json"), 415, "media-type")
         assert_problem(await post(http, bytes(MAX_BODY_BYTES + 1)), 413, "too-large")
         for path in ("00" * 32, "SECRET", DELAY.id.upper()):
-            answer = await http.post(f"/v1/tasks/{path}/reports", content=body, headers={"content-type": MEDIA_TYPE})
+            answer = await http.post(
+                f"/v1/tasks/{path}/reports", content=body, headers={"content-type": MEDIA_TYPE}
+            )
             assert_problem(answer, 404, "unknown-task")
-        assert_problem(await http.put(f"/v1/tasks/{DELAY.id}/reports", content=body), 405, "method-not-allowed")
+        assert_problem(
+            await http.put(f"/v1/tasks/{DELAY.id}/reports", content=body), 405, "method-not-allowed"
+        )
         assert_problem(await http.get("/SECRET"), 404, "not-found")
         for task in TASKS:
             assert await total(http, task) == 0
@@ -170,7 +185,9 @@ def test_ten_thousand_fuzzed_bodies(with_app: Run) -> None:
     epoch = now()
 
     def fuzzed(number: int) -> bytes:
-        body = bytearray(encode_batch(batch(codes=[generator.randrange(256)] * 5, number=number, epoch=epoch)))
+        body = bytearray(
+            encode_batch(batch(codes=[generator.randrange(256)] * 5, number=number, epoch=epoch))
+        )
         kind = generator.randrange(6)
         if kind == 0:
             return bytes(body[: generator.randrange(len(body))])
@@ -323,5 +340,3 @@ def test_what_was_queued_is_written_when_the_app_stops(with_app: Run, tmp_path: 
     store = open_store(f"sqlite:///{tmp_path}/app.db")
     assert store.counts(DELAY).sum() == 150
     store.close()
-
-

@@ -40,7 +40,9 @@ def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
 
 def body(number: int) -> bytes:
     epoch = TASK.epoch(time.time())
-    return encode_batch(Batch(bytes.fromhex(TASK.id), number.to_bytes(16, "big"), epoch, pack_codes([number], 2)))
+    return encode_batch(
+        Batch(bytes.fromhex(TASK.id), number.to_bytes(16, "big"), epoch, pack_codes([number], 2))
+    )
 
 
 def test_nothing_acknowledged_is_lost_or_counted_twice(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ def batch(task: Task, codes: list[int], *, number: int = 0, epoch: int = 100) ->
 
 
 def counted(task: Task, codes: list[int]) -> list[int]:
-    return np.bincount(codes, minlength=task.mechanism.kernel.codes).tolist()
+    counts: list[int] = np.bincount(codes, minlength=task.mechanism.kernel.codes).tolist()
+    return counts
 
 
 def test_an_empty_store_counts_nothing(store: Store) -> None:
@@ -58,7 +59,10 @@ def test_an_empty_store_counts_nothing(store: Store) -> None:
 
 def test_batches_of_several_tasks_and_epochs_add_up(store: Store) -> None:
     assert store.add([batch(DELAY, [1, 1, 2]), batch(HEADING, [5], number=1)]) == [True, True]
-    assert store.add([batch(DELAY, [2, 3], number=2), batch(DELAY, [203], number=3, epoch=101)]) == [True, True]
+    assert store.add([batch(DELAY, [2, 3], number=2), batch(DELAY, [203], number=3, epoch=101)]) == [
+        True,
+        True,
+    ]
     assert store.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2, 2, 3, 203])
     assert store.counts(HEADING).tolist() == counted(HEADING, [5])
     by_epoch = store.counts_by_epoch(DELAY)
@@ -82,7 +86,11 @@ def test_a_replay_is_counted_once_and_the_first_content_wins(store: Store) -> No
 
 
 def test_a_duplicate_within_one_call_is_counted_once(store: Store) -> None:
-    assert store.add([batch(DELAY, [1]), batch(DELAY, [9]), batch(DELAY, [2], number=1)]) == [True, False, True]
+    assert store.add([batch(DELAY, [1]), batch(DELAY, [9]), batch(DELAY, [2], number=1)]) == [
+        True,
+        False,
+        True,
+    ]
     assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
 
 
@@ -101,7 +109,9 @@ def test_counts_and_ids_survive_a_restart(opener: Opener) -> None:
 
 
 def test_pruning_forgets_ids_and_keeps_counts(store: Store) -> None:
-    store.add([batch(DELAY, [1], epoch=10), batch(DELAY, [2], number=1, epoch=20), batch(HEADING, [3], epoch=10)])
+    store.add(
+        [batch(DELAY, [1], epoch=10), batch(DELAY, [2], number=1, epoch=20), batch(HEADING, [3], epoch=10)]
+    )
     assert store.prune(DELAY, before=20) == 1
     assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
     assert store.add([batch(DELAY, [2], number=1, epoch=20)]) == [False]
@@ -207,7 +217,9 @@ class TestSQLite:
         with pytest.raises(StoreError, match="cannot open"):
             open_store(f"sqlite:///{path}")
 
-    @pytest.mark.parametrize("url", ["sqlite:///:memory:", "sqlite:///", "counts.db", "mysql:///a", "sqlite://a"])
+    @pytest.mark.parametrize(
+        "url", ["sqlite:///:memory:", "sqlite:///", "counts.db", "mysql:///a", "sqlite://a"]
+    )
     def test_a_url_that_names_no_store(self, url: str) -> None:
         with pytest.raises(ParameterError, match="store must be sqlite:///FILE"):
             open_store(url)

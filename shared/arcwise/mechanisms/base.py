@@ -149,9 +149,11 @@ class Mechanism(ABC):
         import numpy as np
 
         array = np.asarray(codes)
+        if not array.size:
+            return np.empty(array.shape)
         if array.dtype.kind not in "iu":
             raise DomainError(f"codes must be integers in [0, {self.kernel.codes}), got dtype {array.dtype}")
-        if array.size and (array.min() < 0 or array.max() >= self.kernel.codes):
+        if array.min() < 0 or array.max() >= self.kernel.codes:
             raise DomainError(
                 f"codes must be in [0, {self.kernel.codes}), got {array.min()} to {array.max()}"
             )
@@ -183,8 +185,17 @@ class Mechanism(ABC):
         distance: NDArray[np.float64] = np.abs(self.code_units() - unit)
         return distance
 
+    @classmethod
+    @abstractmethod
+    def from_kernel(cls, domain: Any, epsilon: float, placement: str, kernel: WindowKernel) -> Mechanism:
+        """Return the mechanism that samples from this very kernel, as a task carries it."""
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies and pickles carry the integers, as tasks do.
+        return type(self).from_kernel, (self.domain, self.epsilon, self.placement, self.kernel)
 
     def _set(self, **fields: object) -> None:
         for name, value in fields.items():

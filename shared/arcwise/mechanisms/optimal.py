@@ -266,11 +266,12 @@ class OptimalCircular(Mechanism):
     def attenuation(self, order: int = 1) -> float:
         """Return rho_k of the integer rows, by which ``E exp(2 pi i k code/K)`` shrinks.
 
-        ``rho_k = g sin(pi k W/K) / sin(pi k/K) / 2**64``; multiples of K give ``g W / 2**64``.
+        ``rho_k = g sin(pi k W/K) / sin(pi k/K) / 2**64``. At multiples of K every cell has the same phase:
+        there the factor is 1, and the moment tells nothing.
         """
         kernel = self.kernel
         if order % kernel.codes == 0:
-            return kernel.extra * kernel.window / UNIT
+            return 1.0
         ratio = math.sin(math.pi * order * kernel.window / kernel.codes) / math.sin(
             math.pi * order / kernel.codes
         )

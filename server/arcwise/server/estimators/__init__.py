@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.optimal import OptimalCircular
@@ -75,11 +74,11 @@ def estimate(task: Task, counts: ArrayLike, *, level: float = 0.95) -> Estimate:
             direction=direction.direction(mechanism, numbers, level=level),
             resultant_length=direction.resultant_length(mechanism, numbers, level=level),
         )
-    # Hundreds of products of small matrices: threads would wait for one another, and take the other cores
-    # from whoever collects reports meanwhile.
-    with threadpool_limits(limits=1, user_api="blas"):
-        found = quantiles.quantiles(mechanism, numbers, fitted.probabilities, level=level)
-    return replace(result, mean=mean.mean(mechanism, numbers, level=level), quantiles=found)
+    return replace(
+        result,
+        mean=mean.mean(mechanism, numbers, level=level),
+        quantiles=quantiles.quantiles(mechanism, numbers, fitted.probabilities, level=level),
+    )
 
 
 def check_counts(counts: ArrayLike, codes: int) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.optimize import brentq
+from threadpoolctl import threadpool_limits
 
 from arcwise.kernels.certificate import UNIT
 from arcwise.server.estimators.grid import cell_edges
@@ -50,12 +51,16 @@ def quantiles(
     level
         Of the intervals.
     """
-    profile = Profile(mechanism, counts)
+    # Hundreds of products of small matrices: threads would wait for one another, and take the other cores
+    # from whoever collects reports meanwhile.
+    with threadpool_limits(limits=1, user_api="blas"):
+        profile = Profile(mechanism, counts)
+        intervals = [profile.interval(tau, level) for tau in LEVELS]
     domain = mechanism.domain
     result = {}
-    for tau in LEVELS:
+    for tau, interval in zip(LEVELS, intervals, strict=True):
+        low, high = interval
         unit = point(mechanism, probabilities, tau)
-        low, high = profile.interval(tau, level)
         note = ""
         value: float | None = None
         if mechanism.placement == "clamp" and unit in (0.0, 1.0):

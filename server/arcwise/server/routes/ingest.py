@@ -33,6 +33,12 @@ _ACCEPTED_HEAD = {"type": "http.response.start", "status": 204, "headers": []}
 _ACCEPTED_BODY = {"type": "http.response.body", "body": b""}
 _BODY_SECONDS = 30.0
 _FEW = 512
+_BUSY = Problem(
+    503,
+    "store-busy",
+    "The store cannot take the batch now; nothing was stored. Send the same bytes again later.",
+    headers={"Retry-After": "1"},
+)
 
 
 class Ingest:
@@ -62,13 +68,7 @@ class Ingest:
         except Problem as problem:
             await problem.response()(scope, receive, send)
         except (Busy, StoreError):
-            problem = Problem(
-                503,
-                "store-busy",
-                "The store cannot take the batch now; nothing was stored. Send the same bytes again later.",
-                headers={"Retry-After": "1"},
-            )
-            await problem.response()(scope, receive, send)
+            await _BUSY.response()(scope, receive, send)
         else:
             await send(_ACCEPTED_HEAD)
             await send(_ACCEPTED_BODY)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from arcwise.server.estimators import estimate
 from fastapi import APIRouter
 
 from arcwise.errors import StoreError
+from arcwise.server.estimators import estimate
 from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:

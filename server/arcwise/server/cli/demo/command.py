@@ -18,6 +18,7 @@ from arcwise.server.cli.demo.page import write_page
 from arcwise.server.cli.demo.run import collect, read_results, running_server
 
 if TYPE_CHECKING:
+    from arcwise.server.cli.demo.data import Column
     from arcwise.server.cli.demo.truth import Result
 
 __all__ = ["demo"]
@@ -49,11 +50,7 @@ def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
     devices = sum(len(fleet) for fleet in fleets)
     for fleet in fleets:
         for column in fleet.columns:
-            console.print(
-                f"{column.title}: {len(column.known):,} devices with a value, "
-                f"{column.skipped:,} records without one skipped; domain {column.task.domain} {column.unit}"
-                + _clipped(column.values, column.known)
-            )
+            console.print(f"{column.title}: {_described(column)}")
     with (
         tempfile.TemporaryDirectory(prefix="arcwise-demo-") as folder,
         running_server(Path(folder), fleets) as (url, server),
@@ -87,12 +84,14 @@ def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
                 console.print("stopping")
 
 
-def _clipped(values: object, known: object) -> str:
-    import numpy as np
-
-    raw = np.asarray(values)
-    share = float((raw[~np.isnan(raw)] != np.asarray(known)).mean())
-    return f", {share:.2%} of them clipped to it" if share else ""
+def _described(column: Column) -> str:
+    text = f"{len(column.known):,} devices"
+    if column.skipped:
+        text += f" ({column.skipped:,} records have no value and are skipped)"
+    text += f", domain {column.task.domain} {column.unit}"
+    if column.clipped:
+        text += f", {column.clipped:.2%} of them clipped to it"
+    return text
 
 
 def _print_table(console: Console, results: list[Result]) -> None:
@@ -101,7 +100,7 @@ def _print_table(console: Console, results: list[Result]) -> None:
         table.add_column(heading)
     for heading in ("truth", "estimate", "95 % interval"):
         table.add_column(heading, justify="right")
-    table.add_column("")
+    table.add_column("truth is")
     missed = 0
     for result in results:
         for position, line in enumerate(result.lines):
@@ -110,10 +109,10 @@ def _print_table(console: Console, results: list[Result]) -> None:
             table.add_row(
                 result.column.title if position == 0 else "",
                 line.quantity,
-                f"{line.truth:.3f}{unit}",
-                f"{line.value:.3f}{unit}",
-                f"{line.low:.3f} to {line.high:.3f}",
-                "contains the truth" if line.contains else "MISSES the truth",
+                f"{line.truth:.{line.decimals}f}{unit}",
+                f"{line.value:.{line.decimals}f}{unit}",
+                f"{line.low:.{line.decimals}f} to {line.high:.{line.decimals}f}",
+                "inside" if line.contains else "MISSED",
                 end_section=position == len(result.lines) - 1,
             )
     console.print(table)

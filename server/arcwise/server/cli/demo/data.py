@@ -22,12 +22,22 @@ __all__ = ["Column", "Fleet", "demo_fleets", "demo_tasks"]
 
 @dataclass(frozen=True)
 class Column:
-    """What the devices of a fleet know about one task: a number each, NaN where the record has none."""
+    """What the devices of a fleet know about one task.
+
+    Attributes
+    ----------
+    values
+        A number for each device, NaN where the record has none.
+    bins
+        Edges for pictures, matched to how finely the records were written down (whole minutes, tens of
+        degrees): narrower ones would draw a comb.
+    """
 
     task: Task
     title: str
     unit: str
     values: NDArray[np.float64]
+    bins: NDArray[np.float64]
 
     @property
     def known(self) -> NDArray[np.float64]:
@@ -35,6 +45,11 @@ class Column:
         known = self.values[~np.isnan(self.values)]
         domain = self.task.domain
         return known.clip(domain.low, domain.high) if isinstance(domain, Interval) else known
+
+    @property
+    def clipped(self) -> float:
+        """The share of the known values that lie outside the interval and are moved to its ends."""
+        return float((self.values[~np.isnan(self.values)] != self.known).mean())
 
     @property
     def skipped(self) -> int:
@@ -87,13 +102,27 @@ def demo_fleets(epsilon: float, limit: int | None = None) -> tuple[Fleet, Fleet]
         Fleet(
             "flights",
             (
-                Column(delay, "Arrival delay", "min", flights["arr_delay"].to_numpy(np.float64)),
-                Column(departure, "Scheduled departure", "h", hours),
+                Column(
+                    delay,
+                    "Arrival delay",
+                    "min",
+                    flights["arr_delay"].to_numpy(np.float64),
+                    np.linspace(-60, 180, 49),
+                ),
+                Column(departure, "Scheduled departure", "h", hours, np.linspace(0, 24, 25)),
             ),
         ),
         Fleet(
             "weather",
-            (Column(wind, "Wind direction", "°", weather["wind_dir"].to_numpy(np.float64)),),
+            (
+                Column(
+                    wind,
+                    "Wind direction",
+                    "°",
+                    weather["wind_dir"].to_numpy(np.float64),
+                    np.linspace(-5, 355, 37),
+                ),
+            ),
         ),
     )
 

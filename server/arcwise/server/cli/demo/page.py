@@ -68,7 +68,7 @@ Domain {domain} {unit}.</p>
 {picture}
 <table>
 <tr><th></th><th class="n">truth</th><th class="n">estimate</th><th class="n">95&nbsp;% interval</th>
-<th></th></tr>
+<th class="n">truth is</th></tr>
 {rows}
 </table>
 <p class="soft">Distribution: {method}.</p>
@@ -100,9 +100,10 @@ def _card(result: Result) -> str:
 
 def _row(line: Line, unit: str) -> str:
     unit = "" if line.quantity == "resultant length" else f"&nbsp;{escape(unit)}"
-    verdict = "contains the truth" if line.contains else '<span class="miss">misses the truth</span>'
+    verdict = "inside" if line.contains else '<span class="miss">missed</span>'
+    d = line.decimals
     return (
-        f'<tr><td>{escape(line.quantity)}</td><td class="n">{line.truth:.3f}{unit}</td>'
-        f'<td class="n">{line.value:.3f}{unit}</td>'
-        f'<td class="n">{line.low:.3f} to {line.high:.3f}</td><td>{verdict}</td></tr>'
+        f'<tr><td>{escape(line.quantity)}</td><td class="n">{line.truth:.{d}f}{unit}</td>'
+        f'<td class="n">{line.value:.{d}f}{unit}</td>'
+        f'<td class="n">{line.low:.{d}f} to {line.high:.{d}f}</td><td class="n">{verdict}</td></tr>'
     )

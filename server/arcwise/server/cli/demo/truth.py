@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,12 @@ class Line:
     period: float | None = None
 
     @property
+    def decimals(self) -> int:
+        """Digits after the point that the interval's width warrants."""
+        width = self.high - self.low
+        return max(0, 1 - math.floor(math.log10(width))) if width > 0 else 3
+
+    @property
     def contains(self) -> bool:
         """Whether the interval contains the truth, modulo the period on a circle."""
         if self.period is None:
@@ -38,12 +45,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Result:
-    """All that the demo shows of one column: its estimates and its two distributions on the same edges."""
+    """All that the demo shows of one column: its estimates, and both distributions on the column's bins."""
 
     column: Column
     estimate: dict[str, Any]
     lines: tuple[Line, ...]
-    edges: NDArray[np.float64]
     estimated: NDArray[np.float64]
     true: NDArray[np.float64]
 
@@ -52,16 +58,15 @@ def compare(column: Column, estimate: dict[str, Any]) -> Result:
     """Put the server's estimate of a column, as its API gave it, beside the truth."""
     values = column.known
     domain = column.task.domain
-    edges = np.array(estimate["distribution"]["edges"])
     if isinstance(domain, Circle):
-        # A bin may straddle the origin, so values are taken modulo the period from the first edge on.
-        values = edges[0] + np.mod(values - edges[0], domain.period)
         moment = np.exp(2j * np.pi * values / domain.period).mean()
         direction = float(np.angle(moment) / (2 * np.pi) * domain.period % domain.period)
-        lines = (
+        lines: tuple[Line, ...] = (
             _line("direction", "mean direction", direction, estimate, domain.period),
             _line("resultant_length", "resultant length", float(abs(moment)), estimate),
         )
+        # A bin may straddle the origin, so values are taken modulo the period from the first edge on.
+        values = column.bins[0] + np.mod(values - column.bins[0], domain.period)
     else:
         lines = (
             _line("mean", "mean", float(values.mean()), estimate),
@@ -72,8 +77,19 @@ def compare(column: Column, estimate: dict[str, Any]) -> Result:
                 if quantiles[key]["low"] is not None
             ),
         )
-    true = np.histogram(values, edges)[0] / len(values)
-    return Result(column, estimate, lines, edges, np.array(estimate["distribution"]["probabilities"]), true)
+    true = np.histogram(values, column.bins)[0] / len(values)
+    return Result(column, estimate, lines, _rebinned(column, estimate["distribution"]), true)
+
+
+def _rebinned(column: Column, distribution: dict[str, Any]) -> NDArray[np.float64]:
+    """Return an estimated distribution on the column's bins, each cell's mass spread evenly over the cell."""
+    edges = np.array(distribution["edges"])
+    cumulative = np.append(0.0, np.cumsum(distribution["probabilities"]))
+    if isinstance(column.task.domain, Circle):
+        period = column.task.domain.period
+        edges = np.concatenate([edges[:-1] + turn * period for turn in (-1, 0, 1)])
+        cumulative = np.concatenate([cumulative[:-1] + turn for turn in (-1, 0, 1)])
+    return np.diff(np.interp(column.bins, edges, cumulative))
 
 
 def _line(

@@ -1,0 +1,128 @@
+"""The fitted distribution: its grid, its bins, thinning, and how near it comes to the population."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from surveys import drawn_counts, node_distribution
+
+from arcwise.domains import Circle, Interval
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.server.estimators.distribution import distribution, fit_held_out, thin, uniform_start
+from arcwise.server.estimators.em import fit
+from arcwise.server.estimators.grid import cell_edges, first_cell, node_units
+from strategies import ALL_EXAMPLES, Example, mechanisms
+
+if TYPE_CHECKING:
+    from arcwise.mechanisms import Mechanism
+
+
+@given(mechanism=mechanisms(max_nodes=80))
+def test_a_value_at_a_nodes_place_gives_that_node_and_lies_in_its_bin(mechanism: Mechanism) -> None:
+    kernel = mechanism.kernel
+    nodes = np.arange(kernel.nodes, dtype=np.float64)
+    units = node_units(mechanism, nodes)
+    positions = mechanism.positions(units % 1.0 if kernel.circular else units)
+    if kernel.circular:
+        positions[positions > kernel.nodes - 0.5] -= kernel.nodes  # K-1e-12 is node 0
+    np.testing.assert_allclose(positions, nodes, atol=1e-9 * kernel.nodes)
+
+    edges = cell_edges(mechanism)
+    assert edges.shape == (kernel.nodes + 1,)
+    assert edges[-1] - edges[0] == pytest.approx(1.0)
+    assert -0.5 / kernel.nodes <= edges[0] <= 0
+    assert (np.diff(edges) > 0).all()
+    order = (np.arange(kernel.nodes) + first_cell(mechanism)) % kernel.nodes
+    placed = units[order]
+    if kernel.circular:
+        placed = (placed - edges[0]) % 1.0 + edges[0]
+    assert (edges[:-1] <= placed + 1e-12).all()
+    assert (placed <= edges[1:] + 1e-12).all()
+
+
+def test_bins_of_an_interval_and_of_a_circle() -> None:
+    inset = cell_edges(OptimalPiecewise(Interval(0, 1), 1.0, nodes=5))
+    np.testing.assert_allclose(inset, [0, 0.125, 0.375, 0.625, 0.875, 1])
+    odd = OptimalCircular(Circle(1), 1.0, nodes=8)
+    assert odd.kernel.window == 3
+    np.testing.assert_allclose(cell_edges(odd), np.arange(9) / 8)
+    even = OptimalCircular(Circle(1), 1.0, nodes=5)
+    assert even.kernel.window == 2
+    np.testing.assert_allclose(cell_edges(even), (np.arange(6) - 0.5) / 5)
+
+
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+def test_a_pile_is_found_in_the_bin_that_holds_it(example: Example) -> None:
+    mechanism = example.make(4.0, 40)
+    middle = float(mechanism.domain.from_unit(np.float64(0.43)))
+    counts = drawn_counts(mechanism, node_distribution(mechanism, [middle]), 200_000, 1)
+    result = distribution(mechanism, fit_held_out(mechanism, counts))
+    probabilities, edges = np.array(result.probabilities), np.array(result.edges)
+    assert probabilities.sum() == pytest.approx(1.0)
+    near = (edges[1:] > middle - 0.05 * mechanism.domain.length) & (
+        edges[:-1] < middle + 0.05 * mechanism.domain.length
+    )
+    assert probabilities[near].sum() > 0.9
+
+
+def test_clamp_has_wide_end_bins_with_a_note() -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0, placement="clamp")
+    kernel = mechanism.kernel
+    counts = drawn_counts(mechanism, node_distribution(mechanism, [0.0]), 10_000, 1)
+    result = distribution(mechanism, fit_held_out(mechanism, counts))
+    assert result.edges[1] == pytest.approx((kernel.window / 2 + 0.5) / kernel.codes)
+    assert "end zones" in result.note
+
+
+@given(seed=st.integers(0, 2**32), scale=st.floats(0.01, 1e6))
+def test_thinning_splits_every_report_once_and_the_same_way(seed: int, scale: float) -> None:
+    counts = np.random.default_rng(seed).poisson(scale, 50).astype(np.float64)
+    parts = thin(counts, 5)
+    np.testing.assert_array_equal(parts.sum(axis=0), counts)
+    assert parts.min() >= 0
+    np.testing.assert_array_equal(parts, thin(counts, 5))
+
+
+def test_folds_are_of_equal_size() -> None:
+    # Five binomial sums of 10^6 reports, each at 6 standard deviations: false alarms below 1e-8.
+    parts = thin(np.full(100, 10_000.0), 5).sum(axis=1)
+    assert np.abs(parts - 200_000).max() < 6 * np.sqrt(1e6 * 0.2 * 0.8)
+
+
+def test_uniform_start_is_a_uniform_population() -> None:
+    for mechanism in (
+        OptimalPiecewise(Interval(0, 1), 1.0, nodes=16),
+        OptimalCircular(Circle(1), 1.0, nodes=16),
+    ):
+        many = (np.arange(16_000) + 0.5) / 16_000
+        np.testing.assert_allclose(uniform_start(mechanism), node_distribution(mechanism, many), atol=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_stopping_early_is_nearer_to_a_smooth_population(epsilon: float) -> None:
+    # One fixed survey; benchmarks/accuracy.py has the figures of many.
+    mechanism = OptimalPiecewise(Interval(0, 1), epsilon)
+    truth = node_distribution(mechanism, np.random.default_rng(0).beta(2, 5, 200_000))
+    counts = drawn_counts(mechanism, truth, 100_000, 5)
+    chosen = fit_held_out(mechanism, counts)
+    converged = fit(mechanism.kernel, counts, iterations=5000, start=uniform_start(mechanism))
+    assert chosen.log_likelihood < converged.log_likelihood
+
+    def distance(f: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+        return float(np.abs(np.cumsum(f - truth)).mean())
+
+    assert distance(chosen.probabilities) < distance(converged.probabilities)
+    assert distance(chosen.probabilities) < {1.0: 0.012, 4.0: 0.003}[epsilon]
+
+
+def test_a_single_report_leaves_the_start() -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
+    counts = np.zeros(mechanism.kernel.codes)
+    counts[0] = 1
+    fitted = fit_held_out(mechanism, counts)
+    assert fitted.iterations == 0
+    assert "uniform" in distribution(mechanism, fitted).note

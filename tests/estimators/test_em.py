@@ -1,0 +1,164 @@
+"""EM: equal to the dense textbook step, never downhill, and certified."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.kernels import WindowKernel
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.server.estimators.em import EMSteps, fit, window_sums
+from arcwise.server.estimators.likelihood import maximize
+from strategies import mechanisms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+
+def dense_step(matrix: FloatArray, counts: FloatArray, f: FloatArray) -> FloatArray:
+    """Return Bayes' rule for every report, averaged: EM as the textbooks have it."""
+    posterior = f[:, None] * matrix / (f @ matrix)
+    stepped: FloatArray = posterior @ counts / counts.sum()
+    return stepped
+
+
+def random_counts(kernel: WindowKernel, seed: int) -> FloatArray:
+    generator = np.random.default_rng(seed)
+    counts = generator.poisson(generator.exponential(5.0, kernel.codes)).astype(np.float64)
+    counts[int(generator.integers(kernel.codes))] += 1.0  # never no report at all
+    return counts
+
+
+# A kernel with half a dozen leftover units in a tiny row: e^epsilon plays no part in the arithmetic.
+LEFTOVER = WindowKernel(7, 5, 3, 2**61, (2**64 - 7 * 2**61) // 3, circular=False)
+
+
+@given(mechanism=mechanisms(max_nodes=60), seed=st.integers(0, 2**32))
+def test_a_step_is_the_dense_step(mechanism: Mechanism, seed: int) -> None:
+    kernel = mechanism.kernel
+    counts, matrix = random_counts(kernel, seed), kernel.matrix()
+    start = np.random.default_rng(seed).dirichlet(np.ones(kernel.nodes)) + 1e-9
+    start /= start.sum()
+    steps = EMSteps(kernel, counts, start=start)
+    dense = start
+    for _ in range(3):
+        # Differences of prefix sums of numbers up to 1: exact to about 1e-16, whatever the size.
+        np.testing.assert_allclose(steps.codes[0], dense @ matrix, rtol=1e-9, atol=1e-15)
+        steps.step()
+        dense = dense_step(matrix, counts, dense)
+    np.testing.assert_allclose(steps.probabilities[0], dense, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel", [LEFTOVER, WindowKernel.fit(nodes=9, window=4, epsilon=1.0, circular=True)]
+)
+def test_sums_over_windows_are_those_of_the_rows(kernel: WindowKernel) -> None:
+    values = np.random.default_rng(5).normal(size=kernel.codes)
+    np.testing.assert_allclose(window_sums(kernel, values), kernel.matrix() @ values, rtol=1e-12)
+
+
+@settings(max_examples=30)
+@given(mechanism=mechanisms(max_nodes=60), seed=st.integers(0, 2**32))
+def test_the_likelihood_never_falls(mechanism: Mechanism, seed: int) -> None:
+    counts = random_counts(mechanism.kernel, seed)
+    steps = EMSteps(mechanism.kernel, counts)
+    before = steps.log_likelihood()[0]
+    for _ in range(50):
+        steps.step()
+        after = steps.log_likelihood()[0]
+        assert after >= before - 1e-12 * abs(before)
+        before = after
+    assert steps.probabilities.min() >= 0
+    assert steps.probabilities.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+MECHANISMS = [
+    OptimalPiecewise(Interval(0, 1), 1.0, nodes=24),
+    OptimalPiecewise(Interval(0, 1), 3.0, nodes=24, placement="clamp"),
+    OptimalCircular(Circle(24), 1.0, nodes=24),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.placement)
+def test_no_distribution_beats_the_certificate(mechanism: Mechanism) -> None:
+    kernel = mechanism.kernel
+    counts, matrix = random_counts(kernel, 11), kernel.matrix()
+    dense = np.full(kernel.nodes, 1 / kernel.nodes)
+    for _ in range(20_000):
+        dense = dense_step(matrix, counts, dense)
+    best = float(counts @ np.log(dense @ matrix))
+    for iterations in (0, 1, 10, 100, 1000):
+        result = fit(kernel, counts, iterations=iterations)
+        assert result.iterations == iterations
+        assert result.log_likelihood <= best + 1e-9
+        assert best <= result.log_likelihood + result.gap + 1e-9
+    certified = fit(kernel, counts, gap=0.01)
+    assert certified.gap <= 0.01
+    assert best - certified.log_likelihood <= 0.01
+    # The interior point comes to the same maximum by another road.
+    newton = maximize(matrix, counts, gap=1e-6)
+    assert newton.gap <= 1e-6
+    assert best - 1e-9 <= newton.log_likelihood + newton.gap
+    assert newton.log_likelihood <= best + 0.01
+
+
+def test_expected_counts_are_fitted_exactly() -> None:
+    mechanism = MECHANISMS[0]
+    truth = np.random.default_rng(1).dirichlet(np.ones(24))
+    counts = 1e5 * (truth @ mechanism.kernel.matrix())
+    result = fit(mechanism.kernel, counts, gap=0.01)
+    assert result.gap <= 0.01
+    # The gap is n times a Kullback-Leibler divergence, which bounds the L1 distance (Pinsker).
+    distance = np.abs(result.probabilities @ mechanism.kernel.matrix() - counts / 1e5).sum()
+    assert distance <= np.sqrt(2 * 0.01 / 1e5)
+
+
+def test_data_sets_in_lockstep_do_not_touch_one_another() -> None:
+    kernel = MECHANISMS[2].kernel
+    sets = np.stack([random_counts(kernel, seed) for seed in range(3)])
+    together = EMSteps(kernel, sets)
+    for _ in range(25):
+        together.step()
+    for i, counts in enumerate(sets):
+        alone = fit(kernel, counts, iterations=25)
+        np.testing.assert_allclose(together.probabilities[i], alone.probabilities, rtol=1e-10)
+        assert together.log_likelihood()[i] == pytest.approx(alone.log_likelihood)
+        assert together.gap()[i] == pytest.approx(alone.gap, abs=1e-9)
+
+
+def test_a_gap_out_of_reach_ends_with_an_honest_gap() -> None:
+    kernel = MECHANISMS[0].kernel
+    result = fit(kernel, random_counts(kernel, 3), gap=1e-6, max_iterations=40)
+    assert result.iterations == 40
+    assert result.gap > 1e-6
+
+
+def test_arguments_out_of_bounds() -> None:
+    kernel = MECHANISMS[0].kernel
+    counts = np.ones(kernel.codes)
+    with pytest.raises(ParameterError, match="exactly one of iterations and gap"):
+        fit(kernel, counts)
+    with pytest.raises(ParameterError, match="exactly one of iterations and gap"):
+        fit(kernel, counts, iterations=3, gap=0.1)
+    with pytest.raises(ParameterError, match="iterations must be at least 0, got -1"):
+        fit(kernel, counts, iterations=-1)
+    with pytest.raises(ParameterError, match="gap must be positive, got 0"):
+        fit(kernel, counts, gap=0.0)
+    with pytest.raises(ParameterError, match="one dimension, got 2"):
+        fit(kernel, np.ones((2, kernel.codes)), gap=0.1)
+    with pytest.raises(ParameterError, match=f"must have {kernel.codes} codes"):
+        EMSteps(kernel, np.ones(3))
+    with pytest.raises(ParameterError, match="non-negative with a positive sum"):
+        EMSteps(kernel, np.zeros(kernel.codes))
+    with pytest.raises(ParameterError, match="start must be 24 positive numbers"):
+        EMSteps(kernel, counts, start=np.zeros(24))

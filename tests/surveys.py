@@ -1,0 +1,39 @@
+"""Populations and counts for the tests of the estimators: node distributions, expected and drawn counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.mechanisms import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["drawn_counts", "expected_counts", "node_distribution"]
+
+
+def node_distribution(mechanism: Mechanism, values: ArrayLike) -> FloatArray:
+    """Return the law of the node of one of `values`, taken at random and rounded stochastically."""
+    position = mechanism.positions(mechanism.domain.to_unit_many(values))
+    below = np.floor(position).astype(np.int64)
+    nodes = np.zeros(mechanism.kernel.nodes)
+    np.add.at(nodes, below, 1.0 - (position - below))
+    np.add.at(nodes, (below + 1) % mechanism.kernel.nodes, position - below)
+    return nodes / position.size
+
+
+def expected_counts(mechanism: Mechanism, nodes: FloatArray, n: float) -> FloatArray:
+    """Return the expected number of reports per code when nodes have this distribution."""
+    expected: FloatArray = n * (nodes @ mechanism.kernel.matrix())
+    return expected
+
+
+def drawn_counts(mechanism: Mechanism, nodes: FloatArray, n: int, seed: int) -> FloatArray:
+    """Return the counts of n reports: codes of independent users have one multinomial law."""
+    codes = nodes @ mechanism.kernel.matrix()
+    drawn = np.random.default_rng(seed).multinomial(n, codes / codes.sum())
+    return drawn.astype(np.float64)
