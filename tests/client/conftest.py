@@ -6,11 +6,11 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from recorder import Recorder
 
 from arcwise.client import delivery
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
+from recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

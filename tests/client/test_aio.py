@@ -15,9 +15,8 @@ from arcwise.randomness import InsecureSeededRandomness
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from recorder import Recorder
-
     from arcwise.tasks import Task
+    from recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 

@@ -16,9 +16,8 @@ from arcwise.wire import MEDIA_TYPE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from recorder import Recorder
-
     from arcwise.tasks import Task
+    from recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 

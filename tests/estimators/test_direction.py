@@ -111,8 +111,8 @@ def test_an_interval_around_zero_is_unwrapped() -> None:
 
 @pytest.mark.parametrize(("kappa", "fewest"), [(0.2, 458), (2.0, 455)])
 def test_coverage_of_direction_and_length(kappa: float, fewest: int) -> None:
-    # 500 surveys: at a coverage of 0.95, fewer than 458 have probability 5e-4 and fewer than 455 7e-5; each is
-    # tried twice.
+    # 500 surveys: at a coverage of 0.95, fewer than 458 have probability 5e-4 and fewer than 455 7e-5;
+    # each is tried twice.
     mechanism = OptimalCircular(Circle(2 * math.pi), 1.0, nodes=64)
     at = (np.arange(64) + mechanism.kernel.window / 2) / 64 * 2 * math.pi
     law = np.exp(kappa * np.cos(at - 1.0))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from surveys import drawn_counts, node_distribution
 
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
@@ -16,6 +15,7 @@ from arcwise.server.estimators.distribution import distribution, fit_held_out, t
 from arcwise.server.estimators.em import fit
 from arcwise.server.estimators.grid import cell_edges, first_cell, node_units
 from strategies import ALL_EXAMPLES, Example, mechanisms
+from surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism

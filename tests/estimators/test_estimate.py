@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from surveys import drawn_counts, node_distribution
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
@@ -18,6 +17,7 @@ from arcwise.randomness import InsecureSeededRandomness
 from arcwise.server.estimators import Value, estimate
 from arcwise.tasks import Task
 from strategies import tasks
+from surveys import drawn_counts, node_distribution
 
 AGE = Task("age", Interval(0, 100), epsilon=1.0)
 RATING = Task("rating", Interval(0, 10), epsilon=1.0, goal="value")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from surveys import drawn_counts, expected_counts, node_distribution
 
 from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
@@ -16,6 +15,7 @@ from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.estimators.grid import node_units
 from arcwise.server.estimators.mean import clamp_bounds, clamp_units, mean
 from strategies import epsilons
+from surveys import drawn_counts, expected_counts, node_distribution
 
 DOMAIN = Interval(-20, 180)
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from surveys import drawn_counts, node_distribution
 
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.likelihood import maximize
 from arcwise.server.estimators.quantiles import LEVELS, Profile, point, quantiles
+from surveys import drawn_counts, node_distribution
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    FloatArray: TypeAlias = NDArray[np.float64]
 
 
 def test_points_of_a_known_distribution() -> None:
@@ -69,8 +74,15 @@ def test_the_constrained_maximum_agrees_with_a_general_optimiser() -> None:
     truth = np.array([0.1, 0.3, 0.2, 0.1, 0.2, 0.1])
     profile = Profile(mechanism, drawn_counts(mechanism, truth, 500, 4))
     functional, tau = profile.functional(0.4), 0.6
+
+    def loss(f: FloatArray) -> float:
+        return -float(profile.counts @ np.log(f @ profile.rows))
+
+    def slope(f: FloatArray) -> FloatArray:
+        return -profile.rows @ (profile.counts / (f @ profile.rows))
+
     options: dict[str, Any] = {
-        "jac": lambda f: -profile.rows @ (profile.counts / (f @ profile.rows)),
+        "jac": slope,
         "bounds": [(0, 1)] * 6,
         "constraints": [
             {"type": "eq", "fun": lambda f: f.sum() - 1},
@@ -79,9 +91,7 @@ def test_the_constrained_maximum_agrees_with_a_general_optimiser() -> None:
         "method": "SLSQP",
         "options": {"ftol": 1e-12, "maxiter": 500},
     }
-    general = minimize(
-        lambda f: -float(profile.counts @ np.log(f @ profile.rows)), np.full(6, 1 / 6), **options
-    )
+    general = minimize(loss, np.full(6, 1 / 6), **options)
     ours = maximize(profile.rows, profile.counts, functional=functional, value=tau, gap=1e-6)
     assert ours.log_likelihood == pytest.approx(-float(general.fun), abs=1e-4)
 

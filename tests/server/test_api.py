@@ -111,7 +111,9 @@ def test_a_defect_is_a_problem_that_tells_nothing(with_app: Run, monkeypatch: py
 def test_live_and_openapi(with_app: Run) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         assert (await http.get("/health/live")).json() == {"status": "ok"}
-        assert "/v1/tasks/{task_id}/estimate" in (await http.get("/openapi.json")).json()["paths"]
+        paths = (await http.get("/openapi.json")).json()["paths"]
+        assert "/v1/tasks/{task_id}/estimate" in paths
+        assert MEDIA_TYPE in paths["/v1/tasks/{task_id}/reports"]["post"]["requestBody"]["content"]
 
     with_app(TASKS, scenario)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from starlette.routing import Route
 
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.problems import install_problem_handlers
-from arcwise.server.routes import Ingest, reader_routes
+from arcwise.server.routes import INGEST_OPENAPI, INGEST_PATH, Ingest, reader_routes
 from arcwise.server.settings import Settings
 from arcwise.server.store import Store, Writer, open_store
 
@@ -56,6 +57,9 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         opened.append(open_store(settings.store))
         store().register(tasks.values())
+        for task in tasks.values():
+            # Older batches are refused from here on, so their ids need not be known any more.
+            store().prune(task, before=task.epoch(time.time()) - settings.retention)
         ingest.writer = writer = Writer(store(), max_waiting_bytes=settings.max_waiting_bytes)
         try:
             yield
@@ -72,7 +76,20 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
         redoc_url=None,
     )
     # First in the list: the hot path is matched before anything else.
-    app.router.routes.insert(0, Route("/v1/tasks/{task_id}/reports", ingest, methods=["POST"]))
+    app.router.routes.insert(0, Route(INGEST_PATH, ingest, methods=["POST"]))
     app.include_router(reader_routes(tasks, store))
     install_problem_handlers(app)
+    _describe_ingestion(app)
     return app
+
+
+def _describe_ingestion(app: FastAPI) -> None:
+    """Put the plain route into the OpenAPI document, which FastAPI makes of its own routes only."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = generate()
+        document["paths"][INGEST_PATH] = INGEST_OPENAPI
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]

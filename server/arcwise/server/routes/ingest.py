@@ -26,7 +26,30 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["Ingest"]
+__all__ = ["INGEST_OPENAPI", "INGEST_PATH", "Ingest"]
+
+INGEST_PATH = "/v1/tasks/{task_id}/reports"
+INGEST_OPENAPI = {
+    "post": {
+        "summary": "Take a batch of reports",
+        "description": "204 after a durable commit; also when the batch had been counted before.",
+        "operationId": "take_reports",
+        "parameters": [
+            {"name": "task_id", "in": "path", "required": True, "schema": {"type": "string"}},
+        ],
+        "requestBody": {
+            "required": True,
+            "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        },
+        "responses": {
+            "204": {"description": "Counted, now or earlier"},
+            "default": {
+                "description": "Nothing was stored",
+                "content": {"application/problem+json": {"schema": {"type": "object"}}},
+            },
+        },
+    }
+}
 
 _MEDIA_TYPE = MEDIA_TYPE.encode("ascii")
 _ACCEPTED_HEAD = {"type": "http.response.start", "status": 204, "headers": []}

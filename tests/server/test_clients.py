@@ -1,0 +1,63 @@
+"""Real clients against a real server process, over HTTP."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from arcwise.client import AsyncClient, Client
+from arcwise.domains import Circle, Interval
+from arcwise.server.cli.demo.data import Column, Fleet
+from arcwise.server.cli.demo.run import running_server
+from arcwise.tasks import Caps, Task
+
+HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=500.0))
+VALUE = Task("value", Interval(0, 10), 2.0, goal="value")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    import numpy as np
+
+    columns = tuple(Column(task, task.name, "", np.empty(0), np.empty(0)) for task in (HEADING, VALUE))
+    with running_server(tmp_path, [Fleet("none", columns)]) as (address, _server):
+        yield address
+
+
+def counted(url: str, task: Task) -> int:
+    n: int = httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=30).json()["n"]
+    return n
+
+
+def test_a_client_reports_until_its_cap(url: str) -> None:
+    with Client(url, tasks=[HEADING, VALUE]) as client:
+        made = [client.report("heading", degrees) for degrees in range(600)]
+        assert made == [True] * 500 + [False] * 100
+        assert client.spent("heading") == 500.0
+        assert all(client.report("value", 3) for _ in range(7))
+        assert client.flush(20)
+        assert client.pending == 0
+    assert counted(url, HEADING) == 500
+    assert counted(url, VALUE) == 7
+
+
+def test_an_async_client_does_the_same(url: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(url, tasks=[HEADING, VALUE]) as client:
+            made = [await client.report("heading", degrees) for degrees in range(600)]
+            assert made == [True] * 500 + [False] * 100
+            assert await client.report("value", 3)
+            assert await client.flush(20)
+
+    asyncio.run(main())
+    assert counted(url, HEADING) == 500
+    assert counted(url, VALUE) == 1
+
+
+def test_leaving_the_context_sends_what_is_queued(url: str) -> None:
+    with Client(url, tasks=[HEADING]) as client:
+        for degrees in range(10):
+            client.report("heading", degrees)
+    assert counted(url, HEADING) == 10
