@@ -83,6 +83,11 @@ def test_new_says_what_is_wrong(cli: Cli, args: list[str], message: str) -> None
     assert not Path("x.json").exists()
 
 
+def test_a_name_that_is_no_file_name(cli: Cli) -> None:
+    cli.good("task", "new", "wind / direction", "--circle", "360", "--epsilon", "1")
+    assert Task.load("wind-direction.json").name == "wind / direction"
+
+
 def test_verify_refuses_a_kernel_that_was_made_stronger(cli: Cli) -> None:
     cli.good("task", "new", "a", "--interval", "0:1", "--epsilon", "1")
     cli.good("task", "new", "b", "--interval", "0:1", "--epsilon", "2")

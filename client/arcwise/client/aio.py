@@ -155,14 +155,14 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 class AsyncClient(Reporter[AsyncUplink]):
     """Reports values under local differential privacy from an event loop.
 
-    Parameters and errors are those of `Client`; `uplink` is a base URL or an `AsyncUplink`.
+    Parameters and errors are those of `Client`; `url` is a base URL or an `AsyncUplink`.
     """
 
     __slots__ = ()
 
     def __init__(
         self,
-        uplink: str | AsyncUplink,
+        url: str | AsyncUplink,
         *,
         tasks: Iterable[Task],
         ledger: Ledger | None = None,
@@ -170,16 +170,14 @@ class AsyncClient(Reporter[AsyncUplink]):
         randomness: Randomness = SYSTEM,
         **options: Unpack[AsyncUplinkOptions],
     ) -> None:
-        owns = not isinstance(uplink, AsyncUplink)
-        if not isinstance(uplink, AsyncUplink):
-            uplink = AsyncUplink(uplink, **options)
-        elif options:
+        shared = isinstance(url, AsyncUplink)
+        if shared and options:
             raise ParameterError(
                 f"{', '.join(options)}: give these to the AsyncUplink, not to an AsyncClient that shares it"
             )
         super().__init__(
-            uplink,
-            owns_uplink=owns,
+            url if isinstance(url, AsyncUplink) else AsyncUplink(url, **options),
+            owns_uplink=not shared,
             tasks=tasks,
             ledger=ledger,
             max_epsilon=max_epsilon,

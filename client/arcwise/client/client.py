@@ -129,7 +129,7 @@ class Client(Reporter[Uplink]):
 
     Parameters
     ----------
-    uplink
+    url
         The server's base URL, or an `Uplink` that several clients share.
     tasks
         What can be reported to. They belong to the app: nothing that a server says changes them.
@@ -168,7 +168,7 @@ class Client(Reporter[Uplink]):
 
     def __init__(
         self,
-        uplink: str | Uplink,
+        url: str | Uplink,
         *,
         tasks: Iterable[Task],
         ledger: Ledger | None = None,
@@ -176,16 +176,14 @@ class Client(Reporter[Uplink]):
         randomness: Randomness = SYSTEM,
         **options: Unpack[UplinkOptions],
     ) -> None:
-        owns = not isinstance(uplink, Uplink)
-        if not isinstance(uplink, Uplink):
-            uplink = Uplink(uplink, **options)
-        elif options:
+        shared = isinstance(url, Uplink)
+        if shared and options:
             raise ParameterError(
                 f"{', '.join(options)}: give these to the Uplink, not to a Client that shares it"
             )
         super().__init__(
-            uplink,
-            owns_uplink=owns,
+            url if isinstance(url, Uplink) else Uplink(url, **options),
+            owns_uplink=not shared,
             tasks=tasks,
             ledger=ledger,
             max_epsilon=max_epsilon,

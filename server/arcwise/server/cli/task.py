@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -70,7 +71,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
         period=period,
         caps=Caps(lifetime_cap, rolling_cap, rolling_window),
     )
-    path = output or Path(f"{name}.json")
+    path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ".json")
     if path.exists() and not force:
         raise click.ClickException(f"{path} exists; give another --output, or --force")
     try:
@@ -101,7 +102,7 @@ def verify(files: tuple[Path, ...]) -> None:
             click.echo(f"ok      {path}: {_verified(Task.load(path))}")
         except ArcwiseError as error:  # noqa: PERF203 (one bad file must not hide the others)
             failed += 1
-            click.echo(f"FAILED  {path}: {error}", err=True)
+            click.echo(f"FAILED  {error}", err=True)  # the error names the file
     if failed:
         raise click.exceptions.Exit(1)
 
