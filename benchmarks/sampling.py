@@ -76,7 +76,7 @@ def array_sampling(mechanisms: dict[str, Mechanism]) -> None:
     print(f"randomize_many, {REPORTS:,} reports, draws from the operating system:")
     for name, seconds in best.items():
         rate = REPORTS / seconds / 1e6
-        print(f"  {name:28s} {rate:7.1f} million/s   time / float sampler = {seconds / best[plain]:.2f}")
+        print(f"  {name:28s} {rate:7.1f} million/s   speed / float sampler = {best[plain] / seconds:.2f}")
 
 
 def scalar_sampling(mechanisms: dict[str, Mechanism]) -> None:
