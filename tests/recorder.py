@@ -24,7 +24,7 @@ class Post(NamedTuple):
 
 
 class Recorder:
-    """A transport that answers from a script, and 202 once that is used up."""
+    """A transport that answers from a script, and 204 once that is used up."""
 
     def __init__(self) -> None:
         self.posts: list[Post] = []
@@ -40,7 +40,7 @@ class Recorder:
     ) -> tuple[int, str | None]:
         post = Post(url, body, dict(headers), timeout)
         self.posts.append(post)
-        answer: int | tuple[int, str] | Exception = self.by_task.get(post.batch.task_id.hex(), 202)
+        answer: int | tuple[int, str] | Exception = self.by_task.get(post.batch.task_id.hex(), 204)
         if self.script:
             answer = self.script.popleft()
         if isinstance(answer, Exception):

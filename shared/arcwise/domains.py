@@ -49,12 +49,19 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
     """Return users' values as a float64 array, or name the first that is no finite number."""
     import numpy as np
 
+    if isinstance(values, np.ma.MaskedArray):
+        raise DomainError(
+            "values must be an array without a mask, got a masked array, whose hidden values would be taken: "
+            "give its compressed() values"
+        )
     try:
         array = np.asarray(values)
     except ValueError as error:  # lists of unequal lengths
         raise DomainError(f"values must be an array of real numbers in {domain}: {error}") from None
     if array.dtype.kind not in "fiu":
         raise DomainError(f"values must be real numbers in {domain}, got an array of dtype {array.dtype}")
+    if not hasattr(values, "__array__"):
+        _check_no_bool(values, domain)
     numbers = array.astype(np.float64, copy=False)
     if not np.isfinite(numbers).all():
         first = int(np.flatnonzero(~np.isfinite(numbers))[0])
@@ -62,6 +69,16 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
             f"values must be finite and in {domain}, got {float(numbers.flat[first])!r} at index {first}"
         )
     return numbers
+
+
+def _check_no_bool(values: ArrayLike, domain: object) -> None:
+    """Refuse a bool among numbers in a list, which numpy turns into a number. An array has its dtype."""
+    import numpy as np
+
+    items = np.asarray(values, dtype=object).ravel().tolist()
+    if not {bool, np.bool_}.isdisjoint(map(type, items)):
+        first, item = next((n, item) for n, item in enumerate(items) if isinstance(item, (bool, np.bool_)))
+        raise DomainError(f"values must be real numbers in {domain}, got {item!r} at index {first}")
 
 
 @dataclass(frozen=True, slots=True)

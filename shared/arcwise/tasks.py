@@ -45,6 +45,12 @@ _MANY_REPORTS: Final = 1_000_000
 _MAX_BYTES: Final = 1 << 20
 _MAX_PERIOD: Final = 366 * DAY
 
+_KINDS: Final[dict[str, tuple[type[Domain], tuple[str, ...]]]] = {
+    "interval": (Interval, ("low", "high", "clip")),
+    "circle": (Circle, ("period",)),
+}
+"""The domains by their kind in bytes and files, and what describes them there, in this order."""
+
 _GOALS: Final = {Interval: ("distribution", "mean", "value"), Circle: ("direction", "distribution")}
 
 
@@ -122,7 +128,9 @@ class Task:
     mechanism
         Overrides the goal's choice. Must agree with `domain` and `epsilon`.
     expected_reports
-        How many reports are expected in all; from 10^6 on, "distribution" uses 256 nodes instead of 128.
+        How many reports are expected in all, a positive integer. From 10^6 on, "distribution" on an interval
+        uses 256 nodes instead of 128. It has no other effect: none on a circle, with another goal or with a
+        given `mechanism`. It is no part of the task.
     period
         Length of an epoch in seconds; a day unless given.
     caps
@@ -176,6 +184,8 @@ class Task:
             raise TaskError(f"mechanism must be a Mechanism or None, got {mechanism!r}")
         if not isinstance(caps, (Caps, NoneType)):
             raise TaskError(f"caps must be a Caps or None, got {caps!r}")
+        if expected_reports is not None and (type(expected_reports) is not int or expected_reports < 1):
+            raise TaskError(f"expected_reports must be a positive integer, got {expected_reports!r}")
         goal = _checked_goal(goal, domain, mechanism)
         if mechanism is None:
             mechanism = _mechanism_for(goal, domain, epsilon, expected_reports)
@@ -271,9 +281,9 @@ class Task:
             _, name, domain_fields, epsilon, goal, period, cap_fields, mechanism_fields = fields
             lifetime, rolling, window = cap_fields
             kind, *bounds = domain_fields
-            domain: Domain = {"interval": Interval, "circle": Circle}[kind](*bounds)
-            micro = [None if cap is None else cap / 1_000_000 for cap in (lifetime, rolling)]
-            caps = Caps(micro[0], micro[1], window)
+            domain_type, _ = _checked_kind(kind)
+            domain = domain_type(*bounds)
+            caps = Caps(_cap("lifetime", lifetime), _cap("rolling", rolling), window)
             epsilon = check_epsilon(epsilon)
             mechanism = mechanism_from_fields(mechanism_fields, domain, epsilon)
             if not isinstance(goal, str):
@@ -341,9 +351,12 @@ class Task:
         try:
             domain, caps, mechanism = data["domain"], data["caps"], data["mechanism"]
             kernel = mechanism["kernel"]
-            bounds = ("low", "high", "clip") if domain["kind"] == "interval" else ("period",)
+            _, bounds = _checked_kind(domain["kind"])
             window = [kernel[key] for key in ("kind", "placement", "codes", "nodes", "window")]
             weights = [_decimal(kernel[key], key) for key in ("background", "extra")]
+            version = mechanism["version"]
+            if type(version) is not int:  # True and 1.0 are equal to 1, and would be read as it
+                raise TaskError(f"the version of a mechanism must be an integer, got {version!r}")
             fields = [
                 data["arcwise_task"],
                 data["name"],
@@ -356,7 +369,7 @@ class Task:
                     caps["rolling_micro_epsilon"],
                     caps["rolling_window_seconds"],
                 ],
-                [mechanism["name"], mechanism["version"], [*window, *weights]],
+                [mechanism["name"], version, [*window, *weights]],
             ]
             stated = data["id"]
         except KeyError as error:
@@ -385,7 +398,9 @@ class Task:
         Raises
         ------
         TaskError
-            When the file does not hold a task; the message names the file.
+            When the file does not hold a task, or cannot be read; the message names the file.
+        FileNotFoundError
+            When there is no such file.
         CertificateError
             When the kernel in it does not satisfy its epsilon.
         """
@@ -395,6 +410,8 @@ class Task:
             return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
         except CertificateError as error:
             raise CertificateError(f"{path}: {error}") from None
+        except (IsADirectoryError, PermissionError) as error:  # Windows says the latter of a directory too
+            raise TaskError(f"{path}: cannot be read as a file: {error.strerror}") from error
         except (ValueError, RecursionError) as error:  # TaskError, JSON or Unicode errors, deep nesting
             raise TaskError(f"{path}: {error}") from error
 
@@ -424,14 +441,25 @@ def _mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: 
             'goal "mean" needs a mechanism designed for it, which this version of arcwise cannot make yet; '
             'the default goal "distribution" gives an unbiased mean too'
         )
-    if expected_reports is not None and (type(expected_reports) is not int or expected_reports < 1):
-        raise TaskError(f"expected_reports must be a positive integer, got {expected_reports!r}")
     if isinstance(domain, Circle):
         return OptimalCircular(domain, epsilon)
     if goal == "value":
         return OptimalPiecewise(domain, epsilon, placement="clamp")
     many = expected_reports is not None and expected_reports >= _MANY_REPORTS
     return OptimalPiecewise(domain, epsilon, nodes=2 * DEFAULT_NODES if many else DEFAULT_NODES)
+
+
+def _checked_kind(kind: object) -> tuple[type[Domain], tuple[str, ...]]:
+    if not isinstance(kind, str) or kind not in _KINDS:
+        known = " or ".join(f'"{known}"' for known in _KINDS)
+        raise TaskError(f"the kind of a domain must be {known}, got {kind!r}")
+    return _KINDS[kind]
+
+
+def _cap(name: str, micro: object) -> float | None:
+    if micro is not None and type(micro) is not int:
+        raise TaskError(f"the {name} cap must be a whole number of micro-epsilon or none, got {micro!r}")
+    return None if micro is None else micro / 1_000_000
 
 
 def _decimal(value: object, name: str) -> int:

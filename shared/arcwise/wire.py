@@ -30,6 +30,7 @@ __all__ = [
     "MEDIA_TYPE",
     "WIRE_VERSION",
     "Batch",
+    "code_format",
     "code_width",
     "decode_batch",
     "encode_batch",
@@ -70,6 +71,11 @@ class Batch:
 def code_width(codes: int) -> int:
     """Return the bytes that one code of a kernel with K = `codes` takes: 1 or 2."""
     return 1 if codes <= 256 else 2
+
+
+def code_format(codes: int) -> str:
+    """Return numpy's name for the packed codes of a kernel with K = `codes`: "u1" or "<u2"."""
+    return "u1" if code_width(codes) == 1 else "<u2"
 
 
 def pack_codes(codes: Iterable[int], width: int) -> bytes:

@@ -68,6 +68,7 @@ def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: T
             assert client.pending == 3
             assert await client.flush(5)
             assert client.pending == 0
+            assert client.counters == Counters(sent=3)
 
     asyncio.run(run())
     assert recorder.codes == 3
@@ -164,6 +165,69 @@ def test_an_uplink_outlives_a_loop_that_ended(
     assert client.pending == 1
     asyncio.run(second())
     assert uplink.counters == Counters(sent=1)
+
+
+def test_a_flush_that_timed_out_does_not_bind_the_uplink_to_its_loop(
+    recorder: Recorder, transport: AsyncRecorder, heading: Task
+) -> None:
+    client = AsyncClient(URL, tasks=[heading], transport=transport)
+
+    async def first() -> None:
+        recorder.go.clear()
+        await client.report("heading", 1)
+        assert not await client.flush(0.02)
+
+    async def second() -> None:
+        asyncio.get_running_loop().call_later(0.02, recorder.go.set)
+        assert await client.flush(5)
+
+    async def third() -> None:
+        assert await client.close()
+
+    asyncio.run(first())
+    asyncio.run(second())
+    assert client.counters == Counters(sent=1)
+    asyncio.run(third())  # with nothing queued, and the sender gone with its loop
+
+
+def test_a_flush_ends_although_another_one_renewed_the_sender(
+    recorder: Recorder, transport: AsyncRecorder, heading: Task
+) -> None:
+    async def run() -> None:
+        async with AsyncUplink(URL, transport=transport) as uplink:
+            client = AsyncClient(uplink, tasks=[heading])
+            recorder.go.clear()
+            await client.report("heading", 1)
+            flush = asyncio.create_task(client.flush(5))
+            await wait_until(recorder.busy.is_set)
+            (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "arcwise-uplink")
+            sender.cancel()
+            await asyncio.wait([sender])
+            recorder.go.set()
+            begun = time.monotonic()
+            assert await client.flush(5)
+            assert await flush
+            assert time.monotonic() - begun < 1
+
+    asyncio.run(run())
+
+
+def test_two_loops_at_once_are_told_apart(
+    recorder: Recorder, transport: AsyncRecorder, heading: Task
+) -> None:
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    client = AsyncClient(URL, tasks=[heading], transport=transport)
+    try:
+        assert first.run_until_complete(client.report("heading", 1))
+        for use in (client.report("heading", 1), client.flush(1), client.close(1)):
+            with pytest.raises(RuntimeError, match="in use on another event loop"):
+                second.run_until_complete(use)
+        assert client.spent("heading") == 1.0
+        assert first.run_until_complete(client.close(5))
+    finally:
+        first.close()
+        second.close()
+    assert recorder.codes == 1
 
 
 def test_many_tasks_on_one_loop(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:

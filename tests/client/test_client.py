@@ -58,6 +58,26 @@ def test_a_full_queue_costs_nothing(recorder: Recorder, heading: Task) -> None:
         assert client.report("heading", 1)
 
 
+def test_counters_tell_a_cap_from_a_full_queue(recorder: Recorder, heading: Task, delay: Task) -> None:
+    with Uplink(URL, transport=recorder, max_pending=4) as uplink:
+        client = Client(uplink, tasks=[heading, delay])
+        assert [client.report("delay", 5) for _ in range(4)] == [True, True, True, False]
+        assert client.counters == Counters(pending=3)  # a cap
+        assert [client.report("heading", 5) for _ in range(2)] == [True, False]
+        assert client.counters == Counters(pending=4, lost=1)  # a full queue
+
+
+def test_a_flush_is_true_of_what_was_dropped_and_counters_say_so(recorder: Recorder, heading: Task) -> None:
+    recorder.script.append(410)
+    with Client(URL, tasks=[heading], transport=recorder) as client:
+        assert client.report("heading", 1)
+        assert client.flush(5)
+        assert client.counters == Counters(dropped={"410": 1})
+        assert client.report("heading", 1)
+        assert client.flush(5)
+        assert client.counters == Counters(sent=1, dropped={"410": 1})
+
+
 def test_charged_before_it_is_randomised_and_queued(recorder: Recorder, heading: Task) -> None:
     """Whatever breaks after the charge, nothing leaves that was not charged, and nothing is refunded."""
 

@@ -41,8 +41,7 @@ def server() -> Iterator[Seen]:
         def do_POST(self) -> None:
             connections.add(self.client_address)
             batches.append(decode_batch(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(202)
-            self.send_header("Content-Length", "0")
+            self.send_response(204)
             self.end_headers()
 
         def log_message(self, *args: object) -> None:

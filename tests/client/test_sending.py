@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import Uplink
+from arcwise.client import AsyncClient, AsyncUplink, Client, Uplink
 from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from arcwise.tasks import Task
 
 URL = "http://127.0.0.1:1"
 
@@ -42,8 +46,45 @@ def test_bad_urls(url: Any, message: str) -> None:
         ("max_age_days", 0),
         ("request_timeout", 0),
         ("request_timeout", "1"),
+        ("interval", 10**400),
     ],
 )
 def test_bad_options(option: str, value: Any) -> None:
     with pytest.raises(ParameterError, match=f"{option} must be .* got {value!r}"):
         Uplink(URL, **{option: value})
+
+
+BAD_TIMEOUTS = [None, "x", float("nan"), float("inf"), -1, True, 10**400]
+
+
+@pytest.mark.parametrize("timeout", BAD_TIMEOUTS, ids=range(len(BAD_TIMEOUTS)))
+def test_bad_timeouts(heading: Task, timeout: Any) -> None:
+    with Uplink(URL) as uplink, Client(URL, tasks=[heading]) as client:
+        for method in (
+            uplink.flush,
+            uplink.close,
+            client.flush,
+            client.close,
+            Client(uplink, tasks=[heading]).close,
+        ):
+            with pytest.raises(ParameterError, match=r"timeout must be .* got "):
+                method(timeout)
+        assert uplink.admit()  # not closed
+
+
+@pytest.mark.parametrize("timeout", BAD_TIMEOUTS, ids=range(len(BAD_TIMEOUTS)))
+def test_bad_timeouts_on_a_loop(heading: Task, timeout: Any) -> None:
+    async def run() -> None:
+        async with AsyncUplink(URL) as uplink, AsyncClient(URL, tasks=[heading]) as client:
+            for method in (
+                uplink.flush,
+                uplink.close,
+                client.flush,
+                client.close,
+                AsyncClient(uplink, tasks=[heading]).close,
+            ):
+                with pytest.raises(ParameterError, match=r"timeout must be .* got "):
+                    await method(timeout)
+            assert uplink.admit()  # not closed
+
+    asyncio.run(run())

@@ -72,7 +72,7 @@ def test_no_thread_before_the_first_report(recorder: Recorder) -> None:
     assert recorder.closed == 1
 
 
-@pytest.mark.parametrize("trouble", [503, 500, 429, 408, OSError("down"), ValueError("a bug")])
+@pytest.mark.parametrize("trouble", [503, 500, 429, 408, 200, 202, 302, OSError("down"), ValueError("a bug")])
 def test_trouble_sends_the_same_bytes_again(
     recorder: Recorder, heading: Task, trouble: int | Exception
 ) -> None:
@@ -115,13 +115,13 @@ def test_an_unknown_task_is_kept_while_others_pass(recorder: Recorder, heading: 
         fill(uplink, delay, 3)
         assert not uplink.flush(0.05)
         assert uplink.counters == Counters(pending=2, sent=3)
-        recorder.by_task[heading.id] = 202
+        recorder.by_task[heading.id] = 204
         assert uplink.flush(5)
         assert uplink.counters == Counters(sent=5)
     assert len({post.body for post in recorder.posts}) == 2
 
 
-@pytest.mark.parametrize("status", [410, 400, 413, 422, 501, 301])
+@pytest.mark.parametrize("status", [410, 400, 413, 422, 501])
 def test_what_will_never_be_taken_is_dropped_and_counted(
     recorder: Recorder, heading: Task, status: int
 ) -> None:
@@ -259,3 +259,34 @@ def test_logs_hold_no_code(recorder: Recorder, heading: Task, caplog: pytest.Log
     assert {record.name for record in caplog.records} == {"arcwise.client"}
     assert "77" not in caplog.text.replace(heading.id, "")
     assert "secret" not in caplog.text
+
+
+def test_another_servers_answer_is_told_apart_in_the_log(
+    recorder: Recorder, heading: Task, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Behind a captive portal every request is answered 200 or redirected: nothing of it is acknowledged."""
+    recorder.script.extend([200, 302, 503])
+    with Uplink(URL, transport=recorder) as uplink:
+        fill(uplink, heading, 2)
+        assert uplink.flush(5)
+        assert uplink.counters == Counters(sent=2)
+    for status in (200, 302):
+        assert f"status {status} is not the answer of an arcwise server" in caplog.text
+    assert "status 503 is not" not in caplog.text
+
+
+def test_nothing_left_at_the_close_includes_what_came_during_its_flush(
+    recorder: Recorder, heading: Task, delay: Task
+) -> None:
+    recorder.go.clear()
+    uplink = Uplink(URL, transport=recorder, interval=60)
+    fill(uplink, heading, 1)
+    results: list[bool] = []
+    closer = threading.Thread(target=lambda: results.append(uplink.close(5)))
+    closer.start()
+    assert recorder.busy.wait(5)
+    fill(uplink, delay, 1)
+    recorder.go.set()
+    closer.join()
+    assert uplink.counters == Counters(sent=1, dropped={"closed": 1})
+    assert results == [False]

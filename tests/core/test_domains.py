@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ArcwiseError, DomainError, ParameterError
+from arcwise.mechanisms import OptimalCircular
 from strategies import circles, domains, intervals, values_in
 
 HEIGHT = Interval(-20, 180)
@@ -111,6 +112,33 @@ def test_arrays_that_hold_no_numbers_are_refused(values: Any) -> None:
     for domain in (HEIGHT, CLIPPED, HEADING):
         with pytest.raises(DomainError, match=r"^values must be (an array of )?real numbers in \["):
             domain.to_unit_many(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "index"),
+    [
+        ([True, 0.5], 0),
+        ((0.5, False), 1),
+        ([1, np.True_], 1),
+        ([[1.0, 2.0], [3.0, True]], 3),
+        ([np.array([0.5]), np.array([True])], 1),
+    ],
+    ids=range(5),
+)
+def test_a_bool_among_numbers_is_refused(values: Any, index: int) -> None:
+    for domain in (HEIGHT, CLIPPED, HEADING):
+        with pytest.raises(
+            DomainError, match=rf"^values must be real numbers in .*, got .*(True|False).* at index {index}$"
+        ):
+            domain.to_unit_many(values)
+    with pytest.raises(DomainError):
+        OptimalCircular(HEADING, 1.0).randomize_many(values)
+
+
+def test_masked_arrays_are_refused() -> None:
+    for domain in (HEIGHT, CLIPPED, HEADING):
+        with pytest.raises(DomainError, match=r"masked array.*compressed\(\)"):
+            domain.to_unit_many(np.ma.masked_array([1.0, 2.0], [False, True]))
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,15 @@ def test_bad_expected_reports_are_refused(bad: Any) -> None:
             Task("x", domain, 1.0, expected_reports=bad)
 
 
+@pytest.mark.parametrize("bad", [0, "many"])
+def test_bad_expected_reports_are_refused_where_they_have_no_effect(bad: Any) -> None:
+    message = "expected_reports must be a positive integer, got"
+    with pytest.raises(TaskError, match=message):
+        Task("x", HEIGHT, 1.0, goal="value", expected_reports=bad)
+    with pytest.raises(TaskError, match=message):
+        Task("x", HEIGHT, 1.0, mechanism=OptimalPiecewise(HEIGHT, 1.0), expected_reports=bad)
+
+
 def test_a_mechanism_sets_the_default_goal() -> None:
     clamp = OptimalPiecewise(HEIGHT, 1.0, placement="clamp", nodes=33)
     task = Task("x", HEIGHT, 1.0, mechanism=clamp)
@@ -680,6 +689,50 @@ def test_a_file_of_no_task_is_refused_by_name(content: bytes, tmp_path: Path) ->
 def test_a_file_that_is_not_there_is_the_operating_systems_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Task.load(tmp_path / "absent.json")
+
+
+def test_a_directory_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=f"{tmp_path.name}: cannot be read as a file: "):
+        Task.load(tmp_path)
+
+
+def test_a_file_that_may_not_be_read_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> str:  # root may read everything, so no mode would do
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(type(tmp_path), "read_text", refuse)
+    with pytest.raises(TaskError, match=r"secret\.json: cannot be read as a file: Permission denied"):
+        Task.load(tmp_path / "secret.json")
+
+
+@pytest.mark.parametrize("kind", ["sphere", "", None, 1, ["circle"]])
+def test_the_kind_of_a_domain_names_the_known_ones(kind: Any) -> None:
+    message = f'the kind of a domain must be "interval" or "circle", got {kind!r}'
+    with pytest.raises(TaskError) as caught:
+        Task.from_json(replaced(a_task().to_json(), ("domain", "kind"), kind))
+    assert str(caught.value) == message
+    fields = msgpack.unpackb(a_task().to_bytes())
+    with pytest.raises(TaskError) as caught:
+        Task.from_bytes(msgpack.packb(replaced(fields, (2, 0), kind)))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("cap", ["30000000", 3e7, True, [1]])
+@pytest.mark.parametrize("name", ["lifetime", "rolling"])
+def test_caps_in_a_file_are_whole_numbers(name: str, cap: Any) -> None:
+    data = replaced(a_task().to_json(), ("caps", f"{name}_micro_epsilon"), cap)
+    with pytest.raises(TaskError) as caught:
+        Task.from_json(data)
+    assert str(caught.value) == f"the {name} cap must be a whole number of micro-epsilon or none, got {cap!r}"
+
+
+@pytest.mark.parametrize("version", [True, 1.0, "1", None])
+def test_the_version_of_a_mechanism_is_an_integer(version: Any) -> None:
+    data = replaced(a_task().to_json(), ("mechanism", "version"), version)
+    with pytest.raises(TaskError, match="the version of a mechanism must be an integer, got "):
+        Task.from_json(data)
 
 
 @given(st.data())

@@ -143,6 +143,51 @@ def test_length_of_a_uniform_population_is_covered_and_stays_in_bounds() -> None
     assert covered >= 272
 
 
+def test_reports_of_no_population_are_said_to_be_that() -> None:
+    mechanism = OptimalCircular(HEADING, 0.5)
+    counts = np.zeros(mechanism.kernel.codes)
+    counts[3] = 10_000  # a device with any value gives this code to one report in fifty or so
+    assert "no population gives these reports" in direction(mechanism, counts).note
+    assert "no population gives these reports" in resultant_length(mechanism, counts).note
+    honest = drawn_counts(mechanism, np.full(128, 1 / 128), 10_000, 1)
+    assert "no population" not in direction(mechanism, honest).note
+    assert "no population" not in resultant_length(mechanism, honest).note
+
+
+@pytest.mark.parametrize("n", [3, 5, 8])
+def test_few_reports_are_covered(n: int) -> None:
+    # 400 surveys; at a coverage of 0.95 fewer than 364 have probability 4e-4.
+    mechanism = OptimalCircular(Circle(2 * math.pi), 20.0)
+    at = (np.arange(128) + mechanism.kernel.window / 2) / 128 * 2 * math.pi
+    law = np.exp(2 * np.cos(at - 1.0))
+    law /= law.sum()
+    length = math.hypot(law @ np.cos(at), law @ np.sin(at))
+    directions = lengths = 0
+    for seed in range(400):
+        counts = drawn_counts(mechanism, law, n, seed)
+        heading, estimate = direction(mechanism, counts), resultant_length(mechanism, counts)
+        directions += heading.contains(1.0, period=2 * math.pi)
+        lengths += estimate.contains(length)
+        assert "few reports" in heading.note
+        assert "few reports" in estimate.note
+        if n < 5:
+            assert (heading.low, heading.high) == (0.0, 2 * math.pi)
+            assert (estimate.low, estimate.high) == (0.0, 1.0)
+    assert directions >= 364
+    assert lengths >= 364
+
+
+@pytest.mark.parametrize("period", [1e-300, 1.7e308])
+def test_extreme_periods_stay_finite(period: float) -> None:
+    mechanism = OptimalCircular(Circle(period), 1.0)
+    law = node_distribution(mechanism, [0.95 * period])
+    heading = direction(mechanism, drawn_counts(mechanism, law, 2000, 1))
+    assert heading.low is not None
+    assert heading.high is not None
+    assert heading.low < heading.high
+    assert heading.value == pytest.approx(0.95 * period, rel=0.1)
+
+
 def test_few_reports_and_few_cells() -> None:
     mechanism = OptimalCircular(HEADING, 1.0)
     counts = np.zeros(mechanism.kernel.codes)

@@ -14,6 +14,7 @@ from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators.distribution import distribution, fit_held_out, thin, uniform_start
 from arcwise.server.estimators.em import fit
 from arcwise.server.estimators.grid import cell_edges, first_cell, node_units
+from arcwise.server.estimators.quantiles import quantiles
 from strategies import ALL_EXAMPLES, Example, mechanisms
 from surveys import drawn_counts, node_distribution
 
@@ -117,6 +118,30 @@ def test_stopping_early_is_nearer_to_a_smooth_population(epsilon: float) -> None
 
     assert distance(chosen.probabilities) < distance(converged.probabilities)
     assert distance(chosen.probabilities) < {1.0: 0.012, 4.0: 0.003}[epsilon]
+
+
+@pytest.mark.parametrize("epsilon", [12.0, 20.0])
+def test_few_reports_at_a_large_epsilon_are_not_a_uniform_population(epsilon: float) -> None:
+    # Reports are as good as values here, yet some of the 20 that are held out have codes that no other has.
+    mechanism = OptimalPiecewise(Interval(-60, 180), epsilon)
+    values = np.random.default_rng(0).laplace(-2, 18, 5000).clip(-60, 180)
+    counts = drawn_counts(mechanism, node_distribution(mechanism, values), 100, 1)
+    fitted = fit_held_out(mechanism, counts)
+    assert fitted.iterations > 0
+    median = quantiles(mechanism, counts, fitted.probabilities)["0.5"]
+    assert median.value == pytest.approx(-2, abs=5)
+
+
+def test_no_steps_are_said_to_be_a_choice_and_bins_to_have_no_band() -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=8)
+    counts = np.full(mechanism.kernel.codes, 10.0)
+    note = distribution(mechanism, fit(mechanism.kernel, counts, iterations=0)).note
+    assert note.startswith("0 steps were chosen: ")
+    assert "no band" in note
+    assert "only 8 nodes" in note
+    wide = OptimalPiecewise(Interval(0, 1), 1.0, nodes=32)
+    fitted = fit(wide.kernel, np.ones(wide.kernel.codes), iterations=1)
+    assert "nodes" not in distribution(wide, fitted).note
 
 
 def test_a_single_report_leaves_the_start() -> None:

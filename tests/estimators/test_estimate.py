@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server.estimators import Value, estimate
+from arcwise.server.estimators import Value, check_counts, estimate
 from arcwise.tasks import Task
 from strategies import tasks
 from surveys import drawn_counts, node_distribution
@@ -127,6 +128,15 @@ def test_counts_out_of_bounds() -> None:
         estimate(AGE, np.zeros(k, dtype=np.int64))
     with pytest.raises(ParameterError, match="sum to at most"):
         estimate(AGE, np.full(k, 2**50))
+    # Exactly the largest sum is taken, one more is not, and a sum beyond 64 bits does not wrap.
+    most = np.zeros(k, dtype=np.int64)
+    most[k // 2] = 2**53
+    assert check_counts(most, k).sum() == 2**53
+    most[0] = 1
+    with pytest.raises(ParameterError, match=f"sum to at most {2**53}, got {2**53 + 1}"):
+        check_counts(most, k)
+    with pytest.raises(ParameterError, match=f"got {k * 2**63}"):
+        check_counts(np.full(k, 2**63, dtype=np.uint64), k)
     for level in (0.0, 0.4, 1.0, float("nan")):
         with pytest.raises(ParameterError, match=r"level must be from 0\.5 to 0\.9999"):
             estimate(AGE, np.ones(k, dtype=np.int64), level=level)
@@ -144,6 +154,16 @@ def test_values_know_what_they_contain() -> None:
     assert not Value(1.0, None, None, "method", "why").contains(1.0)
     with pytest.raises(ArithmeticError, match="low is nan"):
         Value(1.0, float("nan"), 2.0, "method")
+
+
+@pytest.mark.parametrize("task", [AGE, RATING, HEADING], ids=lambda task: task.name)
+def test_every_value_says_what_it_is_and_what_it_is_not(task: Task) -> None:
+    result = estimate(task, reports(task, [10.0, 3.0, 7.0]))
+    values = [result.mean, result.direction, result.resultant_length, *result.quantiles.values()]
+    for part in [*values, result.distribution]:
+        if part is not None:
+            assert part.method
+            assert re.search(r"\b(not?|cancel)\b", part.note), part.note
 
 
 @pytest.mark.parametrize("task", [AGE, RATING, HEADING], ids=lambda task: task.name)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from fractions import Fraction
+from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import f as f_law
 
 from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.estimators.few import hotelling, two_sided
 from arcwise.server.estimators.grid import node_units
 from arcwise.server.estimators.mean import clamp_bounds, clamp_units, mean
 from strategies import epsilons
@@ -104,13 +110,14 @@ def test_coverage_of_the_mean() -> None:
     assert 364 <= covered <= 394
 
 
-def test_one_report_has_no_interval_and_agreeing_reports_a_wide_one() -> None:
+def test_one_report_has_the_domain_and_agreeing_reports_a_wide_interval() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
     counts = np.zeros(mechanism.kernel.codes)
     counts[50] = 1
     one = mean(mechanism, counts)
     assert one.value == pytest.approx(mechanism.values[50])
-    assert (one.low, one.high) == (None, None)
+    assert one.value is not None
+    assert (one.low, one.high) == (min(0.0, one.value), max(1.0, one.value))
     assert "one report" in one.note
     counts[50] = 3
     three = mean(mechanism, counts)
@@ -119,6 +126,98 @@ def test_one_report_has_no_interval_and_agreeing_reports_a_wide_one() -> None:
     # Three equal reports: the sample variance is 0, the device's own randomness is not.
     assert three.high - three.low > 1.0
     assert "outside the domain" in three.note
+
+
+@given(
+    epsilon=epsilons,
+    nodes=st.integers(2, 60),
+    data=st.data(),
+    placement=st.sampled_from(["inset", "clamp"]),
+)
+def test_any_counts_give_an_ordered_interval(
+    epsilon: float, nodes: int, data: st.DataObject, placement: Literal["inset", "clamp"]
+) -> None:
+    mechanism = OptimalPiecewise(DOMAIN, epsilon, placement=placement, nodes=nodes)
+    codes = st.integers(0, mechanism.kernel.codes - 1)
+    piles = data.draw(st.dictionaries(codes, st.integers(1, 10**9), min_size=1, max_size=4))
+    counts = np.zeros(mechanism.kernel.codes)
+    counts[list(piles)] = list(piles.values())
+    estimate = mean(mechanism, counts)
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low <= estimate.high
+
+
+@pytest.mark.parametrize("placement", ["inset", "clamp"])
+def test_reports_of_no_population_are_said_to_be_that(placement: Literal["inset", "clamp"]) -> None:
+    mechanism = OptimalPiecewise(DOMAIN, 1.0, placement=placement)
+    counts = np.zeros(mechanism.kernel.codes)
+    # Clamp: neither end code ever, so both ends would hold a negative share. Inset: beyond the last value.
+    counts[mechanism.kernel.codes // 3 if placement == "clamp" else -1] = 100_000
+    estimate = mean(mechanism, counts)
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low <= estimate.high
+    assert "no population gives these reports" in estimate.note
+    honest = drawn_counts(mechanism, node_distribution(mechanism, np.linspace(-20, 180, 99)), 1000, 1)
+    assert "no population" not in mean(mechanism, honest).note
+
+
+@pytest.mark.parametrize("placement", ["inset", "clamp"])
+@pytest.mark.parametrize("ends", [(0.0, 1e200), (0.0, 1e-200), (-8e307, 8e307)])
+def test_extreme_domains_have_the_same_interval_as_0_to_1(
+    ends: tuple[float, float], placement: Literal["inset", "clamp"]
+) -> None:
+    low, high = ends
+    extreme = OptimalPiecewise(Interval(low, high), 1.0, placement=placement)
+    plain = OptimalPiecewise(Interval(0, 1), 1.0, placement=placement)
+    counts = drawn_counts(plain, node_distribution(plain, np.linspace(0.2, 0.9, 99)), 1000, 1)
+    expected, got = mean(plain, counts).to_dict(), mean(extreme, counts).to_dict()
+    for name in ("value", "low", "high"):
+        if expected[name] is None:
+            assert got[name] is None
+        else:
+            assert got[name] / (high - low) == pytest.approx(expected[name] + low / (high - low), abs=1e-12)
+    assert got["low"] < got["high"]
+
+
+def test_an_estimate_beyond_the_range_of_a_float_stays_finite() -> None:
+    mechanism = OptimalPiecewise(Interval(-8e307, 8e307), 0.1)
+    counts = np.zeros(mechanism.kernel.codes)
+    counts[-1] = 10
+    estimate = mean(mechanism, counts)
+    assert estimate.value == sys.float_info.max
+
+
+@pytest.mark.parametrize(("n", "fewest"), [(3, 364), (5, 364), (10, 364)])
+def test_few_reports_have_students_interval(n: int, fewest: int) -> None:
+    # 400 surveys of a nearly normal average; at a coverage of 0.95 fewer than 364 have probability 4e-4. The
+    # normal quantile would cover 0.82 of them for n = 3 and 0.88 for n = 5.
+    mechanism = OptimalPiecewise(Interval(0, 1), 12.0)
+    nodes = node_distribution(mechanism, np.random.default_rng(3).normal(0.5, 0.1, 2000))
+    estimates = [mean(mechanism, drawn_counts(mechanism, nodes, n, seed)) for seed in range(400)]
+    truth = float(nodes @ np.linspace(0, 1, len(nodes)))
+    assert sum(estimate.contains(truth) for estimate in estimates) >= fewest
+    assert all("few reports" in estimate.note for estimate in estimates)
+
+
+def test_many_reports_have_the_normal_interval() -> None:
+    assert two_sided(0.95, 1000) == pytest.approx(NormalDist().inv_cdf(0.975), rel=2e-3)
+    assert two_sided(0.95, 2.0**53) == pytest.approx(two_sided(0.95, math.inf), rel=1e-9)
+    assert hotelling(0.95, 1000) == pytest.approx(-2 * math.log(0.05), rel=1e-2)
+    assert hotelling(0.95, 2.0**53) == pytest.approx(hotelling(0.95, math.inf), rel=1e-9)
+    for n in (5, 17):
+        expected = 2 * (n - 1) / (n - 2) * float(f_law.ppf(0.9, 2, n - 2))
+        assert hotelling(0.9, n) == pytest.approx(expected, rel=1e-9)
+
+
+def test_one_report_of_clamp_has_the_domain() -> None:
+    mechanism = OptimalPiecewise(DOMAIN, 20.0, placement="clamp")
+    counts = np.zeros(mechanism.kernel.codes)
+    counts[7] = 1
+    estimate = mean(mechanism, counts)
+    assert (estimate.low, estimate.high) == (-20.0, 180.0)
+    assert "one report" in estimate.note
 
 
 def test_a_higher_level_is_a_wider_interval() -> None:

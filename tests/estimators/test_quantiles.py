@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,7 +15,7 @@ from scipy.optimize import minimize
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.likelihood import maximize
+from arcwise.server.estimators.likelihood import Maximum, maximize
 from arcwise.server.estimators.quantiles import LEVELS, Profile, point, quantiles
 from surveys import drawn_counts, node_distribution
 
@@ -161,6 +162,24 @@ def test_an_atom_at_an_end_is_found() -> None:
     assert result["0.05"].low == 0.0
     assert result["0.25"].contains(0.0)
     assert result["0.75"].contains(0.583)
+
+
+def test_a_likelihood_that_was_not_certified_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unfinished(*args: Any, **kwargs: Any) -> Maximum:
+        return replace(maximize(*args, **kwargs), gap=0.3)
+
+    mechanism = OptimalPiecewise(Interval(0, 1), 2.0, nodes=16)
+    counts = drawn_counts(mechanism, np.full(16, 1 / 16), 500, 1)
+    plain = quantiles(mechanism, counts, np.full(16, 1 / 16))["0.5"]
+    assert "certified" not in plain.note
+    assert "only 16 nodes" in plain.note
+    assert "smoothed" in plain.note
+    monkeypatch.setattr("arcwise.server.estimators.quantiles.maximize", unfinished)
+    loose = quantiles(mechanism, counts, np.full(16, 1 / 16))["0.5"]
+    assert "certified to 0.3 only" in loose.note
+    assert plain.low is not None
+    assert loose.low is not None
+    assert loose.low < plain.low
 
 
 def test_coverage_of_quantiles() -> None:

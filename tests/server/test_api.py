@@ -1,6 +1,8 @@
 """What readers ask over HTTP, and what the app says of itself."""
 
 import asyncio
+import os
+import time
 from collections.abc import Callable
 
 import httpx
@@ -12,6 +14,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError, TaskError
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.server import Settings, create_app
+from arcwise.server.estimators import Estimate, estimate
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 
@@ -24,10 +27,10 @@ TASKS = [DELAY, HEADING, VALUE]
 
 
 async def send(http: httpx.AsyncClient, task: Task, values: np.ndarray) -> None:
-    import time
-
     codes = task.mechanism.randomize_many(values, randomness=InsecureSeededRandomness(5))
-    body = encode_batch(Batch(bytes.fromhex(task.id), bytes(16), task.epoch(time.time()), codes.tobytes()))
+    body = encode_batch(
+        Batch(bytes.fromhex(task.id), os.urandom(16), task.epoch(time.time()), codes.tobytes())
+    )
     answer = await http.post(
         f"/v1/tasks/{task.id}/reports", content=body, headers={"content-type": MEDIA_TYPE}
     )
@@ -118,19 +121,68 @@ def test_live_and_openapi(with_app: Run) -> None:
     with_app(TASKS, scenario)
 
 
+def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
+    with_app: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    running = 0
+
+    def watched(task: Task, counts: np.ndarray) -> Estimate:
+        nonlocal running
+        running += 1
+        assert running == 1
+        made.append(int(counts.sum()))
+        time.sleep(0.05)
+        running -= 1
+        return estimate(task, counts)
+
+    monkeypatch.setattr("arcwise.server.routes.estimates.estimate", watched)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        url = f"/v1/tasks/{HEADING.id}/estimate"
+        await send(http, HEADING, np.arange(100.0))
+        answers = await asyncio.gather(*(http.get(url) for _ in range(10)))
+        assert {answer.json()["n"] for answer in answers} == {100}
+        assert made == [100]
+        await send(http, HEADING, np.arange(50.0))
+        # More than may wait: some are told to come back, and others' requests are served all the while.
+        burst = [asyncio.create_task(http.get(url)) for _ in range(40)]
+        await asyncio.sleep(0.01)
+        assert (await http.get("/health/live")).status_code == 200
+        statuses = [answer.status_code for answer in await asyncio.gather(*burst)]
+        assert set(statuses) == {200, 503}
+        assert made == [100, 150]
+
+    with_app(TASKS, scenario)
+
+
+def test_no_redirect_repeats_what_was_asked(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        answer = await http.get("/v1/tasks/SECRET/", follow_redirects=False)
+        assert answer.status_code == 404
+        assert "SECRET" not in str(answer.headers) + answer.text
+
+    with_app(TASKS, scenario)
+
+
 def test_settings_name_what_is_wrong(tmp_path: object) -> None:
     with pytest.raises(ParameterError, match="each with a name of its own"):
         Settings([DELAY, Task("delay", Circle(1), 1.0)])
+    for bad in (3, [1], None):
+        with pytest.raises(ParameterError, match="tasks must be Task objects"):
+            Settings(bad)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="max_body_bytes must be an integer from 1 to 1048576"):
+        Settings([DELAY], max_body_bytes=1 << 21)
     with pytest.raises(ParameterError, match="at least one"):
         Settings([])
     with pytest.raises(TaskError, match="holds no task file"):
         Settings(str(tmp_path))
     with pytest.raises(TaskError, match="not a directory of task files"):
         Settings(f"{tmp_path}/nowhere")
-    with pytest.raises(ParameterError, match="retention must be a positive integer, got 0"):
-        create_app(tasks=[DELAY], retention=0)
+    with pytest.raises(ParameterError, match="retention_days must be an integer from 1 to 36500, got 0"):
+        create_app(tasks=[DELAY], retention_days=0)
     with pytest.raises(ParameterError, match="not both"):
-        create_app(Settings([DELAY]), retention=3)
+        create_app(Settings([DELAY]), retention_days=3)
 
 
 def test_an_app_that_was_not_started_says_so() -> None:

@@ -83,6 +83,12 @@ def test_new_says_what_is_wrong(cli: Cli, args: list[str], message: str) -> None
     assert not Path("x.json").exists()
 
 
+def test_new_makes_the_folder_of_its_output(cli: Cli) -> None:
+    cli.good("task", "new", "heading", "--circle", "360", "--epsilon", "1", "-o", "tasks/heading.json")
+    assert Task.load("tasks/heading.json").name == "heading"
+    assert "cannot write" in cli.bad("task", "new", "\U0001d49c" * 64, "--circle", "360", "--epsilon", "1")
+
+
 def test_a_name_that_is_no_file_name(cli: Cli) -> None:
     cli.good("task", "new", "wind / direction", "--circle", "360", "--epsilon", "1")
     assert Task.load("wind-direction.json").name == "wind / direction"
@@ -131,4 +137,5 @@ def test_serve_says_what_is_wrong(cli: Cli) -> None:
     assert "holds no task file" in cli.bad("serve", "--tasks", "tasks")
     cli.good("task", "new", "a", "--circle", "24", "--epsilon", "1", "-o", "tasks/a.json")
     assert "cannot listen" in cli.bad("serve", "--tasks", "tasks", "--host", "192.0.2.1", "--port", "0")
+    assert "65535" in cli.bad("serve", "--tasks", "tasks", "--port", "99999")
     assert "store must be" in cli.bad("serve", "--tasks", "tasks", "--store", "mysql:///x")

@@ -78,6 +78,22 @@ def test_the_command_as_a_user_runs_it(tmp_path: Path, monkeypatch: pytest.Monke
     assert Path("arcwise-demo.html").exists()
 
 
+@pytest.mark.parametrize("args", [["--limit", "1"], ["--limit", "40", "--epsilon", "20"]])
+def test_very_small_fleets(args: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["demo", *args])
+    assert done.exit_code == 0, done.output
+
+
+def test_a_page_that_cannot_be_written_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["demo", "-o", "nowhere/page.html"])
+    assert done.exit_code == 1
+    assert "there is no folder" in done.output
+
+
 def test_a_bad_epsilon_is_named_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.store import Store, open_store
+from arcwise.server.store import Outcome, Store, open_store
 from arcwise.tasks import Task
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch, pack_codes
 
@@ -172,7 +172,7 @@ def test_every_shape_of_batch_that_is_refused(with_app: Run) -> None:
 
 def test_epochs_at_the_edges_are_taken(with_app: Run) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for number, epoch in enumerate((now() - 29, now(), now() + 1)):
+        for number, epoch in enumerate((now() - 30, now(), now() + 1)):
             assert (await post(http, encode_batch(batch(number=number, epoch=epoch)))).status_code == 204
         assert await total(http) == 9
 
@@ -274,7 +274,7 @@ def test_a_store_that_fails_is_a_problem_and_a_retry_succeeds(
 
         real = SQLiteStore.add
 
-        def fails(self: Store, batches: list[Batch]) -> list[bool]:
+        def fails(self: Store, batches: list[Batch]) -> list[Outcome]:
             with self._errors("write to"):  # type: ignore[attr-defined]
                 raise sqlite3.OperationalError("disk I/O error SECRET")
 
@@ -297,7 +297,7 @@ def test_more_than_may_wait_is_turned_away_and_nothing_acknowledged_is_lost(
 
         real = SQLiteStore.add
 
-        def slow(self: SQLiteStore, batches: list[Batch]) -> list[bool]:
+        def slow(self: SQLiteStore, batches: list[Batch]) -> list[Outcome]:
             time.sleep(0.05)
             return real(self, batches)
 
@@ -310,6 +310,66 @@ def test_more_than_may_wait_is_turned_away_and_nothing_acknowledged_is_lost(
     with_app(TASKS, scenario, max_waiting_bytes=16 * 1100)
 
 
+def test_a_body_that_never_comes_is_given_up(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from arcwise.server.routes import ingest
+
+    monkeypatch.setattr(ingest, "_BODY_SECONDS", 0.05)
+
+    async def silent() -> AsyncIterator[bytes]:
+        await asyncio.sleep(30)
+        yield b""
+
+    async def stalled() -> AsyncIterator[bytes]:
+        yield encode_batch(batch())[:20]
+        await asyncio.sleep(30)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for body in (silent(), stalled()):
+            url = f"/v1/tasks/{DELAY.id}/reports"
+            answer = await http.post(url, content=body, headers={"content-type": MEDIA_TYPE})
+            assert_problem(answer, 408, "slow-body")
+        assert await total(http) == 0
+
+    with_app(TASKS, scenario)
+
+
+def test_forgotten_ids_stay_refused_when_the_retention_grows_again(with_app: Run) -> None:
+    """A server started with a short retention forgets ids; a later one must not count them again."""
+    old = encode_batch(batch(epoch=now() - 5))
+
+    async def send(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await post(http, old)).status_code == 204
+        assert (await post(http, encode_batch(batch(number=1)))).status_code == 204
+
+    async def refused(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        while True:  # pruning happens on the writer's thread, soon after the start
+            answer = await post(http, old)
+            if answer.status_code == 410:
+                break
+            assert answer.status_code == 204
+        assert_problem(answer, 410, "epoch-closed")
+        assert await total(http) == 6
+
+    with_app(TASKS, send)
+    with_app(TASKS, refused, retention_days=1)
+    with_app(TASKS, refused)
+
+
+def test_a_short_period_still_leaves_days_for_a_batch_to_arrive(with_app: Run) -> None:
+    minute = Task("minute", Interval(0, 1), 1.0, period=60)
+    width = minute.mechanism.kernel.codes
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        epoch = minute.epoch(time.time())
+        for number, at in enumerate((epoch - 29 * 1440, epoch, epoch + 1439)):
+            body = encode_batch(Batch(bytes.fromhex(minute.id), bytes([number]) * 16, at, bytes([width - 1])))
+            assert (await post(http, body, minute)).status_code == 204
+        late = encode_batch(Batch(bytes.fromhex(minute.id), b"l" * 16, epoch - 31 * 1440, b"\x00"))
+        assert_problem(await post(http, late, minute), 410, "epoch-closed")
+
+    with_app([minute], scenario)
+
+
 def test_requests_that_arrive_together_share_a_commit(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         from arcwise.server.store import SQLiteStore
@@ -317,7 +377,7 @@ def test_requests_that_arrive_together_share_a_commit(with_app: Run, monkeypatch
         groups: list[int] = []
         real = SQLiteStore.add
 
-        def watched(self: SQLiteStore, batches: list[Batch]) -> list[bool]:
+        def watched(self: SQLiteStore, batches: list[Batch]) -> list[Outcome]:
             groups.append(len(batches))
             time.sleep(0.02)
             return real(self, batches)

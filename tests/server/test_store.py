@@ -11,13 +11,15 @@ import pytest
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError, StoreError
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.store import Store, open_store
+from arcwise.server.store import Outcome, Store, open_store
 from arcwise.tasks import Task
 from arcwise.wire import Batch, pack_codes
 
 DELAY = Task("delay", Interval(0, 1), 1.0)
 HEADING = Task("heading", Circle(360), 1.0)
 WIDE = Task("wide", Interval(0, 1), 1.0, mechanism=OptimalPiecewise(Interval(0, 1), 1.0, nodes=300))
+
+COUNTED, REPLAYED, CLOSED = Outcome.COUNTED, Outcome.REPLAYED, Outcome.CLOSED
 
 Opener = Callable[[], Store]
 
@@ -58,10 +60,10 @@ def test_an_empty_store_counts_nothing(store: Store) -> None:
 
 
 def test_batches_of_several_tasks_and_epochs_add_up(store: Store) -> None:
-    assert store.add([batch(DELAY, [1, 1, 2]), batch(HEADING, [5], number=1)]) == [True, True]
+    assert store.add([batch(DELAY, [1, 1, 2]), batch(HEADING, [5], number=1)]) == [COUNTED, COUNTED]
     assert store.add([batch(DELAY, [2, 3], number=2), batch(DELAY, [203], number=3, epoch=101)]) == [
-        True,
-        True,
+        COUNTED,
+        COUNTED,
     ]
     assert store.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2, 2, 3, 203])
     assert store.counts(HEADING).tolist() == counted(HEADING, [5])
@@ -79,23 +81,23 @@ def test_two_byte_codes(store: Store) -> None:
 
 
 def test_a_replay_is_counted_once_and_the_first_content_wins(store: Store) -> None:
-    assert store.add([batch(DELAY, [1])]) == [True]
-    assert store.add([batch(DELAY, [1])]) == [False]
-    assert store.add([batch(DELAY, [7, 7], epoch=101)]) == [False]
+    assert store.add([batch(DELAY, [1])]) == [COUNTED]
+    assert store.add([batch(DELAY, [1])]) == [REPLAYED]
+    assert store.add([batch(DELAY, [7, 7], epoch=101)]) == [REPLAYED]
     assert store.counts(DELAY).tolist() == counted(DELAY, [1])
 
 
 def test_a_duplicate_within_one_call_is_counted_once(store: Store) -> None:
     assert store.add([batch(DELAY, [1]), batch(DELAY, [9]), batch(DELAY, [2], number=1)]) == [
-        True,
-        False,
-        True,
+        COUNTED,
+        REPLAYED,
+        COUNTED,
     ]
     assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
 
 
 def test_ids_of_different_tasks_do_not_meet(store: Store) -> None:
-    assert store.add([batch(DELAY, [1]), batch(HEADING, [1])]) == [True, True]
+    assert store.add([batch(DELAY, [1]), batch(HEADING, [1])]) == [COUNTED, COUNTED]
 
 
 def test_counts_and_ids_survive_a_restart(opener: Opener) -> None:
@@ -104,19 +106,35 @@ def test_counts_and_ids_survive_a_restart(opener: Opener) -> None:
     first.close()
     second = opener()
     assert second.counts(DELAY).tolist() == counted(DELAY, [4, 4])
-    assert second.add([batch(DELAY, [4, 4])]) == [False]
+    assert second.add([batch(DELAY, [4, 4])]) == [REPLAYED]
     second.close()
 
 
-def test_pruning_forgets_ids_and_keeps_counts(store: Store) -> None:
-    store.add(
-        [batch(DELAY, [1], epoch=10), batch(DELAY, [2], number=1, epoch=20), batch(HEADING, [3], epoch=10)]
-    )
+def test_pruning_forgets_ids_keeps_counts_and_closes_what_it_forgot(opener: Opener) -> None:
+    store = opener()
+    old, new = batch(DELAY, [1], epoch=10), batch(DELAY, [2], number=1, epoch=20)
+    other = batch(HEADING, [3], epoch=10)
+    store.add([old, new, other])
     assert store.prune(DELAY, before=20) == 1
+    store.close()
+    store = opener()  # what was forgotten is remembered by the store, not by the process
     assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
-    assert store.add([batch(DELAY, [2], number=1, epoch=20)]) == [False]
-    assert store.add([batch(HEADING, [3], epoch=10)]) == [False]
-    assert store.add([batch(DELAY, [1], epoch=10)]) == [True]
+    assert store.add([old, new, other]) == [CLOSED, REPLAYED, REPLAYED]
+    assert store.add([batch(DELAY, [5], number=9, epoch=19)]) == [CLOSED]
+    assert store.prune(DELAY, before=5) == 0  # it does not open again
+    assert store.add([old]) == [CLOSED]
+    assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
+    store.close()
+
+
+def test_pruning_with_a_clock_far_ahead_leaves_the_newest_epoch_open(store: Store) -> None:
+    assert store.prune(DELAY, before=10**6) == 0
+    store.add([batch(DELAY, [1], epoch=10), batch(DELAY, [2], number=1, epoch=20)])
+    assert store.prune(DELAY, before=10**6) == 1
+    assert store.add([batch(DELAY, [2], number=1, epoch=20), batch(DELAY, [3], number=2, epoch=20)]) == [
+        REPLAYED,
+        COUNTED,
+    ]
 
 
 def test_a_group_is_stored_whole_or_not_at_all(store: Store) -> None:
@@ -124,7 +142,7 @@ def test_a_group_is_stored_whole_or_not_at_all(store: Store) -> None:
     with pytest.raises(KeyError):
         store.add([batch(DELAY, [1]), stranger])
     assert store.counts(DELAY).sum() == 0
-    assert store.add([batch(DELAY, [1])]) == [True]
+    assert store.add([batch(DELAY, [1])]) == [COUNTED]
 
 
 def test_several_writers_on_one_store_lose_nothing(opener: Opener) -> None:
@@ -133,7 +151,9 @@ def test_several_writers_on_one_store_lose_nothing(opener: Opener) -> None:
     def write(counts: list[int]) -> None:
         mine = opener()
         new = sum(
-            sum(mine.add([batch(DELAY, [n % 200], number=n), batch(DELAY, [n % 200], number=n + 1)]))
+            mine.add([batch(DELAY, [n % 200], number=n), batch(DELAY, [n % 200], number=n + 1)]).count(
+                COUNTED
+            )
             for n in range(100)
         )
         counts.append(new)
@@ -191,7 +211,7 @@ class TestSQLite:
             store.add(group)
         assert store.counts(DELAY).sum() == 1
         connection.execute("PRAGMA max_page_count = 1000000")
-        assert sum(store.add(group)) == 1999
+        assert store.add(group) == [COUNTED] * 1999
         store.close()
 
     def test_another_programs_database_is_left_alone(self, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from arcwise.client.client import Reporter
-from arcwise.client.sending import Sending, SendingOptions
+from arcwise.client.sending import Sending, SendingOptions, checked_number
 from arcwise.client.transport import AsyncHttpxTransport
 from arcwise.errors import ParameterError
 from arcwise.randomness import SYSTEM
@@ -38,7 +38,8 @@ class AsyncUplinkOptions(SendingOptions, total=False):
 class AsyncUplink(Sending):
     """Queues codes and sends them from an asyncio task, which starts with the first report.
 
-    Belongs to one event loop. Parameters and errors are those of `Uplink`; the transport is an
+    Belongs to one event loop at a time: to another one only after the first has cancelled its tasks, as
+    `asyncio.run` does at its end. Parameters and errors are those of `Uplink`; the transport is an
     `AsyncHttpxTransport` unless given.
     """
 
@@ -51,6 +52,11 @@ class AsyncUplink(Sending):
     def _empty(self) -> None:
         super()._empty()
         self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._renew_events()
+
+    def _renew_events(self) -> None:
+        """Make the events anew: one that was ever waited for belongs to the loop it was waited on."""
         self._work = asyncio.Event()
         # Set when batches are finished, and replaced: each flush waits for the next time.
         self._settled = asyncio.Event()
@@ -61,16 +67,27 @@ class AsyncUplink(Sending):
         Raises
         ------
         RuntimeError
-            When the uplink is closed, or no event loop is running.
+            When the uplink is closed, no event loop is running, or the uplink is in use on another loop.
         """
         self._start()
         return self._outbox.has_room()
 
     def _start(self) -> None:
         self._check_open()
+        loop = asyncio.get_running_loop()
+        self._check_loop(loop)
         if self._task is None or self._task.done():
-            self._work = asyncio.Event()
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="arcwise-uplink")
+            if loop is not self._loop:
+                self._loop = loop
+                self._renew_events()
+            self._task = loop.create_task(self._run(), name="arcwise-uplink")
+
+    def _check_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop is not self._loop and self._task is not None and not self._task.done():
+            raise RuntimeError(
+                "the AsyncUplink is in use on another event loop; close it there first, or let that loop "
+                "cancel its tasks, as asyncio.run does at its end"
+            )
 
     def _wake(self) -> None:
         self._work.set()
@@ -108,12 +125,21 @@ class AsyncUplink(Sending):
         """Send what is queued without waiting for the interval; True when nothing of it is left in time.
 
         See `Uplink.flush`.
+
+        Raises
+        ------
+        ParameterError
+            When the timeout is not a finite number of at least 0.
+        RuntimeError
+            When the uplink is in use on another event loop.
         """
+        timeout = checked_number("timeout", timeout)
+        self._check_loop(asyncio.get_running_loop())
         deadline = time.monotonic() + timeout
         batches = self._hurry()
         if batches:
             self._start()
-        self._wake()
+            self._wake()
         while not all(batch.done for batch in batches):
             left = deadline - time.monotonic()
             if left <= 0:
@@ -122,18 +148,29 @@ class AsyncUplink(Sending):
         return True
 
     async def close(self, timeout: float = 5.0) -> bool:
-        """Flush, drop what is left after `timeout` seconds, and stop; True when nothing was left."""
+        """Flush, drop what is left after `timeout` seconds, and stop; True when nothing was left to drop.
+
+        See `Uplink.close`.
+
+        Raises
+        ------
+        ParameterError
+            When the timeout is not a finite number of at least 0.
+        RuntimeError
+            When the uplink is in use on another event loop.
+        """
+        timeout = checked_number("timeout", timeout)
         if self._closed:
             return True
-        flushed = await self.flush(timeout)
+        await self.flush(timeout)
         task, self._task = self._task, None
-        self._shut()
-        if task is None:
+        nothing_left = self._shut()
+        if task is None or task.done():  # done with an earlier event loop, which closed the transport
             await self._transport.close()
         else:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        return flushed
+        return nothing_left
 
     async def __aenter__(self) -> Self:
         return self
@@ -187,7 +224,8 @@ class AsyncClient(Reporter[AsyncUplink]):
     async def report(self, name: str, value: Any) -> bool:
         """Charge, randomise and queue one value; False when a cap or a full queue stopped it, at no charge.
 
-        Network trouble is never raised here: the report waits in the queue.
+        `counters` tells which of the two: a full queue adds one to its `lost`, a cap does not. Network
+        trouble is never raised here: the report waits in the queue.
 
         Raises
         ------
@@ -196,16 +234,23 @@ class AsyncClient(Reporter[AsyncUplink]):
         DomainError
             When the value is not in the task's domain; nothing is charged then.
         RuntimeError
-            When the uplink is closed.
+            When the uplink is closed, or in use on another event loop.
         """
         return self._report(name, value)
 
     async def flush(self, timeout: float = 10.0) -> bool:
-        """Send what is queued now; True when all of it was acknowledged, or dropped for good, in time."""
+        """Send what is queued now; True when none of it is queued any more, be it acknowledged or dropped.
+
+        See `Client.flush`.
+        """
         return await self._uplink.flush(timeout)
 
     async def close(self, timeout: float = 5.0) -> bool:
-        """Flush and close the uplink, unless it is shared; True when no report was given up."""
+        """Flush and close the uplink, unless it is shared; True when nothing was left queued to drop.
+
+        See `Client.close`.
+        """
+        timeout = checked_number("timeout", timeout)
         return await self._uplink.close(timeout) if self._owns_uplink else True
 
     async def __aenter__(self) -> Self:

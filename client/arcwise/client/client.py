@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from arcwise.client.ledger import MemoryLedger
-from arcwise.client.sending import Sending
+from arcwise.client.sending import Sending, checked_number
 from arcwise.client.uplink import Uplink
 from arcwise.errors import CertificateError, ParameterError, UnknownTaskError
 from arcwise.randomness import SYSTEM
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from arcwise.client.ledger import Ledger
+    from arcwise.client.outbox import Counters
     from arcwise.client.uplink import UplinkOptions
     from arcwise.randomness import Randomness
 
@@ -123,6 +124,25 @@ class Reporter(Generic[UplinkT]):
         """Reports of the uplink, all its clients', that are neither acknowledged nor dropped."""
         return self._uplink.pending
 
+    @property
+    def counters(self) -> Counters:
+        """What became of the reports so far: pending, sent, dropped by reason, and lost to a full queue.
+
+        They are those of the uplink, so of all clients that share it. After `flush` returned True, `sent`
+        and `dropped` tell what arrived and what was given up. When a report returned False, `lost` tells why:
+        it has grown by one for a full queue, and has not for a cap.
+
+        Examples
+        --------
+        >>> from arcwise.client import Client
+        >>> from arcwise.domains import Circle
+        >>> from arcwise.tasks import Task
+        >>> client = Client("http://127.0.0.1:8000", tasks=[Task("heading", Circle(360), epsilon=1.0)])
+        >>> client.counters
+        Counters(pending=0, sent=0, dropped={}, lost=0)
+        """
+        return self._uplink.counters
+
 
 class Client(Reporter[Uplink]):
     """Reports values under local differential privacy. Safe to use from several threads.
@@ -193,7 +213,8 @@ class Client(Reporter[Uplink]):
     def report(self, name: str, value: Any) -> bool:
         """Charge, randomise and queue one value; False when a cap or a full queue stopped it, at no charge.
 
-        Network trouble is never raised here: the report waits in the queue.
+        `counters` tells which of the two: a full queue adds one to its `lost`, a cap does not. Network
+        trouble is never raised here: the report waits in the queue.
 
         Parameters
         ----------
@@ -214,11 +235,34 @@ class Client(Reporter[Uplink]):
         return self._report(name, value)
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send what is queued now; True when all of it was acknowledged, or dropped for good, in time."""
+        """Send what is queued now; True when none of it is queued any more, be it acknowledged or dropped.
+
+        True is no receipt: what the server refuses for good, and what is too old, is dropped, and counts as
+        done. `counters` tells how much was sent and how much was dropped. False: some is still pending.
+
+        Parameters
+        ----------
+        timeout
+            For how many seconds to wait at most.
+
+        Raises
+        ------
+        ParameterError
+            When the timeout is not a finite number of at least 0.
+        """
         return self._uplink.flush(timeout)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Flush and close the uplink, unless it is shared; True when no report was given up."""
+        """Flush and close the uplink, unless it is shared; True when nothing was left queued to drop.
+
+        As with `flush`, `counters` tells what became of the reports.
+
+        Raises
+        ------
+        ParameterError
+            When the timeout is not a finite number of at least 0.
+        """
+        timeout = checked_number("timeout", timeout)
         return self._uplink.close(timeout) if self._owns_uplink else True
 
     def __enter__(self) -> Self:

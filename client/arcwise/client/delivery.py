@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Schedule", "Verdict", "backoff_seconds", "classify", "retry_after_seconds"]
 
+ACKNOWLEDGED: Final = 204
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 3600.0
 LONGEST_RETRY_AFTER: Final = 86_400.0
@@ -25,9 +26,10 @@ class Verdict(Enum):
     """What an answer means for the batch that it answers."""
 
     SENT = "sent"
-    """The server has it."""
+    """The server has it: it answered 204, which is its only way to say so."""
     RETRY = "retry"
-    """The network or the server is in trouble: the same bytes again, after a while; everything waits."""
+    """The network or the server is in trouble, or something else than an arcwise server answered: the same
+    bytes again, after a while; everything waits."""
     KEEP = "keep"
     """The server does not know the task yet: this task waits, the others go on."""
     PAUSE = "pause"
@@ -36,12 +38,17 @@ class Verdict(Enum):
     """The server will never take it."""
 
 
-def classify(status: int | None) -> Verdict:
-    """Return what an HTTP status means; ``None`` stands for no answer at all."""
-    if status is None or status in (408, 429) or (status >= 500 and status != 501):
-        return Verdict.RETRY
-    if 200 <= status < 300:
+def classify(status: int) -> Verdict:
+    """Return what an HTTP status means.
+
+    An arcwise server acknowledges a batch with 204 and nothing else, and answers with nothing else below 400.
+    A 200 or a redirect is the answer of a captive portal, a proxy or a wrong host. The server has counted
+    nothing then, and may yet when the device is on another network: the batch is kept.
+    """
+    if status == ACKNOWLEDGED:
         return Verdict.SENT
+    if status < 400 or status in (408, 429) or (status >= 500 and status != 501):
+        return Verdict.RETRY
     if status == 404:
         return Verdict.KEEP
     if status in (401, 403):

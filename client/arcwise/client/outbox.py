@@ -34,12 +34,13 @@ class Counters:
     pending
         Queued and neither acknowledged nor dropped.
     sent
-        Acknowledged by the server.
+        Acknowledged by the server with a 204.
     dropped
-        Given up, by reason: an HTTP status such as "410", "expired", or "closed" (still queued when the
-        uplink was closed).
+        Given up for good, by reason: an HTTP status such as "410", "expired", or "closed" (still queued when
+        the uplink was closed). They were charged: what they spent stays spent.
     lost
-        Not made, because the queue was full. Nothing was charged for them.
+        Not made, because the queue was full. Nothing was charged for them. A report that a cap stopped is
+        not counted here, nor anywhere.
     """
 
     pending: int = 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arcwise.client.outbox import Counters, PendingBatch
     from arcwise.tasks import Task
 
-__all__ = ["Sending", "SendingOptions"]
+__all__ = ["Sending", "SendingOptions", "checked_number"]
 
 logger = logging.getLogger("arcwise.client")
 
@@ -60,9 +60,9 @@ class Sending(ABC):
         self._url = _checked_url(url)
         self._batch_size = _checked_integer("batch_size", batch_size, MAX_BATCH_SIZE)
         self._capacity = _checked_integer("max_pending", max_pending, 10**9)
-        self._interval = _checked_number("interval", interval)
-        self._max_age = _checked_number("max_age_days", max_age_days, above_zero=True) * DAY
-        self._request_timeout = _checked_number("request_timeout", request_timeout, above_zero=True)
+        self._interval = checked_number("interval", interval)
+        self._max_age = checked_number("max_age_days", max_age_days, above_zero=True) * DAY
+        self._request_timeout = checked_number("request_timeout", request_timeout, above_zero=True)
         self._closed = False
         self._empty()
         _living.add(self)
@@ -84,7 +84,7 @@ class Sending(ABC):
 
     @property
     def counters(self) -> Counters:
-        """What became of the reports so far."""
+        """What became of the reports so far, in all clients that share this uplink."""
         return self._outbox.counters()
 
     def is_loopback(self) -> bool:
@@ -127,7 +127,9 @@ class Sending(ABC):
                 self._outbox.put_back(batch)
         self._finished()
         level = logging.DEBUG if verdict is Verdict.SENT else logging.WARNING
-        logger.log(level, _MESSAGES[verdict], status, batch.task.name, len(batch.codes))
+        foreign = verdict is Verdict.RETRY and status < 400
+        message = _NOT_ARCWISE if foreign else _MESSAGES[verdict]
+        logger.log(level, message, status, batch.task.name, len(batch.codes))
 
     def _unanswered(self, batch: PendingBatch, error: Exception) -> None:
         """Keep a taken batch for another attempt, because the network is in trouble."""
@@ -143,12 +145,13 @@ class Sending(ABC):
             self._schedule.hurry()
             return self._outbox.close_open()
 
-    def _shut(self) -> None:
-        """Take no more reports and drop what is left."""
+    def _shut(self) -> bool:
+        """Take no more reports and drop what is left; return whether nothing was."""
         self._closed = True
         left = self._outbox.abandon()
         if left:
             logger.warning("closed with %d reports not sent", left)
+        return not left
 
     def _check_open(self) -> None:
         if self._closed:
@@ -184,6 +187,8 @@ _MESSAGES = {
     Verdict.DROP: "status %d; task %r: dropped %d reports",
 }
 
+_NOT_ARCWISE = "status %d is not the answer of an arcwise server; task %r: sending %d reports again later"
+
 _living: weakref.WeakSet[Sending] = weakref.WeakSet()
 
 
@@ -217,9 +222,14 @@ def _checked_integer(name: str, value: object, most: int) -> int:
     return value
 
 
-def _checked_number(name: str, value: object, *, above_zero: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+def checked_number(name: str, value: object, *, above_zero: bool = False) -> float:
+    """Return a finite number of at least 0, or above it, as a float; raise `ParameterError` otherwise."""
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:  # an integer beyond the range of a float
+        number = math.inf
+    if not math.isfinite(number):
         raise ParameterError(f"{name} must be a finite number, got {value!r}")
-    if value < 0 or (above_zero and value == 0):
+    if number < 0 or (above_zero and number == 0):
         raise ParameterError(f"{name} must be {'above' if above_zero else 'at least'} 0, got {value!r}")
-    return float(value)
+    return number

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from arcwise.client.sending import Sending, SendingOptions
+from arcwise.client.sending import Sending, SendingOptions, checked_number
 from arcwise.client.transport import HttpxTransport
 
 if TYPE_CHECKING:
@@ -121,6 +121,9 @@ class Uplink(Sending):
     def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued without waiting for the interval; True when nothing of it is left in time.
 
+        Nothing left does not mean that all of it arrived: what the server refuses for good, and what is too
+        old, is dropped. `counters` tells how much was sent and how much was dropped.
+
         Waits between attempts start anew, except those that the server asked for. Reports that come in
         meanwhile, from other threads, are not waited for.
 
@@ -128,7 +131,13 @@ class Uplink(Sending):
         ----------
         timeout
             Seconds; kept to even while a request hangs.
+
+        Raises
+        ------
+        ParameterError
+            When the timeout is not a finite number of at least 0.
         """
+        timeout = checked_number("timeout", timeout)
         deadline = time.monotonic() + timeout
         with self._changed:
             batches = self._hurry()
@@ -143,20 +152,29 @@ class Uplink(Sending):
         return True
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Flush, drop what is left after `timeout` seconds, and stop; True when nothing was left."""
+        """Flush, drop what is left after `timeout` seconds, and stop; True when nothing was left to drop.
+
+        As with `flush`, `counters` tells what became of the reports.
+
+        Raises
+        ------
+        ParameterError
+            When the timeout is not a finite number of at least 0.
+        """
+        timeout = checked_number("timeout", timeout)
         if self._closed:
             return True
         deadline = time.monotonic() + timeout
-        flushed = self.flush(timeout)
+        self.flush(timeout)
         with self._changed:
             thread, self._thread = self._thread, None
-            self._shut()
+            nothing_left = self._shut()
             self._changed.notify_all()
         if thread is None:
             self._transport.close()
         else:  # it closes the transport; a request that hangs ends at its own timeout
             thread.join(max(0.0, deadline - time.monotonic()))
-        return flushed
+        return nothing_left
 
     def __enter__(self) -> Self:
         return self

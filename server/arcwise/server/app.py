@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,8 @@ from starlette.routing import Route
 
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.problems import install_problem_handlers
-from arcwise.server.routes import INGEST_OPENAPI, INGEST_PATH, Ingest, reader_routes
-from arcwise.server.settings import Settings
+from arcwise.server.routes import INGEST_OPENAPI, INGEST_PATH, Estimates, Ingest, reader_routes
+from arcwise.server.settings import Settings, epochs_in
 from arcwise.server.store import Store, Writer, open_store
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
     elif options:
         raise ParameterError("give either a Settings object or its fields, not both")
     tasks = {task.id: task for task in settings.served}
-    ingest = Ingest(tasks.values(), retention=settings.retention, max_body_bytes=settings.max_body_bytes)
+    ingest = Ingest(
+        tasks.values(), retention_days=settings.retention_days, max_body_bytes=settings.max_body_bytes
+    )
     opened: list[Store] = []
 
     def store() -> Store:
@@ -53,19 +56,28 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
             raise StoreError("the app has not started: run it under a server, or enter its lifespan")
         return opened[0]
 
+    estimates = Estimates(store)
+
+    def prune() -> None:
+        # Older batches are refused by now, so their ids need not be known any more.
+        for task in tasks.values():
+            oldest = task.epoch(time.time()) - epochs_in(settings.retention_days, task)
+            store().prune(task, before=oldest)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         opened.append(open_store(settings.store))
         store().register(tasks.values())
-        for task in tasks.values():
-            # Older batches are refused from here on, so their ids need not be known any more.
-            store().prune(task, before=task.epoch(time.time()) - settings.retention)
-        ingest.writer = writer = Writer(store(), max_waiting_bytes=settings.max_waiting_bytes)
+        estimates.start()
+        ingest.writer = writer = Writer(
+            store(), max_waiting_bytes=settings.max_waiting_bytes, housekeeping=prune
+        )
         try:
             yield
         finally:
             ingest.writer = None
             await writer.close()
+            await asyncio.to_thread(estimates.close)
             opened.pop().close()
 
     app = FastAPI(
@@ -74,10 +86,11 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # the pages would load scripts from outside
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would repeat the request's host and path
     )
     # First in the list: the hot path is matched before anything else.
     app.router.routes.insert(0, Route(INGEST_PATH, ingest, methods=["POST"]))
-    app.include_router(reader_routes(tasks, store))
+    app.include_router(reader_routes(tasks, estimates))
     install_problem_handlers(app)
     _describe_ingestion(app)
     return app

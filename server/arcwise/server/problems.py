@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI, Request
 
-__all__ = ["Problem", "install_problem_handlers"]
+__all__ = ["Problem", "install_problem_handlers", "store_busy", "unknown_task"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -52,6 +52,16 @@ class Problem(Exception):  # noqa: N818 (the term of RFC 9457)
             "detail": self.detail,
         }
         return Response(json.dumps(document), self.status, self.headers, MEDIA_TYPE)
+
+
+def unknown_task() -> Problem:
+    """Return the problem of a task id that the server does not have."""
+    return Problem(404, "unknown-task", "The server has no such task; GET /v1/tasks lists those it has.")
+
+
+def store_busy(detail: str) -> Problem:
+    """Return the problem of a store that cannot be used at the moment."""
+    return Problem(503, "store-busy", detail, headers={"Retry-After": "1"})
 
 
 def install_problem_handlers(app: FastAPI) -> None:

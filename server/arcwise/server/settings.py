@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from arcwise.errors import ParameterError, TaskError
-from arcwise.tasks import Task
+from arcwise.tasks import DAY, Task
 from arcwise.wire import MAX_BODY_BYTES
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+__all__ = ["Settings", "epochs_in", "load_tasks"]
 
-__all__ = ["Settings", "load_tasks"]
+
+def epochs_in(days: int, task: Task) -> int:
+    """Return how many epochs of the task cover so many days, at least one."""
+    return max(1, -(-days * DAY // task.period))
 
 
 def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
@@ -47,10 +49,11 @@ class Settings:
     store
         Where counts are kept: ``sqlite:///arcwise.db`` (relative to the working directory) or
         ``sqlite:////var/lib/arcwise/arcwise.db`` (absolute).
-    retention
-        How many epochs back a batch is still taken, and its id remembered; later it gets 410.
+    retention_days
+        For how many days a batch is still taken, and its id remembered; later it gets 410. At least one
+        epoch, whatever the task's period.
     max_body_bytes
-        Largest request body that is read.
+        Largest request body that is read, at most 1 MiB.
     max_waiting_bytes
         Bytes of batches that may wait for the store; beyond that the server answers 503.
 
@@ -69,17 +72,24 @@ class Settings:
 
     tasks: Iterable[Task] | str | PathLike[str]
     store: str = "sqlite:///arcwise.db"
-    retention: int = 30
+    retention_days: int = 30
     max_body_bytes: int = MAX_BODY_BYTES
     max_waiting_bytes: int = 64 << 20
     served: tuple[Task, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("retention", "max_body_bytes", "max_waiting_bytes"):
-            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
-                raise ParameterError(f"{name} must be a positive integer, got {getattr(self, name)!r}")
+        most = {"retention_days": 36_500, "max_body_bytes": MAX_BODY_BYTES, "max_waiting_bytes": 1 << 40}
+        for name, bound in most.items():
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= bound:
+                raise ParameterError(f"{name} must be an integer from 1 to {bound}, got {value!r}")
         tasks = self.tasks
+        if not isinstance(tasks, (str, PathLike, Iterable)):
+            raise ParameterError(f"tasks must be Task objects or a directory, got {tasks!r}")
         served = load_tasks(tasks) if isinstance(tasks, (str, PathLike)) else tuple(tasks)
+        for task in served:
+            if not isinstance(task, Task):
+                raise ParameterError(f"tasks must be Task objects or a directory, got {task!r} among them")
         names = [task.name for task in served]
         if not names or len(set(names)) < len(names):
             raise ParameterError(f"tasks must be at least one, each with a name of its own; got {names}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DEFAULT_NODES", "OptimalCircular", "OptimalPiecewise"]
+__all__ = ["DEFAULT_NODES", "OptimalCircular", "OptimalPiecewise", "mean_code"]
 
 DEFAULT_NODES = 128
 """One-byte codes at every epsilon."""
@@ -150,8 +150,8 @@ class OptimalPiecewise(Mechanism):
     def code_units(self) -> NDArray[np.float64]:
         """Return what each code decodes to on the unit interval: unbiased for inset, else cell centres.
 
-        Inset: the mean code of node s is ``a + m s`` with ``m = g W / 2**64`` and
-        ``a = (b K (K-1) + g W (W-1) + L (L-1)) / 2**65``, so ``(code - a) / (m (N-1))`` has mean s/(N-1).
+        Inset: the mean code of node s is ``a + m s`` (`mean_code`), so ``(code - a) / (m (N-1))`` has mean
+        s/(N-1).
         """
         import numpy as np
 
@@ -159,12 +159,7 @@ class OptimalPiecewise(Mechanism):
         codes = np.arange(kernel.codes, dtype=np.float64)
         if self._placement == "clamp":
             return (codes + 0.5) / kernel.codes
-        k, w, leftover = kernel.codes, kernel.window, kernel.leftover
-        twice_intercept = (
-            kernel.background * k * (k - 1) + kernel.extra * w * (w - 1) + leftover * (leftover - 1)
-        )
-        intercept = twice_intercept / (2 * UNIT)
-        slope = kernel.extra * w / UNIT
+        intercept, slope = mean_code(kernel)
         units: NDArray[np.float64] = (codes - intercept) / (slope * (kernel.nodes - 1))
         return units
 
@@ -282,6 +277,16 @@ class OptimalCircular(Mechanism):
 
         distance = super()._unit_distance(unit)
         return np.minimum(distance, 1.0 - distance)
+
+
+def mean_code(kernel: WindowKernel) -> tuple[float, float]:
+    """Return a and m: the mean code of node s of a kernel on a line is ``a + m s``.
+
+    ``m = g W / 2**64`` and ``a = (b K (K-1) + g W (W-1) + L (L-1)) / 2**65``, each rounded once.
+    """
+    k, w, leftover = kernel.codes, kernel.window, kernel.leftover
+    twice = kernel.background * k * (k - 1) + kernel.extra * w * (w - 1) + leftover * (leftover - 1)
+    return twice / (2 * UNIT), kernel.extra * w / UNIT
 
 
 def _check_nodes(nodes: int, most: int) -> None:

@@ -34,7 +34,7 @@ def estimate(task_file: Path, store: str | None, counts: TextIO | None, level: f
     task = Task.load(task_file)
     if (store is None) == (counts is None):
         raise click.UsageError("give one of --store and --counts")
-    array = _stored(task, store) if store else _read(counts.read() if counts else "")
+    array = _stored(task, store) if store is not None else _read(counts.read() if counts else "")
     result = estimate_counts(task, array, level=level)
     click.echo(json.dumps(result.to_dict(), indent=2) if as_json else str(result))
 

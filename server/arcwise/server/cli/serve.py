@@ -41,15 +41,26 @@ class _Server(uvicorn.Server):
 )
 @click.option("--store", default="sqlite:///arcwise.db", show_default=True, help="Where counts are kept.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8000, show_default=True, help="Port to listen on; 0 takes a free one.")
-@click.option("--retention", default=30, show_default=True, help="Epochs back that a batch is still taken.")
-def serve(tasks: Path, store: str, host: str, port: int, retention: int) -> None:
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8000,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--retention-days",
+    default=30,
+    show_default=True,
+    help="Days after its epoch that a batch is still taken.",
+)
+def serve(tasks: Path, store: str, host: str, port: int, retention_days: int) -> None:
     """Collect reports and serve estimates.
 
     Batches are acknowledged after a durable commit. Stop it with Ctrl-C or SIGTERM: what was taken is
     written first.
     """
-    app = create_app(Settings(tasks, store=store, retention=retention))
+    app = create_app(Settings(tasks, store=store, retention_days=retention_days))
     open_store(store).close()  # says what is wrong with it before anything listens
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -72,9 +72,10 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
         caps=Caps(lifetime_cap, rolling_cap, rolling_window),
     )
     path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ".json")
-    if path.exists() and not force:
-        raise click.ClickException(f"{path} exists; give another --output, or --force")
     try:
+        if path.exists() and not force:
+            raise click.ClickException(f"{path} exists; give another --output, or --force")
+        path.parent.mkdir(parents=True, exist_ok=True)
         made.save(path)
     except OSError as error:
         raise click.ClickException(f"cannot write {path}: {error.strerror}") from error

@@ -90,9 +90,10 @@ def check_counts(counts: ArrayLike, codes: int) -> NDArray[np.float64]:
         raise ParameterError(f"counts must be integers, got dtype {array.dtype}")
     if array.min() < 0:
         raise ParameterError(f"counts must be at least 0, got {int(array.min())} for code {array.argmin()}")
-    if int(array.max()) > _MAX_COUNT // codes:
-        raise ParameterError(f"counts must sum to at most {_MAX_COUNT}, got {int(array.max())} for one code")
-    if not array.any():
+    total = sum(array.tolist())  # Python's integers do not wrap
+    if total > _MAX_COUNT:
+        raise ParameterError(f"counts must sum to at most {_MAX_COUNT}, got {total}")
+    if not total:
         raise ParameterError("counts must hold at least one report: there are no reports yet")
     return array.astype(np.float64)
 

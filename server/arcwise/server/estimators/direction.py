@@ -10,13 +10,14 @@ t = 1/2 cos(d/2) = 1 - (pi/K)^2/2 + ....)
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import chndtr
 
+from arcwise.server.estimators.few import FEW, NO_POPULATION, few_note, hotelling, join, two_sided
+from arcwise.server.estimators.grid import coarse_note, to_domain
 from arcwise.server.estimators.result import Value
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Moment", "direction", "fieller_arc", "first_moment", "resultant_length"]
+
+_FEWEST = 5
+"""Reports, without which no direction and no length is told."""
+
+_NO_MODE = "where the population's average arrow points, not where most people are"
+_NO_CLUSTERS = "of the population's average arrow: opposite groups cancel out, however concentrated"
 
 
 class Moment(NamedTuple):
@@ -72,9 +79,10 @@ def direction(mechanism: OptimalCircular, counts: FloatArray, *, level: float = 
     Notes
     -----
     A direction u is in the interval unless the component of Z across u differs from zero significantly:
-    ``(n Z)^2 <= z^2 n V n``, n the normal of u (Fieller 1954). Near zero resultant length, where the delta
-    method fails, the whole circle is the interval: whenever ``Z V^-1 Z`` does not exceed the chi-square
-    quantile with 2 degrees of freedom.
+    ``(n Z)^2 <= t^2 n V n``, n the normal of u and t Student's quantile (Fieller 1954). Near zero resultant
+    length, where the delta method fails, the whole circle is the interval: whenever ``Z V^-1 Z`` does not
+    exceed Hotelling's quantile (with many reports the chi-square one, 2 degrees of freedom), and always with
+    fewer than 5 reports.
     """
     period = mechanism.domain.period
     method = "argument of the first trigonometric moment; Fieller's interval"
@@ -84,26 +92,31 @@ def direction(mechanism: OptimalCircular, counts: FloatArray, *, level: float = 
     angle = math.atan2(moment.z[1], moment.z[0])
     unit = angle / (2 * math.pi) % 1.0
     value = period * (unit if unit < 1.0 else 0.0)
-    arc = fieller_arc(moment, level)
-    if arc is None or counts.sum() < 2:
-        note = "the direction is not determined: a uniform population is compatible with the reports"
-        return Value(value, 0.0, period, method, note)
-    below, above = (period * side / (2 * math.pi) for side in arc)
-    return Value(value, value - below, value + above, method)
+    n = float(counts.sum())
+    arc = None if n < _FEWEST else fieller_arc(moment, level, reports=n)
+    note = join(few_note(n), _NO_MODE)
+    if arc is None:
+        why = "a uniform population is compatible with the reports" if n >= _FEWEST else "too few reports"
+        return Value(value, 0.0, period, method, join(f"the direction is not determined: {why}", note))
+    if _length(moment, level, n).low > 1.0:
+        note = join(NO_POPULATION, note)
+    below, above = (side / (2 * math.pi) for side in arc)
+    unit = value / period
+    low, high = to_domain(mechanism.domain, unit - below), to_domain(mechanism.domain, unit + above)
+    return Value(value, min(low, value), max(high, value), method, note)
 
 
-def fieller_arc(moment: Moment, level: float) -> tuple[float, float] | None:
+def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> tuple[float, float] | None:
     """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
 
-    With ``M = Z Z' - z^2 V`` the normals n of the interval's directions satisfy ``n M n <= 0``. When the test
+    With ``M = Z Z' - t^2 V`` the normals n of the interval's directions satisfy ``n M n <= 0``. When the test
     of zero resultant rejects, M has one positive eigenvalue l1, with eigenvector e1, and one negative, l2:
     the normals are within ``atan sqrt(-l2/l1)`` of +-e2, so the directions are as near to +-e1.
     """
     z, covariance = moment
-    # The chi-square quantile with 2 degrees of freedom is -2 log(1 - level).
-    if z @ np.linalg.solve(covariance, z) <= -2 * math.log1p(-level):
+    if z @ np.linalg.solve(covariance, z) <= hotelling(level, reports):
         return None
-    quantile = NormalDist().inv_cdf(0.5 + level / 2)
+    quantile = two_sided(level, reports)
     sizes, axes = np.linalg.eigh(np.outer(z, z) - quantile**2 * covariance)
     half = math.atan(math.sqrt(max(-sizes[0], 0.0) / sizes[1]))
     axis = axes[:, 1] if axes[:, 1] @ z > 0 else -axes[:, 1]
@@ -115,30 +128,57 @@ def resultant_length(mechanism: OptimalCircular, counts: FloatArray, *, level: f
     """Return the population's mean resultant length R, from 0 (no direction) to 1 (all the same).
 
     ``|Z|^2`` is too large by the trace of V on average, so the point is ``sqrt(|Z|^2 - trace V)``, 0 when
-    that is negative. The interval is normal when R exceeds 3 standard errors; else, where the covariance is
-    nearly round, it inverts the noncentral chi-square law of ``2 |Z|^2 / trace V`` (2 degrees of freedom,
+    that is negative. The interval is Student's when R exceeds 3 standard errors; else, where the covariance
+    is nearly round, it inverts the noncentral chi-square law of ``2 |Z|^2 / trace V`` (2 degrees of freedom,
     noncentrality ``2 R^2 / trace V``).
+
+    With few reports the covariance is uncertain too: it is enlarged as Student's t enlarges a variance; under
+    30 reports a standard error is that of the direction in which Z varies most; and with fewer than 5 reports
+    the interval is [0, 1].
     """
     if mechanism.kernel.codes < 3:
         return Value(None, 0.0, 1.0, "none", "two cells cannot show a resultant length")
-    z, covariance = first_moment(mechanism, counts)
+    n = float(counts.sum())
+    moment = first_moment(mechanism, counts)
+    note = join(few_note(n), coarse_note(mechanism), _NO_CLUSTERS)
+    if n < _FEWEST:
+        value = min(math.sqrt(max(float(moment.z @ moment.z) - float(np.trace(moment.covariance)), 0.0)), 1.0)
+        method = "debiased modulus of the first trigonometric moment; too few reports for an interval"
+        return Value(value, 0.0, 1.0, method, note)
+    length = _length(moment, level, n)
+    if length.low > 1.0:
+        note = join(NO_POPULATION, note)
+    value, low, high = (min(max(x, 0.0), 1.0) for x in length[:3])
+    method = f"debiased modulus of the first trigonometric moment; {length.law} interval"
+    return Value(value, min(low, value), max(high, value), method, note)
+
+
+class _Length(NamedTuple):
+    """An estimate of R before it is clipped to [0, 1], and the law behind its interval."""
+
+    value: float
+    low: float
+    high: float
+    law: str
+
+
+def _length(moment: Moment, level: float, reports: float) -> _Length:
+    z, covariance = moment
     square, trace = float(z @ z), float(np.trace(covariance))
     value = math.sqrt(max(square - trace, 0.0))
     error = math.sqrt(float(z @ covariance @ z) / square) if square else math.sqrt(trace / 2)
+    if reports < FEW:
+        # That a handful point the same way by chance must not make the length certain: the larger variance.
+        error = math.sqrt(float(np.linalg.eigvalsh(covariance)[-1]))
+    quantile = two_sided(level, reports)
     if value > 3 * error:
-        method = "debiased modulus of the first trigonometric moment; normal interval"
-        reach = NormalDist().inv_cdf(0.5 + level / 2) * error
-        low, high = value - reach, value + reach
-    else:
-        method = "debiased modulus of the first trigonometric moment; noncentral chi-square interval"
-        scale = trace / 2
-        tail = (1 - level) / 2
-        low = math.sqrt(scale * _noncentrality(square / scale, 1 - tail))
-        high = math.sqrt(scale * _noncentrality(square / scale, tail))
-        # A modulus that chance made tiny would give a high end of 0. Wider is never wrong.
-        high = max(high, math.sqrt(scale))
-    low, high, value = (min(max(x, 0.0), 1.0) for x in (low, high, value))
-    return Value(value, min(low, value), max(high, value), method)
+        return _Length(value, value - quantile * error, value + quantile * error, "Student's t")
+    scale = trace / 2 * (quantile / two_sided(level, math.inf)) ** 2
+    tail = (1 - level) / 2
+    low = math.sqrt(scale * _noncentrality(square / scale, 1 - tail))
+    high = math.sqrt(scale * _noncentrality(square / scale, tail))
+    # A modulus that chance made tiny would give a high end of 0. Wider is never wrong.
+    return _Length(value, low, max(high, math.sqrt(scale)), "noncentral chi-square")
 
 
 def _noncentrality(x: float, probability: float) -> float:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from arcwise.server.estimators.em import EMFit, EMSteps, fit
-from arcwise.server.estimators.grid import cell_edges, first_cell
+from arcwise.server.estimators.few import join
+from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
 from arcwise.server.estimators.result import Distribution
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ FOLDS = 5
 # smallest is taken. A sampling error is many times larger; a larger tolerance would smooth too much.
 _TIE = 0.25
 
+# Imagined reports of a uniform population in a held-out score, at most.
+_IMAGINED = 128
+
 # EM steps at most, and at most so many times the codes: keeps wide kernels within a second or two.
 _MOST_STEPS = 3000
 _MOST_WORK = 2**23
@@ -38,14 +42,20 @@ _MOST_WORK = 2**23
 def distribution(mechanism: Mechanism, fitted: EMFit) -> Distribution:
     """Return a fit of `fit_held_out` as a histogram in the unit of the domain."""
     method = f"EM stopped by {FOLDS}-fold held-out likelihood after {fitted.iterations} steps"
-    notes = [f"the log-likelihood is within {fitted.gap:.3g} of its largest value (stopping early smooths)"]
+    notes = [
+        coarse_note(mechanism),
+        f"the log-likelihood is within {fitted.gap:.3g} of its largest value (stopping early smooths)",
+        "no band: the bins have no intervals",
+    ]
     if fitted.iterations == 0:
-        notes.insert(0, "the reports do not yet tell the population from a uniform one")
+        notes.insert(
+            0, "0 steps were chosen: no held-out reports were predicted better than by a uniform population"
+        )
     if mechanism.placement == "clamp":
         notes.insert(0, "the first and the last bin are the end zones: their mass is known, its place is not")
     probabilities = np.roll(fitted.probabilities, -first_cell(mechanism))
     edges = mechanism.domain.from_unit(cell_edges(mechanism))
-    return Distribution(tuple(edges.tolist()), tuple(probabilities.tolist()), method, "; ".join(notes))
+    return Distribution(tuple(edges.tolist()), tuple(probabilities.tolist()), method, join(*notes))
 
 
 def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
@@ -62,6 +72,12 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     -----
     Splitting the counts at random (multinomial thinning) is splitting the reports at random: reports of one
     code are alike. The split is seeded by the counts themselves, so equal counts give equal estimates.
+
+    What is scored is not EM's fit q to the n training reports but ``(1-l) q + l q_start``, with
+    ``l = m/(n+m)``: the prediction that also counts m imagined reports from a uniform population, one per
+    node, but 128 at most, or a fine grid would drown the reports.
+    Without it a held-out code that training never saw costs up to epsilon nats or so, and at a large epsilon
+    a handful of these would outweigh all other reports and choose 0 steps. With many reports l vanishes.
     """
     start = uniform_start(mechanism)
     held = thin(counts, FOLDS)
@@ -70,10 +86,13 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
         return fit(mechanism.kernel, counts, iterations=0, start=start)
     steps = EMSteps(mechanism.kernel, training, start=start)
     limit = min(_MOST_STEPS, max(100, _MOST_WORK // mechanism.kernel.codes))
+    pseudo = min(mechanism.kernel.nodes, _IMAGINED)
+    share = (pseudo / (steps.totals + pseudo))[:, None]
+    imagined = share * steps.codes  # at step 0
     taken, scores = [], []
     while True:
         taken.append(steps.iterations)
-        scores.append(float((held * np.log(steps.codes)).sum()))
+        scores.append(float((held * np.log((1.0 - share) * steps.codes + imagined)).sum()))
         best = int(np.argmax(scores))
         # Past its maximum the score only falls: stop well behind it, and well below it.
         if steps.iterations >= max(50, 2 * taken[best]) and scores[-1] < scores[best] - 1.0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -9,11 +10,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from arcwise.domains import Domain
     from arcwise.mechanisms.base import Mechanism
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["cell_edges", "first_cell", "node_units"]
+__all__ = ["cell_edges", "coarse_note", "first_cell", "node_units", "to_domain"]
 
 
 def node_units(mechanism: Mechanism, nodes: FloatArray) -> FloatArray:
@@ -56,3 +58,16 @@ def cell_edges(mechanism: Mechanism, nodes: FloatArray | None = None) -> FloatAr
         return (np.arange(kernel.nodes + 1) + start) / kernel.nodes
     at = node_units(mechanism, np.arange(kernel.nodes, dtype=np.float64) if nodes is None else nodes)
     return np.concatenate([[0.0], (at[1:] + at[:-1]) / 2, [1.0]])
+
+
+def to_domain(domain: Domain, unit: float) -> float:
+    """Return a position on the unit domain, or outside it, in the unit of the domain: always finite."""
+    with np.errstate(over="ignore"):
+        value = float(domain.from_unit(np.float64(unit)))
+    return min(max(value, -sys.float_info.max), sys.float_info.max)
+
+
+def coarse_note(mechanism: Mechanism) -> str:
+    """Return the note on a kernel of fewer than 32 nodes, or ""."""
+    nodes = mechanism.kernel.nodes
+    return f"only {nodes} nodes: rounding to them spreads values by up to a node" if nodes < 32 else ""

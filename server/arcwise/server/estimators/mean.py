@@ -6,13 +6,15 @@ Both are averages of one number per code, so their expectations are exact; no mo
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms.optimal import mean_code
 from arcwise.server.estimators.em import window_sums
+from arcwise.server.estimators.few import NO_POPULATION, few_note, join, two_sided
+from arcwise.server.estimators.grid import to_domain
 from arcwise.server.estimators.result import Value
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["clamp_bounds", "clamp_units", "mean"]
+
+_NOT = "of the population, not only of the devices that reported"
 
 
 def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Value:
@@ -38,22 +42,32 @@ def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Va
     level
         Of the interval.
     """
-    z = NormalDist().inv_cdf(0.5 + level / 2)
     if mechanism.placement == "clamp":
-        return _clamp(mechanism, counts, z)
-    value, error = _average(mechanism.kernel, mechanism.values, counts)
-    method = "average of unbiased decoded reports; normal interval from the reports' variance"
-    if counts.sum() < 2:
-        return Value(value, None, None, method, "one report does not show its variance")
-    low, high = value - z * error, value + z * error
-    note = ""
-    if low < mechanism.domain.from_unit(np.float64(0.0)) or high > mechanism.domain.from_unit(
-        np.float64(1.0)
-    ):
-        note = (
-            "the interval reaches outside the domain: few reports for this epsilon (clipping would bias it)"
-        )
-    return Value(value, low, high, method, note)
+        return _clamp(mechanism, counts, level)
+    # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
+    unit, error = _average(mechanism.kernel, mechanism.code_units(), counts)
+    n = float(counts.sum())
+    domain = mechanism.domain
+    method = "average of unbiased decoded reports; Student's t interval from the reports' variance"
+    if n < 2:
+        # A mean lies in the domain; the single decoded report may lie far outside.
+        low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
+        note = join("one report does not show its variance: the interval is the domain", few_note(n), _NOT)
+        return Value(to_domain(domain, unit), low, high, method, note)
+    reach = two_sided(level, n) * error
+    low, high = unit - reach, unit + reach
+    outside = ""
+    if high < 0.0 or low > 1.0:
+        outside = f"the whole interval lies outside the domain: {NO_POPULATION}"
+    elif low < 0.0 or high > 1.0:
+        outside = "the interval reaches outside the domain: clipping it would bias merged estimates"
+    return Value(
+        to_domain(domain, unit),
+        to_domain(domain, low),
+        to_domain(domain, high),
+        method,
+        join(outside, few_note(n), _NOT),
+    )
 
 
 def _average(kernel: WindowKernel, values: FloatArray, counts: FloatArray) -> tuple[float, float]:
@@ -81,14 +95,12 @@ def clamp_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
         X - c f_0  <=  mean  <=  X + c f_last.
 
     Each term has an unbiased number per code. X: the mean code of node s is ``a + m s`` (see
-    `OptimalPiecewise.code_units`), so ``((code - a)/m + W/2) / K``. f_0: code 0 lies in node 0's window only,
+    `mean_code`), so ``((code - a)/m + W/2) / K``. f_0: code 0 lies in node 0's window only,
     so it has probability ``base_0 + g f_0``, and ``(1[code = 0] - base_0) / g``; the last code likewise.
     """
     k, w, leftover = kernel.codes, kernel.window, kernel.leftover
-    intercept = (kernel.background * k * (k - 1) + kernel.extra * w * (w - 1) + leftover * (leftover - 1)) / (
-        2 * UNIT
-    )
-    middle = ((np.arange(k) - intercept) * (UNIT / (kernel.extra * w)) + w / 2) / k
+    intercept, slope = mean_code(kernel)
+    middle = ((np.arange(k) - intercept) / slope + w / 2) / k
     first = np.full(k, -(kernel.background + (leftover > 0)) / kernel.extra)
     first[0] += UNIT / kernel.extra
     last = np.full(k, -kernel.background / kernel.extra)  # leftover units never reach the last code
@@ -103,18 +115,31 @@ def clamp_bounds(kernel: WindowKernel, nodes: FloatArray) -> tuple[float, float]
     return float(nodes @ lower), float(nodes @ upper)
 
 
-def _clamp(mechanism: Mechanism, counts: FloatArray, z: float) -> Value:
+def _clamp(mechanism: Mechanism, counts: FloatArray, level: float) -> Value:
     domain = mechanism.domain
-    lower, upper = clamp_units(mechanism.kernel)
-    low, low_error = _average(mechanism.kernel, lower, counts)
-    high, high_error = _average(mechanism.kernel, upper, counts)
+    n = float(counts.sum())
     zone = mechanism.kernel.window / (2 * mechanism.kernel.codes) * domain.length
-    ends = domain.from_unit(np.clip([low - z * low_error, high + z * high_error], 0.0, 1.0))
+    note = (
+        f"values within {zone:.4g} of an end give the same reports, so no single mean can be told; "
+        f'a task with goal "distribution" gives one; {_NOT}'
+    )
+    if n < 2:
+        low, high = 0.0, 1.0
+        note = f"one report does not show its variance: the range is the domain; {note}"
+    else:
+        lower, upper = clamp_units(mechanism.kernel)
+        low, low_error = _average(mechanism.kernel, lower, counts)
+        high, high_error = _average(mechanism.kernel, upper, counts)
+        reach = two_sided(level, n)
+        low, high = low - reach * low_error, high + reach * high_error
+        # In a population low exceeds high by no more than its error: the ends' masses are not negative.
+        if low > high or low > 1.0 or high < 0.0:
+            note = f"{NO_POPULATION}; {note}"
+        low, high = (min(max(x, 0.0), 1.0) for x in (min(low, high), max(low, high)))
     return Value(
         None,
-        float(ends[0]),
-        float(ends[1]),
-        "range of possible means: unbiased bounds, each widened by its normal error",
-        f"values within {zone:.4g} of an end give the same reports, so no single mean can be told; "
-        'a task with goal "distribution" gives one',
+        to_domain(domain, low),
+        to_domain(domain, high),
+        "range of possible means: unbiased bounds, each widened by its Student's t error",
+        join(few_note(n), note),
     )

@@ -16,7 +16,8 @@ from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
 from arcwise.kernels.certificate import UNIT
-from arcwise.server.estimators.grid import cell_edges
+from arcwise.server.estimators.few import few_note, join
+from arcwise.server.estimators.grid import cell_edges, coarse_note
 from arcwise.server.estimators.likelihood import maximize
 from arcwise.server.estimators.result import Value
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["LEVELS", "Profile", "point", "quantiles"]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+_GAP = 0.005
+"""Nats to which every likelihood behind an interval is to be certified."""
 
 _NODES = 128
 _CODES = 512
@@ -58,6 +62,14 @@ def quantiles(
         intervals = [profile.interval(tau, level) for tau in LEVELS]
     domain = mechanism.domain
     result = {}
+    # In falling importance; a gap counts against the constraint, so it can only widen an interval.
+    loose = f"a likelihood is certified to {profile.gap:.2g} only: the interval may be too wide"
+    common = join(
+        loose if profile.gap > _GAP else "",
+        few_note(float(counts.sum())),
+        coarse_note(mechanism),
+        "the value is of a smoothed fit, the interval is not",
+    )
     for tau, interval in zip(LEVELS, intervals, strict=True):
         low, high = interval
         unit = point(mechanism, probabilities, tau)
@@ -71,7 +83,7 @@ def quantiles(
             low, high = min(low, unit), max(high, unit)
         ends = domain.from_unit(np.array([low, high]))
         method = "from the fitted distribution; profile-likelihood interval"
-        result[f"{tau:g}"] = Value(value, float(ends[0]), float(ends[1]), method, note)
+        result[f"{tau:g}"] = Value(value, float(ends[0]), float(ends[1]), method, join(note, common))
     return result
 
 
@@ -110,7 +122,8 @@ class Profile:
         self.counts: FloatArray = np.add.reduceat(counts, blocks)
         # To which ends of intervals are found, then moved outwards by it: well below their width.
         self.resolution = min(1e-3, max(1e-5, 0.05 / math.sqrt(counts.sum())))
-        self.best = maximize(self.rows, self.counts, gap=0.005)
+        self.best = maximize(self.rows, self.counts, gap=_GAP)
+        self.gap = self.best.gap  # the largest so far
 
     def functional(self, unit: float) -> FloatArray:
         """Return the share of each cell's mass that lies at or below `unit`, between the two end cells."""
@@ -126,7 +139,8 @@ class Profile:
         likelihood than F.
         """
         functional = self.functional(unit)
-        held = maximize(self.rows, self.counts, functional=functional, value=tau, gap=0.005)
+        held = maximize(self.rows, self.counts, functional=functional, value=tau, gap=_GAP)
+        self.gap = max(self.gap, held.gap)
         # The certified upper end of the constrained maximum: an unfinished one cannot narrow the interval.
         root = math.sqrt(2 * max(self.best.log_likelihood - held.log_likelihood - held.gap, 0.0))
         return root if float(functional @ self.best.probabilities) > tau else -root

@@ -7,15 +7,22 @@ three times as much as all of this together.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from arcwise.errors import StoreError, WireError
-from arcwise.server.problems import Problem
-from arcwise.server.store import Busy
+from arcwise.server.problems import Problem, store_busy, unknown_task
+from arcwise.server.settings import epochs_in
+from arcwise.server.store import Busy, Outcome
 from arcwise.wire import MEDIA_TYPE, code_width, decode_batch
+
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:
+    from async_timeout import timeout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,13 +62,18 @@ _MEDIA_TYPE = MEDIA_TYPE.encode("ascii")
 _ACCEPTED_HEAD = {"type": "http.response.start", "status": 204, "headers": []}
 _ACCEPTED_BODY = {"type": "http.response.body", "body": b""}
 _BODY_SECONDS = 30.0
+_DAYS_AHEAD = 1
 _FEW = 512
-_BUSY = Problem(
-    503,
-    "store-busy",
-    "The store cannot take the batch now; nothing was stored. Send the same bytes again later.",
-    headers={"Retry-After": "1"},
-)
+
+
+class _Rules(NamedTuple):
+    """What a batch of a task must satisfy, worked out once."""
+
+    task: Task
+    codes: int
+    width: int
+    epochs_back: int
+    epochs_ahead: int
 
 
 class Ingest:
@@ -70,31 +82,44 @@ class Ingest:
     204: the batch is counted, now or earlier. Everything else is a problem document, and nothing is stored.
     """
 
-    def __init__(self, tasks: Iterable[Task], *, retention: int, max_body_bytes: int) -> None:
-        self._tasks = {
-            task.id: (task, code_width(task.mechanism.kernel.codes), task.mechanism.kernel.codes)
+    def __init__(self, tasks: Iterable[Task], *, retention_days: int, max_body_bytes: int) -> None:
+        self._rules = {
+            task.id: _Rules(
+                task,
+                task.mechanism.kernel.codes,
+                code_width(task.mechanism.kernel.codes),
+                epochs_in(retention_days, task),
+                epochs_in(_DAYS_AHEAD, task),  # devices' clocks and time zones are what they are
+            )
             for task in tasks
         }
-        self._retention = retention
         self._max_body = max_body_bytes
         self.writer: Writer | None = None  # set while the app runs
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         try:
-            task_id: str = scope["path_params"]["task_id"]
-            body = await self._body(scope, receive)
-            batch = self._checked(task_id, body)
-            if self.writer is None:
-                raise Busy
-            await self.writer.add(batch)
+            await self._take(scope, receive)
         except Problem as problem:
             await problem.response()(scope, receive, send)
-        except (Busy, StoreError):
-            await _BUSY.response()(scope, receive, send)
         else:
             await send(_ACCEPTED_HEAD)
             await send(_ACCEPTED_BODY)
+
+    async def _take(self, scope: Scope, receive: Receive) -> None:
+        task_id: str = scope["path_params"]["task_id"]
+        body = await self._body(scope, receive)
+        batch = self._checked(task_id, body)
+        try:
+            if self.writer is None:
+                raise Busy
+            outcome = await self.writer.add(batch)
+        except (Busy, StoreError):
+            raise store_busy(
+                "The store cannot take the batch now; nothing was stored. Send the same bytes again later."
+            ) from None
+        if outcome is Outcome.CLOSED:
+            raise _epoch_closed()
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         content_type = b""
@@ -105,34 +130,32 @@ class Ingest:
                 raise self._too_large()
         if content_type.partition(b";")[0].strip().lower() != _MEDIA_TYPE:
             raise Problem(415, "media-type", f"The body must be of the type {MEDIA_TYPE}.")
-        message = await receive()
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body", False):
-            self._check_size(len(body))
-            return body
         try:
-            return await asyncio.wait_for(self._rest(body, receive), _BODY_SECONDS)
+            async with timeout(_BODY_SECONDS):
+                return await self._read(receive)
         except asyncio.TimeoutError:
             raise Problem(
-                408, "slow-body", f"The body did not arrive within {_BODY_SECONDS:g} seconds."
+                408,
+                "slow-body",
+                f"The body did not arrive within {_BODY_SECONDS:g} seconds.",
+                headers={"Connection": "close"},
             ) from None
 
-    async def _rest(self, first: bytes, receive: Receive) -> bytes:
-        body = bytearray(first)
+    async def _read(self, receive: Receive) -> bytes:
         more = True
+        parts: list[bytes] = []
+        size = 0
         while more:
-            self._check_size(len(body))
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise Problem(400, "incomplete-body", "The connection ended before the body did.")
-            body += message.get("body", b"")
+            part = message.get("body", b"")
             more = message.get("more_body", False)
-        self._check_size(len(body))
-        return bytes(body)
-
-    def _check_size(self, size: int) -> None:
-        if size > self._max_body:
-            raise self._too_large()
+            size += len(part)
+            if size > self._max_body:
+                raise self._too_large()
+            parts.append(part)
+        return b"".join(parts)
 
     def _too_large(self) -> Problem:
         return Problem(
@@ -143,30 +166,33 @@ class Ingest:
         )
 
     def _checked(self, task_id: str, body: bytes) -> Batch:
-        found = self._tasks.get(task_id)
-        if found is None:
-            raise Problem(
-                404, "unknown-task", "The server has no such task; GET /v1/tasks lists those it has."
-            )
-        task, width, codes = found
+        rules = self._rules.get(task_id)
+        if rules is None:
+            raise unknown_task()
         try:
             batch = decode_batch(body)
         except WireError as error:
             raise Problem(400, "malformed-batch", f"Not a batch: {error}.") from None
         if batch.task_id.hex() != task_id:
             raise Problem(400, "wrong-task", "The task id in the body is not the one in the path.")
-        epoch = task.epoch(time.time())
-        if batch.epoch < epoch - self._retention:
-            raise Problem(410, "epoch-closed", "The batch's epoch is closed; its reports are not counted.")
-        if batch.epoch > epoch + 1:
+        epoch = rules.task.epoch(time.time())
+        if batch.epoch < epoch - rules.epochs_back:
+            raise _epoch_closed()
+        if batch.epoch > epoch + rules.epochs_ahead:
             raise Problem(
                 422, "epoch-ahead", "The batch's epoch lies in the future; check the device's clock."
             )
-        if len(batch.codes) % width or _largest(batch.codes, width) >= codes:
+        if len(batch.codes) % rules.width or _largest(batch.codes, rules.width) >= rules.codes:
             raise Problem(
-                422, "bad-codes", f"The codes are not all integers of {width} byte(s) below {codes}."
+                422,
+                "bad-codes",
+                f"The codes are not all integers of {rules.width} byte(s) below {rules.codes}.",
             )
         return batch
+
+
+def _epoch_closed() -> Problem:
+    return Problem(410, "epoch-closed", "The batch's epoch is closed; its reports are not counted.")
 
 
 def _largest(packed: bytes, width: int) -> int:

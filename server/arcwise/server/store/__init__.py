@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from arcwise.errors import ParameterError
-from arcwise.server.store.base import Store
+from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.sqlite import SQLiteStore
 from arcwise.server.store.writer import Busy, Writer
 
-__all__ = ["Busy", "SQLiteStore", "Store", "Writer", "open_store"]
+__all__ = ["Busy", "Outcome", "SQLiteStore", "Store", "Writer", "open_store"]
 
 
 def open_store(url: str) -> Store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +15,18 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["Store"]
+__all__ = ["Outcome", "Store"]
+
+
+class Outcome(Enum):
+    """What became of a batch."""
+
+    COUNTED = "counted"
+    """Its codes are in the counts now."""
+    REPLAYED = "replayed"
+    """A batch of its id had been counted before."""
+    CLOSED = "closed"
+    """The ids of its epoch are forgotten: whether it had been counted cannot be told, so it is not."""
 
 
 class Store(ABC):
@@ -29,7 +41,7 @@ class Store(ABC):
         """Make the tasks known. Must be called before batches of theirs are added; may be repeated."""
 
     @abstractmethod
-    def add(self, batches: Sequence[Batch]) -> list[bool]:
+    def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count the batches whose id is new to their task, durably, all or none.
 
         When this returns, what was counted survives a crash of the process and of the machine. The first
@@ -37,8 +49,8 @@ class Store(ABC):
 
         Returns
         -------
-        list of bool
-            For each batch whether it was counted now; False: its id had been counted before.
+        list of Outcome
+            What became of each batch.
         """
 
     @abstractmethod
@@ -49,7 +61,9 @@ class Store(ABC):
     def prune(self, task: Task, before: int) -> int:
         """Forget the ids of batches of epochs below `before`; return how many. Counts stay.
 
-        A replay of a pruned batch would be counted again, so the caller refuses such epochs first.
+        What was forgotten is remembered, in the same transaction: batches of those epochs are `CLOSED` from
+        then on, or a replay would be counted again. The newest epoch that has a batch is never forgotten,
+        so a clock that is wrong and far ahead cannot close the present.
         """
 
     @abstractmethod

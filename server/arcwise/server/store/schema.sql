@@ -4,7 +4,8 @@
 CREATE TABLE task (
     number     INTEGER PRIMARY KEY,
     id         BLOB NOT NULL UNIQUE,  -- SHA-256 of the canonical bytes
-    definition BLOB NOT NULL          -- the canonical bytes
+    definition BLOB NOT NULL,         -- the canonical bytes
+    open_from  INTEGER NOT NULL DEFAULT 0  -- batch ids of earlier epochs are forgotten: such batches are refused
 );
 
 -- The batches that are in the counts. Random ids: the primary key is the only index.

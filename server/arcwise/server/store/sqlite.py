@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.errors import StoreError
-from arcwise.server.store.base import Store
-from arcwise.wire import code_width
+from arcwise.server.store.base import Outcome, Store
+from arcwise.wire import code_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +27,7 @@ __all__ = ["SQLiteStore"]
 
 _SCHEMA_VERSION = 1
 _BUSY_SECONDS = 10.0
+_SLICE = 1 << 18
 
 
 class SQLiteStore(Store):
@@ -123,25 +124,29 @@ class SQLiteStore(Store):
                 (number,) = self._writer.execute("SELECT number FROM task WHERE id = ?", (key,)).fetchone()
                 self._numbers[key] = number, task.mechanism.kernel.codes
 
-    def add(self, batches: Sequence[Batch]) -> list[bool]:
+    def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count the batches whose id is new, durably, all or none; see `Store.add`."""
-        counted: list[bool] = []
+        outcomes: list[Outcome] = []
         groups: dict[tuple[int, int, int], list[bytes]] = {}
         with self._errors("write to"), self._transaction():
             execute = self._writer.execute
+            open_from = dict(execute("SELECT number, open_from FROM task").fetchall())
             for batch in batches:
                 number, codes = self._numbers[batch.task_id]
+                if batch.epoch < open_from[number]:
+                    outcomes.append(Outcome.CLOSED)
+                    continue
                 cursor = execute(
                     "INSERT INTO batch (task, id, epoch) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                     (number, batch.batch_id, batch.epoch),
                 )
-                is_new = cursor.rowcount == 1
-                counted.append(is_new)
-                if is_new:
+                if cursor.rowcount == 0:
+                    outcomes.append(Outcome.REPLAYED)
+                else:
+                    outcomes.append(Outcome.COUNTED)
                     groups.setdefault((number, batch.epoch, codes), []).append(batch.codes)
             for (number, epoch, codes), packed in groups.items():
-                dtype = "u1" if code_width(codes) == 1 else "<u2"
-                counts = np.bincount(np.frombuffer(b"".join(packed), dtype), minlength=codes)
+                counts = _count(packed, codes)
                 row = execute(
                     "SELECT codes FROM counts WHERE task = ? AND epoch = ?", (number, epoch)
                 ).fetchone()
@@ -151,7 +156,7 @@ class SQLiteStore(Store):
                     "INSERT OR REPLACE INTO counts (task, epoch, codes) VALUES (?, ?, ?)",
                     (number, epoch, counts.astype("<i8").tobytes()),
                 )
-        return counted
+        return outcomes
 
     def counts_by_epoch(self, task: Task) -> dict[int, NDArray[np.int64]]:
         """Return the number of reports per code for every epoch; see `Store.counts_by_epoch`."""
@@ -166,7 +171,16 @@ class SQLiteStore(Store):
         """Forget the ids of batches of old epochs; see `Store.prune`."""
         number, _ = self._numbers[bytes.fromhex(task.id)]
         with self._errors("prune"), self._transaction():
-            # A scan: pruning runs once an epoch, an index on it would cost every report.
+            # Scans: pruning runs once in a while, an index on the epoch would cost every report.
+            (newest,) = self._writer.execute(
+                "SELECT max(epoch) FROM batch WHERE task = ?", (number,)
+            ).fetchone()
+            if newest is None:
+                return 0
+            before = min(before, newest)
+            self._writer.execute(
+                "UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (before, number)
+            )
             cursor = self._writer.execute("DELETE FROM batch WHERE task = ? AND epoch < ?", (number, before))
         return cursor.rowcount
 
@@ -174,6 +188,15 @@ class SQLiteStore(Store):
         """Close both connections; the last one to close folds the write-ahead log into the file."""
         self._reader.close()
         self._writer.close()
+
+
+def _count(packed: list[bytes], codes: int) -> NDArray[np.int64]:
+    """Return how often each code occurs; in slices, because numpy widens what it counts to 64 bits."""
+    array = np.frombuffer(b"".join(packed), code_format(codes))
+    total = np.zeros(codes, np.int64)
+    for start in range(0, len(array), _SLICE):
+        total += np.bincount(array[start : start + _SLICE], minlength=codes)
+    return total
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -10,12 +10,15 @@ import asyncio
 import logging
 import queue
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
 
 if TYPE_CHECKING:
-    from arcwise.server.store.base import Store
+    from collections.abc import Callable
+
+    from arcwise.server.store.base import Outcome, Store
     from arcwise.wire import Batch
 
 __all__ = ["Busy", "Writer"]
@@ -24,6 +27,7 @@ _log = logging.getLogger("arcwise.server")
 
 # One group stays small enough that its commit does not hold up the requests behind it for long.
 _MAX_GROUP = 4096
+_TIDY_SECONDS = 3600.0
 
 
 class Busy(Exception):  # noqa: N818 (a state, not an error)
@@ -39,19 +43,24 @@ class Writer:
         Where the batches go.
     max_waiting_bytes
         Bytes of codes that may wait; beyond that `add` raises `Busy`.
+    housekeeping
+        Called on the writer's thread between groups, at first and then every hour.
     """
 
-    def __init__(self, store: Store, *, max_waiting_bytes: int) -> None:
+    def __init__(
+        self, store: Store, *, max_waiting_bytes: int, housekeeping: Callable[[], object] = lambda: None
+    ) -> None:
         self._store = store
+        self._housekeeping = housekeeping
         self._max_waiting = max_waiting_bytes
         self._waiting = 0
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[tuple[Batch, asyncio.Future[bool]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Batch, asyncio.Future[Outcome]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="arcwise-writer", daemon=True)
         self._thread.start()
 
-    def add(self, batch: Batch) -> asyncio.Future[bool]:
-        """Queue a batch; the future is done when it is durable, with whether it was new.
+    def add(self, batch: Batch) -> asyncio.Future[Outcome]:
+        """Queue a batch; the future is done when it is durable, with what became of it.
 
         Raises
         ------
@@ -73,9 +82,16 @@ class Writer:
 
     def _run(self) -> None:
         closing = False
+        tidy_at = time.monotonic()
         while not closing:
-            item = self._queue.get()
-            group: list[tuple[Batch, asyncio.Future[bool]]] = []
+            if time.monotonic() >= tidy_at:
+                self._tidy()
+                tidy_at = time.monotonic() + _TIDY_SECONDS
+            try:
+                item = self._queue.get(timeout=max(0.0, tidy_at - time.monotonic()))
+            except queue.Empty:
+                continue
+            group: list[tuple[Batch, asyncio.Future[Outcome]]] = []
             while True:
                 if item is None:
                     closing = True
@@ -90,30 +106,37 @@ class Writer:
             if group:
                 self._write(group)
 
-    def _write(self, group: list[tuple[Batch, asyncio.Future[bool]]]) -> None:
-        counted: list[bool] | StoreError
+    def _tidy(self) -> None:
         try:
-            counted = self._store.add([batch for batch, _ in group])
+            self._housekeeping()
+        except Exception:
+            # It is tried again within the hour, and the reports must not wait for it.
+            _log.exception("the store was not tidied")
+
+    def _write(self, group: list[tuple[Batch, asyncio.Future[Outcome]]]) -> None:
+        outcomes: list[Outcome] | StoreError
+        try:
+            outcomes = self._store.add([batch for batch, _ in group])
         except StoreError as error:
             _log.error("a group of %d batches was not stored: %s", len(group), error)
-            counted = error
+            outcomes = error
         except Exception as error:
             # The thread must outlive a defect: every waiting request would hang without it.
             _log.exception("a group of %d batches was not stored", len(group))
-            counted = StoreError(f"the store failed: {type(error).__name__}")
-        self._loop.call_soon_threadsafe(self._finish, group, counted)
+            outcomes = StoreError(f"the store failed: {type(error).__name__}")
+        self._loop.call_soon_threadsafe(self._finish, group, outcomes)
 
     def _finish(
-        self, group: list[tuple[Batch, asyncio.Future[bool]]], counted: list[bool] | StoreError
+        self, group: list[tuple[Batch, asyncio.Future[Outcome]]], outcomes: list[Outcome] | StoreError
     ) -> None:
         for position, (batch, future) in enumerate(group):
             self._waiting -= _size(batch)
             if future.done():  # the request was cancelled: its sender is gone
                 continue
-            if isinstance(counted, StoreError):
-                future.set_exception(counted)
+            if isinstance(outcomes, StoreError):
+                future.set_exception(outcomes)
             else:
-                future.set_result(counted[position])
+                future.set_result(outcomes[position])
 
 
 def _size(batch: Batch) -> int:

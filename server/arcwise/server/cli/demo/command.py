@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -43,6 +45,12 @@ def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
     value before it leaves, a real server on this machine counts the reports, and what it estimates is
     printed and drawn beside what only the devices know.
     """
+    if not output.absolute().parent.is_dir():
+        raise click.ClickException(
+            f"there is no folder {output.absolute().parent} to write {output.name} into"
+        )
+    # Ends like Ctrl-C does: the server is stopped and the temporary folder removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     console = Console()
     started = time.monotonic()
     with console.status("reading the records"):
@@ -71,7 +79,8 @@ def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
         if counted != reports:
             raise ArcwiseError(f"{reports} reports were acknowledged, the server counts {counted}")
         console.print(
-            f"{reports:,} reports acknowledged, {counted:,} counted, at epsilon = {epsilon:g} each\n"
+            f"{reports:,} reports acknowledged, {counted:,} counted, at epsilon = {epsilon:g} each; "
+            f"a flight makes two, so it spends {2 * epsilon:g}\n"
         )
         _print_table(console, results)
         write_page(output, results, epsilon=epsilon, devices=devices)
@@ -119,5 +128,5 @@ def _print_table(console: Console, results: list[Result]) -> None:
     if missed:
         total = sum(len(result.lines) for result in results)
         console.print(
-            f"{missed} of {total} intervals miss the truth. Each is made to do so in one run of twenty."
+            f"{missed} of {total} intervals miss the truth. Each is made to do so in about one run of twenty."
         )

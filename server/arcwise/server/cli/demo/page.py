@@ -46,8 +46,9 @@ _PAGE = """<!doctype html>
 <body><main>
 <h1>What a server learns, and what it cannot</h1>
 <p>{devices:,} devices know one flight out of New York in 2013, or one hour of its weather. Each
-randomised what it knows, with epsilon = {epsilon:g} for every report, before anything left it. The
-server holds counts of codes and nothing else; all that is drawn as estimated comes from them.</p>
+randomised what it knows, with epsilon = {epsilon:g} for every report, before anything left it; a flight
+makes two reports and spends {twice:g}. The server holds counts of codes and nothing else; all that is
+drawn as estimated comes from them.</p>
 <p class="soft">
 <span class="key" style="background:#94cec7"></span> estimated from the reports &ensp;
 <span class="key" style="border:2px solid #22313f;box-sizing:border-box"></span>
@@ -64,7 +65,7 @@ true, known to the devices only &ensp;
 _CARD = """<section class="card{wide}">
 <h2>{title}</h2>
 <p class="soft">{reports:,} reports, one for each device; {skipped:,} records have no value.
-Domain {domain} {unit}.</p>
+Domain {domain} {unit}{clipped}.</p>
 {picture}
 <table>
 <tr><th></th><th class="n">truth</th><th class="n">estimate</th><th class="n">95&nbsp;% interval</th>
@@ -79,7 +80,9 @@ Domain {domain} {unit}.</p>
 def write_page(path: Path, results: Sequence[Result], *, epsilon: float, devices: int) -> None:
     """Write the page: for every task its picture and its truth and estimates side by side."""
     cards = "\n".join(_card(result) for result in results)
-    path.write_text(_PAGE.format(epsilon=epsilon, devices=devices, cards=cards), encoding="utf-8")
+    path.write_text(
+        _PAGE.format(epsilon=epsilon, twice=2 * epsilon, devices=devices, cards=cards), encoding="utf-8"
+    )
 
 
 def _card(result: Result) -> str:
@@ -91,6 +94,9 @@ def _card(result: Result) -> str:
         skipped=result.column.skipped,
         domain=escape(str(task.domain)),
         unit=escape(result.column.unit),
+        clipped=f"; {result.column.clipped:.2%} of the values lie outside and are clipped to it"
+        if result.column.clipped
+        else "",
         picture=svg(result),
         rows="\n".join(_row(line, result.column.unit) for line in result.lines),
         method=escape(result.estimate["distribution"]["method"].rstrip(".")),

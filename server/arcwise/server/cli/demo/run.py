@@ -75,6 +75,8 @@ def collect(
         )
         if not uplink.flush(_FLUSH_SECONDS):
             raise ArcwiseError(f"the server did not acknowledge all reports within {_FLUSH_SECONDS:g} s")
+        if uplink.counters.sent != reports:
+            raise ArcwiseError(f"of {reports} reports the server took {uplink.counters.sent}")
     return reports
 
 

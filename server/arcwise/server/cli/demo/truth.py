@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcwise.domains import Circle
+from arcwise.errors import ArcwiseError
+from arcwise.server.estimators import Value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,9 +40,7 @@ class Line:
     @property
     def contains(self) -> bool:
         """Whether the interval contains the truth, modulo the period on a circle."""
-        if self.period is None:
-            return self.low <= self.truth <= self.high
-        return (self.truth - self.low) % self.period <= self.high - self.low
+        return Value(self.value, self.low, self.high, "", "").contains(self.truth, period=self.period)
 
 
 @dataclass(frozen=True)
@@ -55,30 +55,37 @@ class Result:
 
 
 def compare(column: Column, estimate: dict[str, Any]) -> Result:
-    """Put the server's estimate of a column, as its API gave it, beside the truth."""
+    """Put the server's estimate of a column, as its API gave it, beside the truth.
+
+    Raises
+    ------
+    ArcwiseError
+        When no device had a value to report.
+    """
+    if estimate["n"] == 0:
+        raise ArcwiseError(f"no record has a value for {column.task.name!r}; take more with --limit")
     values = column.known
     domain = column.task.domain
     if isinstance(domain, Circle):
         moment = np.exp(2j * np.pi * values / domain.period).mean()
         direction = float(np.angle(moment) / (2 * np.pi) * domain.period % domain.period)
-        lines: tuple[Line, ...] = (
+        lines = [
             _line("direction", "mean direction", direction, estimate, domain.period),
             _line("resultant_length", "resultant length", float(abs(moment)), estimate),
-        )
+        ]
         # A bin may straddle the origin, so values are taken modulo the period from the first edge on.
         values = column.bins[0] + np.mod(values - column.bins[0], domain.period)
     else:
-        lines = (
+        quantiles = estimate["quantiles"]
+        lines = [
             _line("mean", "mean", float(values.mean()), estimate),
             *(
                 _line(key, f"{float(key):.0%} quantile", float(np.quantile(values, float(key))), quantiles)
-                for quantiles in [estimate["quantiles"]]
                 for key in quantiles
-                if quantiles[key]["low"] is not None
             ),
-        )
+        ]
     true = np.histogram(values, column.bins)[0] / len(values)
-    return Result(column, estimate, lines, _rebinned(column, estimate["distribution"]), true)
+    return Result(column, estimate, tuple(lines), _rebinned(column, estimate["distribution"]), true)
 
 
 def _rebinned(column: Column, distribution: dict[str, Any]) -> NDArray[np.float64]:
