@@ -1,24 +1,15 @@
-"""Tasks: what is asked of devices, in bytes that two sides can agree on.
+"""The task itself: its rules, its canonical bytes and its id.
 
-The id of a task is the SHA-256 of its canonical bytes, which hold the *resolved* kernel: two libraries that
-agree on the id sample from the same integers. A task is immutable, and one whose certificate does not hold
-cannot exist.
-
-Canonical bytes: one msgpack array, floats as float64, integers in their shortest form, strings in NFC::
-
-    [1, name, domain, epsilon, goal, period, caps, mechanism]
-    domain     ["interval", low, high, clip]  or  ["circle", period]
-    caps       [lifetime, rolling, window]    micro-epsilon or nil, micro-epsilon or nil, seconds
-    mechanism  [name, version, ["window", placement, K, N, W, b, g]]
+The id of a task is the SHA-256 of its canonical bytes: its `fields` as one msgpack array, floats as float64,
+integers in their shortest form, strings in NFC. They hold the *resolved* kernel: two libraries that agree on
+the id sample from the same integers. A task is immutable, and one whose certificate does not hold cannot
+exist.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import unicodedata
-from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
@@ -26,87 +17,30 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from arcwise.domains import Circle, Interval
-from arcwise.errors import CertificateError, ParameterError, TaskError
-from arcwise.kernels.certificate import check_epsilon, exact_epsilon
+from arcwise.errors import CertificateError, TaskError
+from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.base import Mechanism
-from arcwise.mechanisms.optimal import DEFAULT_NODES, OptimalCircular, OptimalPiecewise
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
+from arcwise.tasks.caps import DAY, MAX_PERIOD, Caps, micro_epsilon
+from arcwise.tasks.fields import (
+    SCHEMA_VERSION,
+    caps_from_fields,
+    caps_to_fields,
+    domain_from_fields,
+    domain_to_fields,
+    fields_from_json,
+    fields_to_json,
+)
+from arcwise.tasks.goals import checked_goal, mechanism_for
 
 if TYPE_CHECKING:
     import os
 
     from arcwise.domains import Domain
 
-__all__ = ["DAY", "Caps", "Task", "micro_epsilon"]
+__all__ = ["Task"]
 
-SCHEMA_VERSION: Final = 1
-DAY: Final = 86_400
-_MANY_REPORTS: Final = 1_000_000
 _MAX_BYTES: Final = 1 << 20
-_MAX_PERIOD: Final = 366 * DAY
-
-_KINDS: Final[dict[str, tuple[type[Domain], tuple[str, ...]]]] = {
-    "interval": (Interval, ("low", "high", "clip")),
-    "circle": (Circle, ("period",)),
-}
-"""The domains by their kind in bytes and files, and what describes them there, in this order."""
-
-_GOALS: Final = {Interval: ("distribution", "mean", "value"), Circle: ("direction", "distribution")}
-
-
-def micro_epsilon(epsilon: float) -> int:
-    """Return what a privacy loss of `epsilon` is charged as: millionths, rounded up."""
-    return math.ceil(exact_epsilon(epsilon) * 1_000_000)
-
-
-@dataclass(frozen=True, slots=True)
-class Caps:
-    """How much epsilon one device may spend on a task; a report that would exceed a cap is not made.
-
-    Parameters
-    ----------
-    lifetime
-        Epsilon in all, for ever. ``None`` (default): no cap.
-    rolling
-        Epsilon within any `window` seconds. ``None`` (default): no cap.
-    window
-        Length of the rolling window in seconds.
-
-    Raises
-    ------
-    ParameterError
-        When a cap is not a positive number, or the window not a positive integer.
-    """
-
-    lifetime: float | None = None
-    rolling: float | None = None
-    window: int = DAY
-
-    def __post_init__(self) -> None:
-        for name in ("lifetime", "rolling"):
-            cap = getattr(self, name)
-            if cap is None:
-                continue
-            try:
-                number = math.nan if isinstance(cap, bool) or not isinstance(cap, Real) else float(cap)
-            except OverflowError:  # an integer beyond the range of a float
-                number = math.inf
-            if not 0 < number <= 1e9:
-                raise ParameterError(f"{name} must be None or an epsilon above 0 and up to 1e9, got {cap!r}")
-            # Kept as the float nearest to a whole number of micro-epsilon: what is compared with charges.
-            object.__setattr__(self, name, micro_epsilon(number) / 1_000_000)
-        if type(self.window) is not int or not 1 <= self.window <= _MAX_PERIOD:
-            raise ParameterError(f"window must be whole seconds, from 1 to a year, got {self.window!r}")
-
-    @property
-    def lifetime_micro(self) -> int | None:
-        """The lifetime cap in micro-epsilon."""
-        return None if self.lifetime is None else round(self.lifetime * 1_000_000)
-
-    @property
-    def rolling_micro(self) -> int | None:
-        """The rolling cap in micro-epsilon."""
-        return None if self.rolling is None else round(self.rolling * 1_000_000)
 
 
 class Task:
@@ -178,7 +112,7 @@ class Task:
         if not isinstance(domain, (Interval, Circle)):
             raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
         epsilon = check_epsilon(epsilon)
-        if type(period) is not int or not 1 <= period <= _MAX_PERIOD:
+        if type(period) is not int or not 1 <= period <= MAX_PERIOD:
             raise TaskError(f"period must be whole seconds, from 1 to a year, got {period!r}")
         if not isinstance(mechanism, (Mechanism, NoneType)):
             raise TaskError(f"mechanism must be a Mechanism or None, got {mechanism!r}")
@@ -186,9 +120,9 @@ class Task:
             raise TaskError(f"caps must be a Caps or None, got {caps!r}")
         if expected_reports is not None and (type(expected_reports) is not int or expected_reports < 1):
             raise TaskError(f"expected_reports must be a positive integer, got {expected_reports!r}")
-        goal = _checked_goal(goal, domain, mechanism)
+        goal = checked_goal(goal, domain, mechanism)
         if mechanism is None:
-            mechanism = _mechanism_for(goal, domain, epsilon, expected_reports)
+            mechanism = mechanism_for(goal, domain, epsilon, expected_reports)
         elif mechanism.domain != domain or mechanism.epsilon != epsilon:
             raise TaskError(
                 f"mechanism must agree with the task: it has {mechanism.domain!r} and epsilon "
@@ -212,7 +146,7 @@ class Task:
             ("caps", caps),
         ):
             object.__setattr__(self, field, value)
-        object.__setattr__(self, "_bytes", self._encode())
+        object.__setattr__(self, "_bytes", bytes(msgpack.packb(self._fields())))
         object.__setattr__(self, "id", hashlib.sha256(self._bytes).hexdigest())
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -234,16 +168,17 @@ class Task:
         """Return the number of the period, counted from 1970-01-01 UTC, that holds a Unix time."""
         return int(timestamp // self.period)
 
-    def _encode(self) -> bytes:
-        domain: list[Any]
-        if isinstance(self.domain, Interval):
-            domain = ["interval", self.domain.low, self.domain.high, self.domain.clip]
-        else:
-            domain = ["circle", self.domain.period]
-        caps = [self.caps.lifetime_micro, self.caps.rolling_micro, self.caps.window]
-        mechanism = mechanism_to_fields(self.mechanism)
-        fields = [SCHEMA_VERSION, self.name, domain, self.epsilon, self.goal, self.period, caps, mechanism]
-        return bytes(msgpack.packb(fields))
+    def _fields(self) -> list[Any]:
+        return [
+            SCHEMA_VERSION,
+            self.name,
+            domain_to_fields(self.domain),
+            self.epsilon,
+            self.goal,
+            self.period,
+            caps_to_fields(self.caps),
+            mechanism_to_fields(self.mechanism),
+        ]
 
     def to_bytes(self) -> bytes:
         """Return the canonical bytes; their SHA-256 is the id."""
@@ -279,11 +214,8 @@ class Task:
             raise TaskError(f"task schema version {fields[0]} is not known to this arcwise; it knows 1")
         try:
             _, name, domain_fields, epsilon, goal, period, cap_fields, mechanism_fields = fields
-            lifetime, rolling, window = cap_fields
-            kind, *bounds = domain_fields
-            domain_type, _ = _checked_kind(kind)
-            domain = domain_type(*bounds)
-            caps = Caps(_cap("lifetime", lifetime), _cap("rolling", rolling), window)
+            domain = domain_from_fields(domain_fields)
+            caps = caps_from_fields(cap_fields)
             epsilon = check_epsilon(epsilon)
             mechanism = mechanism_from_fields(mechanism_fields, domain, epsilon)
             if not isinstance(goal, str):
@@ -296,46 +228,7 @@ class Task:
 
     def to_json(self) -> dict[str, Any]:
         """Return the task as a JSON object that a person can read; 64-bit integers are decimal strings."""
-        name, version, (kind, placement, codes, nodes, window, background, extra) = mechanism_to_fields(
-            self.mechanism
-        )
-        domain: dict[str, Any]
-        if isinstance(self.domain, Interval):
-            domain = {
-                "kind": "interval",
-                "low": self.domain.low,
-                "high": self.domain.high,
-                "clip": self.domain.clip,
-            }
-        else:
-            domain = {"kind": "circle", "period": self.domain.period}
-        return {
-            "arcwise_task": SCHEMA_VERSION,
-            "name": self.name,
-            "id": self.id,
-            "domain": domain,
-            "epsilon": self.epsilon,
-            "goal": self.goal,
-            "period_seconds": self.period,
-            "caps": {
-                "lifetime_micro_epsilon": self.caps.lifetime_micro,
-                "rolling_micro_epsilon": self.caps.rolling_micro,
-                "rolling_window_seconds": self.caps.window,
-            },
-            "mechanism": {
-                "name": name,
-                "version": version,
-                "kernel": {
-                    "kind": kind,
-                    "placement": placement,
-                    "codes": codes,
-                    "nodes": nodes,
-                    "window": window,
-                    "background": str(background),
-                    "extra": str(extra),
-                },
-            },
-        }
+        return fields_to_json(self._fields(), self.id)
 
     @classmethod
     def from_json(cls, data: Any) -> Task:
@@ -348,34 +241,7 @@ class Task:
         CertificateError
             When the kernel in it does not satisfy its epsilon.
         """
-        try:
-            domain, caps, mechanism = data["domain"], data["caps"], data["mechanism"]
-            kernel = mechanism["kernel"]
-            _, bounds = _checked_kind(domain["kind"])
-            window = [kernel[key] for key in ("kind", "placement", "codes", "nodes", "window")]
-            weights = [_decimal(kernel[key], key) for key in ("background", "extra")]
-            version = mechanism["version"]
-            if type(version) is not int:  # True and 1.0 are equal to 1, and would be read as it
-                raise TaskError(f"the version of a mechanism must be an integer, got {version!r}")
-            fields = [
-                data["arcwise_task"],
-                data["name"],
-                [domain["kind"], *(domain[key] for key in bounds)],
-                data["epsilon"],
-                data["goal"],
-                data["period_seconds"],
-                [
-                    caps["lifetime_micro_epsilon"],
-                    caps["rolling_micro_epsilon"],
-                    caps["rolling_window_seconds"],
-                ],
-                [mechanism["name"], version, [*window, *weights]],
-            ]
-            stated = data["id"]
-        except KeyError as error:
-            raise TaskError(f"a task file needs the key {error}") from None
-        except TypeError:
-            raise TaskError("a task file holds one JSON object with objects inside") from None
+        fields, stated = fields_from_json(data)
         task = cls._from_fields(fields)
         if stated != task.id:
             raise TaskError(
@@ -423,46 +289,3 @@ def _checked_name(name: object) -> str:
     if not 1 <= len(normal) <= 64 or not normal.isprintable() or normal != normal.strip():
         raise TaskError(f"name must be 1 to 64 printable characters without outer spaces, got {name!r}")
     return normal
-
-
-def _checked_goal(goal: str | None, domain: Domain, mechanism: Mechanism | None) -> str:
-    goals = _GOALS[type(domain)]
-    if goal is None:
-        return goals[0] if mechanism is None else mechanism.default_goal
-    if goal not in goals:
-        known = ", ".join(f'"{known}"' for known in goals)
-        raise TaskError(f"goal on {type(domain).__name__} must be one of {known}; got {goal!r}")
-    return goal
-
-
-def _mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: int | None) -> Mechanism:
-    if goal == "mean":
-        raise TaskError(
-            'goal "mean" needs a mechanism designed for it, which this version of arcwise cannot make yet; '
-            'the default goal "distribution" gives an unbiased mean too'
-        )
-    if isinstance(domain, Circle):
-        return OptimalCircular(domain, epsilon)
-    if goal == "value":
-        return OptimalPiecewise(domain, epsilon, placement="clamp")
-    many = expected_reports is not None and expected_reports >= _MANY_REPORTS
-    return OptimalPiecewise(domain, epsilon, nodes=2 * DEFAULT_NODES if many else DEFAULT_NODES)
-
-
-def _checked_kind(kind: object) -> tuple[type[Domain], tuple[str, ...]]:
-    if not isinstance(kind, str) or kind not in _KINDS:
-        known = " or ".join(f'"{known}"' for known in _KINDS)
-        raise TaskError(f"the kind of a domain must be {known}, got {kind!r}")
-    return _KINDS[kind]
-
-
-def _cap(name: str, micro: object) -> float | None:
-    if micro is not None and type(micro) is not int:
-        raise TaskError(f"the {name} cap must be a whole number of micro-epsilon or none, got {micro!r}")
-    return None if micro is None else micro / 1_000_000
-
-
-def _decimal(value: object, name: str) -> int:
-    if not isinstance(value, str) or not value.isascii() or not value.isdecimal() or len(value) > 20:
-        raise TaskError(f"{name} must be a decimal string, got {value!r}")
-    return int(value)

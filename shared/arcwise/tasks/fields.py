@@ -1,0 +1,142 @@
+"""The fields of a task in their fixed order, and the same as a JSON object that a person can read.
+
+    [1, name, domain, epsilon, goal, period, caps, mechanism]
+    domain     ["interval", low, high, clip]  or  ["circle", period]
+    caps       [lifetime, rolling, window]    micro-epsilon or nil, micro-epsilon or nil, seconds
+    mechanism  [name, version, ["window", placement, K, N, W, b, g]]
+
+No rule about what makes a good task stands here: `Task` checks what the fields say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import TaskError
+from arcwise.tasks.caps import Caps
+
+if TYPE_CHECKING:
+    from arcwise.domains import Domain
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "caps_from_fields",
+    "caps_to_fields",
+    "domain_from_fields",
+    "domain_to_fields",
+    "fields_from_json",
+    "fields_to_json",
+]
+
+SCHEMA_VERSION: Final = 1
+
+_KINDS: Final[dict[str, tuple[type[Domain], tuple[str, ...]]]] = {
+    "interval": (Interval, ("low", "high", "clip")),
+    "circle": (Circle, ("period",)),
+}
+"""The domains by their kind, and what describes them, in this order."""
+
+_CAPS: Final = ("lifetime_micro_epsilon", "rolling_micro_epsilon", "rolling_window_seconds")
+_KERNEL: Final = ("kind", "placement", "codes", "nodes", "window", "background", "extra")
+_WEIGHTS: Final = ("background", "extra")  # beyond what a JSON number holds exactly: decimal strings
+
+
+def domain_to_fields(domain: Domain) -> list[Any]:
+    """Return ``[kind, ...]`` of a domain."""
+    for kind, (cls, names) in _KINDS.items():
+        if type(domain) is cls:
+            return [kind, *(getattr(domain, name) for name in names)]
+    raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
+
+
+def domain_from_fields(fields: Any) -> Domain:
+    """Return the domain that ``[kind, ...]`` describes."""
+    kind, *bounds = fields
+    cls, _ = _checked_kind(kind)
+    return cls(*bounds)
+
+
+def caps_to_fields(caps: Caps) -> list[Any]:
+    """Return ``[lifetime, rolling, window]``, the caps in micro-epsilon."""
+    return [caps.lifetime_micro, caps.rolling_micro, caps.window]
+
+
+def caps_from_fields(fields: Any) -> Caps:
+    """Return the caps that ``[lifetime, rolling, window]`` describes."""
+    lifetime, rolling, window = fields
+    return Caps(_cap("lifetime", lifetime), _cap("rolling", rolling), window)
+
+
+def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
+    """Return the JSON object of a task's fields."""
+    version, name, (kind, *bounds), epsilon, goal, period, caps, mechanism = fields
+    mechanism_name, mechanism_version, kernel_fields = mechanism
+    kernel = dict(zip(_KERNEL, kernel_fields, strict=True))
+    for weight in _WEIGHTS:
+        kernel[weight] = str(kernel[weight])
+    return {
+        "arcwise_task": version,
+        "name": name,
+        "id": task_id,
+        "domain": {"kind": kind, **dict(zip(_KINDS[kind][1], bounds, strict=True))},
+        "epsilon": epsilon,
+        "goal": goal,
+        "period_seconds": period,
+        "caps": dict(zip(_CAPS, caps, strict=True)),
+        "mechanism": {"name": mechanism_name, "version": mechanism_version, "kernel": kernel},
+    }
+
+
+def fields_from_json(data: Any) -> tuple[list[Any], Any]:
+    """Return the fields that a JSON object of a task holds, and the id that it states.
+
+    Raises
+    ------
+    TaskError
+        When a key is missing, or something else stands where an object or a decimal string must.
+    """
+    try:
+        domain, caps, mechanism = data["domain"], data["caps"], data["mechanism"]
+        _, bounds = _checked_kind(domain["kind"])
+        kernel = [
+            _decimal(mechanism["kernel"][key], key) if key in _WEIGHTS else mechanism["kernel"][key]
+            for key in _KERNEL
+        ]
+        version = mechanism["version"]
+        if type(version) is not int:  # True and 1.0 are equal to 1, and would be read as it
+            raise TaskError(f"the version of a mechanism must be an integer, got {version!r}")
+        fields = [
+            data["arcwise_task"],
+            data["name"],
+            [domain["kind"], *(domain[key] for key in bounds)],
+            data["epsilon"],
+            data["goal"],
+            data["period_seconds"],
+            [caps[key] for key in _CAPS],
+            [mechanism["name"], version, kernel],
+        ]
+        return fields, data["id"]
+    except KeyError as error:
+        raise TaskError(f"a task file needs the key {error}") from None
+    except TypeError:
+        raise TaskError("a task file holds one JSON object with objects inside") from None
+
+
+def _checked_kind(kind: object) -> tuple[type[Domain], tuple[str, ...]]:
+    if not isinstance(kind, str) or kind not in _KINDS:
+        known = " or ".join(f'"{known}"' for known in _KINDS)
+        raise TaskError(f"the kind of a domain must be {known}, got {kind!r}")
+    return _KINDS[kind]
+
+
+def _cap(name: str, micro: object) -> float | None:
+    if micro is not None and type(micro) is not int:
+        raise TaskError(f"the {name} cap must be a whole number of micro-epsilon or none, got {micro!r}")
+    return None if micro is None else micro / 1_000_000
+
+
+def _decimal(value: object, name: str) -> int:
+    if not isinstance(value, str) or not value.isascii() or not value.isdecimal() or len(value) > 20:
+        raise TaskError(f"{name} must be a decimal string, got {value!r}")
+    return int(value)
