@@ -22,6 +22,7 @@ from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, circle_expected_error
 from arcwise.randomness import InsecureSeededRandomness, SystemRandomness
+from fixed_draw import FixedDraw
 from strategies import ALL_EXAMPLES, Example, inner_values, mechanisms, values_in
 
 if TYPE_CHECKING:
@@ -171,21 +172,6 @@ def test_a_value_just_before_the_turn_of_the_nodes_is_node_zero() -> None:
     assert mechanism.position(unit) == 0.0
     assert mechanism.positions(np.array([unit, 24 / 128])).tolist() == [0.0, 0.0]
     assert 127.99 < mechanism.position(24 / 128 - 1e-9) < 128
-
-
-class FixedDraw:
-    """Gives the same draw for ever."""
-
-    secure = False
-
-    def __init__(self, r: int, u: int) -> None:
-        self.r, self.u = r, u
-
-    def draw(self) -> tuple[int, int]:
-        return self.r, self.u
-
-    def draws(self, count: int) -> bytes:
-        return (self.r.to_bytes(8, "little") + self.u.to_bytes(8, "little")) * count
 
 
 @pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)

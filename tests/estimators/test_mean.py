@@ -6,7 +6,7 @@ import math
 import sys
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pytest
@@ -17,11 +17,17 @@ from scipy.stats import f as f_law
 from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.estimators.em import window_sums
 from arcwise.server.estimators.few import hotelling, two_sided
 from arcwise.server.estimators.grid import node_units
-from arcwise.server.estimators.mean import clamp_bounds, clamp_units, mean
+from arcwise.server.estimators.mean import clamp_units, mean
 from strategies import epsilons
 from surveys import drawn_counts, expected_counts, node_distribution
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.kernels import WindowKernel
 
 DOMAIN = Interval(-20, 180)
 
@@ -46,6 +52,12 @@ def test_expected_counts_give_back_the_mean(epsilon: float) -> None:
     estimate = mean(mechanism, counts)
     assert estimate.value == pytest.approx(values.mean(), abs=1e-8)
     assert estimate.contains(float(values.mean()))
+
+
+def clamp_bounds(kernel: WindowKernel, nodes: NDArray[np.float64]) -> tuple[float, float]:
+    """Return what the two averages of `clamp_units` come to under a node distribution."""
+    lower, upper = (window_sums(kernel, units) for units in clamp_units(kernel))
+    return float(nodes @ lower), float(nodes @ upper)
 
 
 @given(epsilon=epsilons, nodes=st.integers(2, 60), seed=st.integers(0, 2**32))

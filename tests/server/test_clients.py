@@ -9,7 +9,6 @@ import pytest
 
 from arcwise.client import AsyncClient, Client
 from arcwise.domains import Circle, Interval
-from arcwise.server.cli.demo.data import Column, Fleet
 from arcwise.server.cli.demo.run import running_server
 from arcwise.tasks import Caps, Task
 
@@ -19,10 +18,7 @@ VALUE = Task("value", Interval(0, 10), 2.0, goal="value")
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
-    import numpy as np
-
-    columns = tuple(Column(task, task.name, "", np.empty(0), np.empty(0)) for task in (HEADING, VALUE))
-    with running_server(tmp_path, [Fleet("none", columns)]) as (address, _server):
+    with running_server(tmp_path, [HEADING, VALUE]) as (address, _server):
         yield address
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from arcwise.domains import Interval
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.server.cli import main
-from arcwise.server.cli.demo.data import demo_fleets
+from arcwise.server.cli.demo.data import demo_fleets, demo_tasks
 from arcwise.server.cli.demo.page import write_page
 from arcwise.server.cli.demo.run import collect, read_results, running_server
 
@@ -40,7 +40,7 @@ def test_intervals_contain_the_truth(tmp_path: Path) -> None:
         nonlocal served
         served += devices
 
-    with running_server(tmp_path, fleets) as (url, _server):
+    with running_server(tmp_path, demo_tasks(1.0)) as (url, _server):
         reports = collect(url, fleets, randomness=InsecureSeededRandomness(1), progress=progress)
         results = read_results(url, fleets)
     assert served == 40_000

@@ -44,10 +44,8 @@ _WEIGHTS: Final = ("background", "extra")  # beyond what a JSON number holds exa
 
 def domain_to_fields(domain: Domain) -> list[Any]:
     """Return ``[kind, ...]`` of a domain."""
-    for kind, (cls, names) in _KINDS.items():
-        if type(domain) is cls:
-            return [kind, *(getattr(domain, name) for name in names)]
-    raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
+    kind, names = next((kind, names) for kind, (cls, names) in _KINDS.items() if isinstance(domain, cls))
+    return [kind, *(getattr(domain, name) for name in names)]
 
 
 def domain_from_fields(fields: Any) -> Domain:

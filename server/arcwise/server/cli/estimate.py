@@ -40,11 +40,7 @@ def estimate(task_file: Path, store: str | None, counts: TextIO | None, level: f
 
 
 def _stored(task: Task, url: str) -> NDArray[np.int64]:
-    path = Path(url.removeprefix("sqlite:///"))
-    if not path.exists():
-        # Opening would make an empty store, which helps nobody who mistyped its name.
-        raise click.ClickException(f"there is no store at {path}")
-    store = open_store(url)
+    store = open_store(url, create=False)  # an empty one helps nobody who mistyped its name
     try:
         return store.counts(task)
     finally:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["clamp_bounds", "clamp_units", "mean"]
+__all__ = ["clamp_units", "mean"]
 
 _NOT = "of the population, not only of the devices that reported"
 
@@ -107,12 +107,6 @@ def clamp_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     last[-1] += UNIT / kernel.extra
     c = w / (2 * k)
     return middle - c * first, middle + c * last
-
-
-def clamp_bounds(kernel: WindowKernel, nodes: FloatArray) -> tuple[float, float]:
-    """Return the least and the largest mean on the unit interval that a node distribution allows."""
-    lower, upper = (window_sums(kernel, units) for units in clamp_units(kernel))
-    return float(nodes @ lower), float(nodes @ upper)
 
 
 def _clamp(mechanism: Mechanism, counts: FloatArray, level: float) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from arcwise.errors import StoreError, WireError
 from arcwise.server.problems import Problem, store_busy, unknown_task
 from arcwise.server.settings import epochs_in
 from arcwise.server.store import Busy, Outcome
-from arcwise.wire import MEDIA_TYPE, code_width, decode_batch
+from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
 
 if sys.version_info >= (3, 11):
     from asyncio import timeout
@@ -71,7 +71,7 @@ class _Rules(NamedTuple):
 
     task: Task
     codes: int
-    width: int
+    packed_as: np.dtype[Any]
     epochs_back: int
     epochs_ahead: int
 
@@ -87,7 +87,7 @@ class Ingest:
             task.id: _Rules(
                 task,
                 task.mechanism.kernel.codes,
-                code_width(task.mechanism.kernel.codes),
+                np.dtype(code_format(task.mechanism.kernel.codes)),
                 epochs_in(retention_days, task),
                 epochs_in(_DAYS_AHEAD, task),  # devices' clocks and time zones are what they are
             )
@@ -182,11 +182,12 @@ class Ingest:
             raise Problem(
                 422, "epoch-ahead", "The batch's epoch lies in the future; check the device's clock."
             )
-        if len(batch.codes) % rules.width or _largest(batch.codes, rules.width) >= rules.codes:
+        width = rules.packed_as.itemsize
+        if len(batch.codes) % width or _largest(batch.codes, rules.packed_as) >= rules.codes:
             raise Problem(
                 422,
                 "bad-codes",
-                f"The codes are not all integers of {rules.width} byte(s) below {rules.codes}.",
+                f"The codes are not all integers of {width} byte(s) below {rules.codes}.",
             )
         return batch
 
@@ -195,7 +196,7 @@ def _epoch_closed() -> Problem:
     return Problem(410, "epoch-closed", "The batch's epoch is closed; its reports are not counted.")
 
 
-def _largest(packed: bytes, width: int) -> int:
-    if width == 1 and len(packed) <= _FEW:
+def _largest(packed: bytes, packed_as: np.dtype[Any]) -> int:
+    if packed_as.itemsize == 1 and len(packed) <= _FEW:
         return max(packed)  # quicker than numpy for a few bytes
-    return int(np.frombuffer(packed, "u1" if width == 1 else "<u2").max())
+    return int(np.frombuffer(packed, packed_as).max())

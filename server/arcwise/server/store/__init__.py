@@ -12,8 +12,15 @@ from arcwise.server.store.writer import Busy, Writer
 __all__ = ["Busy", "Outcome", "SQLiteStore", "Store", "Writer", "open_store"]
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, *, create: bool = True) -> Store:
     """Open the store that a URL names: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+
+    Parameters
+    ----------
+    url
+        Which store.
+    create
+        Make the store when it does not exist; False: that is an error.
 
     Raises
     ------
@@ -25,4 +32,4 @@ def open_store(url: str) -> Store:
     scheme, separator, path = url.partition(":///")
     if scheme != "sqlite" or not separator or not path or path == ":memory:":
         raise ParameterError(f"store must be sqlite:///FILE, got {url!r}")
-    return SQLiteStore(Path(path))
+    return SQLiteStore(Path(path), create=create)

@@ -31,7 +31,7 @@ _SLICE = 1 << 18
 
 
 class SQLiteStore(Store):
-    """Counts in a SQLite file; made when it does not exist.
+    """Counts in a SQLite file; made when it does not exist, unless `create` is False.
 
     Several processes may open one file: every change reads and writes within one immediate transaction, so
     they wait for one another and never overwrite one another's counts.
@@ -42,7 +42,9 @@ class SQLiteStore(Store):
         When the file cannot be opened, or is a database of another program or version.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        if not create and not path.exists():
+            raise StoreError(f"there is no store at {path}")
         self._path = path
         self._numbers: dict[bytes, tuple[int, int]] = {}  # task id -> (number, K)
         self._reading = threading.Lock()

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from arcwise.errors import ArcwiseError
-from arcwise.server.cli.demo.data import demo_fleets
+from arcwise.server.cli.demo.data import demo_fleets, demo_tasks
 from arcwise.server.cli.demo.page import write_page
 from arcwise.server.cli.demo.run import collect, read_results, running_server
 
@@ -61,7 +61,7 @@ def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
             console.print(f"{column.title}: {_described(column)}")
     with (
         tempfile.TemporaryDirectory(prefix="arcwise-demo-") as folder,
-        running_server(Path(folder), fleets) as (url, server),
+        running_server(Path(folder), demo_tasks(epsilon)) as (url, server),
     ):
         console.print(f"server: {url}, store {Path(folder) / 'arcwise.db'}")
         with Progress(

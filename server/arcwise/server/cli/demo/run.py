@@ -16,10 +16,11 @@ from arcwise.server.cli.demo.fleet import report_fleet
 from arcwise.server.cli.demo.truth import Result, compare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from arcwise.server.cli.demo.data import Fleet
+    from arcwise.tasks import Task
 
 __all__ = ["collect", "read_results", "running_server"]
 
@@ -29,17 +30,16 @@ _STOP_SECONDS = 15.0
 
 
 @contextmanager
-def running_server(folder: Path, fleets: Sequence[Fleet]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def running_server(folder: Path, tasks: Iterable[Task]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Start `arcwise serve` on a free port with a fresh store; yield its URL and its process."""
-    tasks = folder / "tasks"
-    tasks.mkdir()
-    for fleet in fleets:
-        for column in fleet.columns:
-            column.task.save(tasks / f"{column.task.name}.json")
+    task_files = folder / "tasks"
+    task_files.mkdir()
+    for task in tasks:
+        task.save(task_files / f"{task.name}.json")
     store = f"sqlite:///{folder / 'arcwise.db'}"
     command = [sys.executable, "-m", "arcwise.server.cli", "serve", "--port", "0"]
     server = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-        [*command, "--tasks", str(tasks), "--store", store], stdout=subprocess.PIPE, text=True
+        [*command, "--tasks", str(task_files), "--store", store], stdout=subprocess.PIPE, text=True
     )
     with server:
         try:
