@@ -26,8 +26,9 @@ RANKS = {
     "arcwise.domains": 1,
     "arcwise.randomness": 1,
     "arcwise.kernels": 2,
-    "arcwise.mechanisms": 3,
-    "arcwise.tasks": 4,
+    "arcwise.noise": 3,
+    "arcwise.mechanisms": 4,
+    "arcwise.tasks": 5,
     "arcwise.wire": 1,
 }
 """Within shared, a part imports only parts of lower rank, and itself."""

@@ -1,0 +1,43 @@
+"""Distributions of additive noise for differential privacy, in the manner of scipy.stats.
+
+Frozen objects for any sensitivity: density or mass, distribution function, quantiles, moments of any order,
+entropy, the parameter that is optimal for a loss, and samples for experiments. For privacy there is
+`GridNoise`: noise on a grid with integer weights, an exact certificate and the operating system's randomness.
+
+Importing this package loads numpy; scipy is loaded by what needs it.
+"""
+
+from __future__ import annotations
+
+from arcwise.noise.base import Noise
+from arcwise.noise.continuous import ContinuousNoise
+from arcwise.noise.discrete import DiscreteNoise
+from arcwise.noise.discrete_staircase import DiscreteStaircase, optimal_r
+from arcwise.noise.gaussian import AnalyticGaussian, gaussian_delta
+from arcwise.noise.geometric import Geometric
+from arcwise.noise.laplace import Laplace
+from arcwise.noise.lower_bound import approximate_lower_bound
+from arcwise.noise.staircase import Staircase
+from arcwise.noise.staircase_optima import heuristic_gamma, interval_gamma, optimal_gamma
+from arcwise.noise.truncated_laplace import TruncatedLaplace
+from arcwise.noise.uniform_atom import UniformAtom, optimal_alpha
+
+__all__ = [
+    "AnalyticGaussian",
+    "ContinuousNoise",
+    "DiscreteNoise",
+    "DiscreteStaircase",
+    "Geometric",
+    "Laplace",
+    "Noise",
+    "Staircase",
+    "TruncatedLaplace",
+    "UniformAtom",
+    "approximate_lower_bound",
+    "gaussian_delta",
+    "heuristic_gamma",
+    "interval_gamma",
+    "optimal_alpha",
+    "optimal_gamma",
+    "optimal_r",
+]

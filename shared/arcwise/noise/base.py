@@ -1,0 +1,162 @@
+"""What every noise distribution can do: moments, intervals, sampling for experiments.
+
+All noise here is symmetric about 0 and one-dimensional. `continuous.py` and `discrete.py` add what belongs to
+densities and to probability masses.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
+
+import numpy as np
+
+from arcwise.errors import ParameterError
+from arcwise.noise.checks import checked_integer, checked_level, checked_power
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+    Numbers: TypeAlias = NDArray[Any] | Sequence[Any]
+    Size: TypeAlias = int | tuple[int, ...]
+
+__all__ = ["Noise", "elementwise"]
+
+_CHUNK = 2**14  # samples at a time, so that a sampler's intermediate arrays stay in the cache
+
+
+def elementwise(function: Callable[[Floats], Any], x: Any) -> Any:
+    """Return `function` of the numbers x as float64: a float for a scalar, else an array of its shape."""
+    array = np.asarray(x)
+    if array.dtype.kind not in "fiu":
+        raise ParameterError(f"arguments must be real numbers, got {x!r}")
+    result = np.asarray(function(np.atleast_1d(array.astype(np.float64)))).reshape(array.shape)
+    return result.item() if result.ndim == 0 else result
+
+
+class Noise(ABC):
+    """A distribution of additive noise, symmetric about 0.
+
+    Functions of x take scalars (and return Python numbers) or arrays of any shape. NaN gives NaN.
+    """
+
+    __slots__ = ()
+
+    _dtype: ClassVar[type[np.number[Any]]] = np.float64
+
+    @abstractmethod
+    def _cdf(self, x: Floats) -> Floats:
+        """Return P(X <= x)."""
+
+    @abstractmethod
+    def _ppf(self, q: Floats) -> Floats:
+        """Return the least x with P(X <= x) >= q, for q in [0, 1]."""
+
+    @abstractmethod
+    def _abs_moment(self, power: float) -> float:
+        """Return E|X|^power."""
+
+    @abstractmethod
+    def _rvs(self, count: int, generator: np.random.Generator) -> NDArray[Any]:
+        """Return `count` samples."""
+
+    @property
+    @abstractmethod
+    def support(self) -> tuple[float, float]:
+        """The ends of the smallest closed interval that holds all the mass."""
+
+    @overload
+    def cdf(self, x: float) -> float: ...
+    @overload
+    def cdf(self, x: Numbers) -> Floats: ...
+    def cdf(self, x: Any) -> Any:
+        """Return ``P(X <= x)``."""
+        return elementwise(self._cdf, x)
+
+    @overload
+    def sf(self, x: float) -> float: ...
+    @overload
+    def sf(self, x: Numbers) -> Floats: ...
+    def sf(self, x: Any) -> Any:
+        """Return ``P(X > x)``, precise in the upper tail where ``1 - cdf(x)`` is not."""
+        return elementwise(self._sf, x)
+
+    @abstractmethod
+    def _sf(self, x: Floats) -> Floats:
+        """Return P(X > x)."""
+
+    @overload
+    def ppf(self, q: float) -> float: ...
+    @overload
+    def ppf(self, q: Numbers) -> Floats: ...
+    def ppf(self, q: Any) -> Any:
+        """Return the q-quantile, the least x with ``cdf(x) >= q``; NaN where q is not in [0, 1]."""
+        return elementwise(self._checked_ppf, q)
+
+    def _checked_ppf(self, q: Floats) -> Floats:
+        inside = (q >= 0.0) & (q <= 1.0)
+        return np.where(inside, self._ppf(np.where(inside, q, 0.5)), np.nan)
+
+    def abs_moment(self, power: float) -> float:
+        """Return ``E|X|^power`` for any real power > 0; infinite beyond the range of a float.
+
+        This is the expected cost of the noise under the loss ``|x|^power``.
+        """
+        with np.errstate(over="ignore"):
+            return float(self._abs_moment(checked_power(power)))
+
+    def moment(self, order: int) -> float:
+        """Return ``E X^order`` for an integer order >= 0; 0 for odd orders, because of the symmetry."""
+        order = checked_integer("order", order, 0)
+        if order == 0:
+            return 1.0
+        return 0.0 if order % 2 else self.abs_moment(order)
+
+    def mean(self) -> float:
+        """Return the mean, 0."""
+        return 0.0
+
+    def var(self) -> float:
+        """Return the variance."""
+        return self.abs_moment(2.0)
+
+    def std(self) -> float:
+        """Return the standard deviation."""
+        return math.sqrt(self.var())
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return the ends of the central interval that holds this much probability.
+
+        On a lattice it is the smallest central interval with at least this much.
+        """
+        low = self.ppf((1.0 - checked_level(level)) / 2.0)
+        return low, -low
+
+    @overload
+    def rvs(self, size: None = None, *, generator: np.random.Generator) -> float: ...
+    @overload
+    def rvs(self, size: Size, *, generator: np.random.Generator) -> NDArray[Any]: ...
+    def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> Any:
+        """Return samples for experiments, of shape `size`, or one number without a size.
+
+        Not for privacy: a numpy generator can be predicted from its outputs, and the floats that a sum of a
+        value and float noise can be depend on the value (Mironov 2012, "On significance of the least
+        significant bits for differential privacy"). To release numbers, draw from a `GridNoise`, or use a
+        local mechanism of `arcwise.mechanisms`.
+        """
+        if not isinstance(generator, np.random.Generator):
+            raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
+        if size is None:
+            return self._rvs(1, generator)[0].item()
+        shape = size if isinstance(size, tuple) else (size,)
+        shape = tuple(checked_integer("size", length, 0) for length in shape)
+        count = math.prod(shape)
+        out = np.empty(count, self._dtype)
+        for start in range(0, count, _CHUNK):
+            stop = min(start + _CHUNK, count)
+            out[start:stop] = self._rvs(stop - start, generator)
+        return out.reshape(shape)

@@ -1,0 +1,72 @@
+"""Noise with a density: everything follows from the distribution of ``|X|``."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from arcwise.noise.base import Noise, elementwise
+from arcwise.noise.checks import checked_level
+
+if TYPE_CHECKING:
+    from arcwise.noise.base import Floats, Numbers
+
+__all__ = ["ContinuousNoise"]
+
+
+class ContinuousNoise(Noise):
+    """Noise with a symmetric density (and, for `UniformAtom`, an atom at 0).
+
+    A family gives the density, the survival function of ``|X|`` and its inverse; the two sides are one
+    computation, and both tails keep their relative precision.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _abs_pdf(self, z: Floats) -> Floats:
+        """Return the density of X at z >= 0."""
+
+    @abstractmethod
+    def _abs_sf(self, z: Floats) -> Floats:
+        """Return P(|X| > z) for z >= 0."""
+
+    @abstractmethod
+    def _abs_isf(self, s: Floats) -> Floats:
+        """Return the least z >= 0 with P(|X| > z) <= s, for s in [0, 1]."""
+
+    @overload
+    def pdf(self, x: float) -> float: ...
+    @overload
+    def pdf(self, x: Numbers) -> Floats: ...
+    def pdf(self, x: Any) -> Any:
+        """Return the density at x, per unit of x."""
+        return elementwise(lambda x: self._abs_pdf(np.abs(x)), x)
+
+    @overload
+    def isf(self, s: float) -> float: ...
+    @overload
+    def isf(self, s: Numbers) -> Floats: ...
+    def isf(self, s: Any) -> Any:
+        """Return x with ``sf(x) = s``, precise in the upper tail; NaN where s is not in [0, 1]."""
+        return elementwise(lambda s: 0.0 - self._checked_ppf(s), s)
+
+    def half_width(self, level: float) -> float:
+        """Return h with ``P(|X| <= h) = level``: half the symmetric confidence interval."""
+        return float(self._abs_isf(np.array([1.0 - checked_level(level)]))[0])
+
+    def _cdf(self, x: Floats) -> Floats:
+        tail = 0.5 * self._abs_sf(np.abs(x))
+        return np.where(x < 0.0, tail, 1.0 - tail)
+
+    def _sf(self, x: Floats) -> Floats:
+        tail = 0.5 * self._abs_sf(np.abs(x))
+        return np.where(x < 0.0, 1.0 - tail, tail)
+
+    def _ppf(self, q: Floats) -> Floats:
+        # 2q below and 2(1 - q) above the median are exact in floats.
+        lower = q < 0.5
+        z = self._abs_isf(2.0 * np.where(lower, q, 1.0 - q))
+        return np.where(lower, -z, z)

@@ -1,0 +1,83 @@
+"""Laplace noise: what the optimal distributions are compared with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.noise.checks import checked_epsilon, checked_sensitivity
+from arcwise.noise.continuous import ContinuousNoise
+
+if TYPE_CHECKING:
+    from arcwise.noise.base import Floats
+
+__all__ = ["Laplace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace(ContinuousNoise):
+    """The density ``e^(-|x| / scale) / (2 scale)`` with ``scale = sensitivity / epsilon``; epsilon-DP.
+
+    Parameters
+    ----------
+    epsilon
+        More than 0, at most 50.
+    sensitivity
+        The largest change of the value to be protected, in its unit; positive.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    References
+    ----------
+    Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006.
+
+    Examples
+    --------
+    >>> Laplace(0.5, 2.0).var()
+    32.0
+    """
+
+    epsilon: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
+        object.__setattr__(self, "sensitivity", checked_sensitivity(self.sensitivity))
+
+    @property
+    def scale(self) -> float:
+        """``sensitivity / epsilon``, the mean of ``|X|``."""
+        return self.sensitivity / self.epsilon
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The whole line."""
+        return -math.inf, math.inf
+
+    def entropy(self) -> float:
+        """Return the differential entropy ``1 + log(2 scale)``, in nats."""
+        return 1.0 + math.log(2.0 * self.scale)
+
+    def _abs_pdf(self, z: Floats) -> Floats:
+        return np.exp(-z / self.scale) / (2.0 * self.scale)
+
+    def _abs_sf(self, z: Floats) -> Floats:
+        return np.exp(-z / self.scale)
+
+    def _abs_isf(self, s: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return 0.0 - self.scale * np.log(s)
+
+    def _abs_moment(self, power: float) -> float:
+        from scipy import special
+
+        return float(np.float64(self.scale) ** power * special.gamma(power + 1.0))
+
+    def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
+        return generator.laplace(0.0, self.scale, count)

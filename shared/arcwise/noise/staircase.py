@@ -1,0 +1,183 @@
+"""The staircase distribution: the optimal epsilon-DP noise on the line.
+
+Found twice: by Soria-Comas and Domingo-Ferrer ("Optimal data-independent noise for differential privacy",
+Information Sciences 2013) with the half width d of the first step as the parameter, and by Geng and Viswanath
+("The optimal mechanism in differential privacy", arXiv 1212.1186) with ``gamma = d / sensitivity``. One class
+serves both; the best gamma for a purpose is in `staircase_optima.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.noise.checks import checked_epsilon, checked_sensitivity, checked_within
+from arcwise.noise.continuous import ContinuousNoise
+from arcwise.noise.series import lerch_sum
+from arcwise.noise.staircase_optima import heuristic_gamma, interval_gamma, optimal_gamma
+
+if TYPE_CHECKING:
+    from arcwise.noise.base import Floats
+
+__all__ = ["Staircase"]
+
+
+@dataclass(frozen=True, slots=True)
+class Staircase(ContinuousNoise):
+    """A density that falls by the factor e^-epsilon at ``(k + gamma) sensitivity``, k = 0, 1, 2, ...
+
+    Parameters
+    ----------
+    epsilon
+        More than 0, at most 50.
+    sensitivity
+        The largest change of the value to be protected, in its unit; positive.
+    gamma
+        Where the first step ends, as a fraction of the sensitivity, from 0 to 1.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    Notes
+    -----
+    With ``b = e^-epsilon``, ``D = gamma + b (1 - gamma)`` and z in units of the sensitivity, the density is
+    ``b^k (1 - b) / (2 D sensitivity)`` for z from k to k + gamma and b times that up to k + 1 (Geng and
+    Viswanath, equations 37 and 38). By summation by parts
+
+        E|X|^p = sensitivity^p (1 - b)^2 / ((p + 1) D) * sum_k b^k (k + gamma)^(p+1).
+
+    Soria-Comas and Domingo-Ferrer print their Theorem 9 with the index i from 0 in the outer steps, which
+    would give the first outer step the height of the centre; their variance, their d and ours start at
+    e^-epsilon.
+
+    Examples
+    --------
+    >>> round(Staircase.optimal(1.0, power=2).var(), 4)
+    1.9181
+    """
+
+    epsilon: float
+    sensitivity: float
+    gamma: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
+        object.__setattr__(self, "sensitivity", checked_sensitivity(self.sensitivity))
+        object.__setattr__(self, "gamma", checked_within("gamma", self.gamma, 0.0, 1.0))
+
+    @classmethod
+    def optimal(cls, epsilon: float, sensitivity: float = 1.0, *, power: float = 1.0) -> Staircase:
+        """Return the member with the least ``E|X|^power``, any power > 0; the default is the mean of ``|X|``.
+
+        It is the best of *all* epsilon-DP additive noise (Geng and Viswanath, Theorem 3). ``power=2`` is the
+        least variance.
+        """
+        return cls(epsilon, sensitivity, optimal_gamma(epsilon, power))
+
+    @classmethod
+    def shortest_interval(cls, epsilon: float, sensitivity: float = 1.0, *, level: float = 0.95) -> Staircase:
+        """Return the member whose symmetric confidence interval of this level is shortest."""
+        return cls(epsilon, sensitivity, interval_gamma(epsilon, level))
+
+    @classmethod
+    def heuristic(cls, epsilon: float, sensitivity: float = 1.0) -> Staircase:
+        """Return the member with ``gamma = e^-epsilon / 2``, good for every loss at large epsilon."""
+        return cls(epsilon, sensitivity, heuristic_gamma(epsilon))
+
+    @classmethod
+    def from_half_step(cls, epsilon: float, sensitivity: float, half_step: float) -> Staircase:
+        """Return the member whose highest step reaches from -d to d, in the unit of the sensitivity.
+
+        Raises
+        ------
+        ParameterError
+            When `half_step` is not from 0 to `sensitivity`.
+        """
+        sensitivity = checked_sensitivity(sensitivity)
+        return cls(
+            epsilon, sensitivity, checked_within("half_step", half_step, 0.0, sensitivity) / sensitivity
+        )
+
+    @property
+    def half_step(self) -> float:
+        """The d of Soria-Comas and Domingo-Ferrer: the highest step reaches from -d to d."""
+        return self.gamma * self.sensitivity
+
+    @property
+    def peak(self) -> float:
+        """The density at 0, their M0: ``(1 - b) / (2 D sensitivity)``, per unit of x."""
+        return -math.expm1(-self.epsilon) / (2.0 * self.sensitivity * self._spread)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The whole line."""
+        return -math.inf, math.inf
+
+    @property
+    def _spread(self) -> float:
+        """``D = gamma + b (1 - gamma)``."""
+        return self.gamma + math.exp(-self.epsilon) * (1.0 - self.gamma)
+
+    def entropy(self) -> float:
+        """Return the differential entropy in nats: ``-log peak + epsilon E[number of steps down]``.
+
+        The number of steps down is geometric plus one for the lower part of a period.
+        """
+        b = math.exp(-self.epsilon)
+        steps = b / -math.expm1(-self.epsilon) + b * (1.0 - self.gamma) / self._spread
+        return self.epsilon * steps - math.log(self.peak)
+
+    def _abs_pdf(self, z: Floats) -> Floats:
+        with np.errstate(invalid="ignore"):
+            periods = np.floor(z / self.sensitivity)
+            steps = periods + (z / self.sensitivity - periods >= self.gamma)
+        steps = np.where(np.isinf(z), np.inf, steps)
+        return self.peak * np.exp(-self.epsilon * steps)
+
+    def _abs_sf(self, z: Floats) -> Floats:
+        b, above, scaled = math.exp(-self.epsilon), -math.expm1(-self.epsilon), z / self.sensitivity
+        with np.errstate(invalid="ignore"):
+            periods = np.floor(scaled)
+            t = np.where(np.isinf(z), 0.0, scaled - periods)
+        # The mass of one period beyond t, as a fraction: both parts are positive.
+        rest = (np.maximum(self.gamma - t, 0.0) + b * (1.0 - np.maximum(t, self.gamma))) / self._spread
+        return np.exp(-self.epsilon * periods) * (b + above * rest)
+
+    def _abs_isf(self, s: Floats) -> Floats:
+        b, above = math.exp(-self.epsilon), -math.expm1(-self.epsilon)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_s = np.log(s)
+            periods = np.maximum(np.floor(-log_s / self.epsilon), 0.0)
+            # v = log(s e^(epsilon periods)), from -epsilon to 0; f is the mass of the period before t.
+            v = np.clip(log_s + self.epsilon * periods, -self.epsilon, 0.0)
+            f = -np.expm1(v) / above
+            rest = b * np.expm1(v + self.epsilon) / above
+            t = np.where(f * self._spread <= self.gamma, f * self._spread, 1.0 - rest * self._spread / b)
+            return np.where(s == 0.0, np.inf, self.sensitivity * (periods + t))
+
+    def _abs_moment(self, power: float) -> float:
+        above = -math.expm1(-self.epsilon)
+        total = lerch_sum(self.epsilon, power + 1.0, self.gamma)
+        scale = np.float64(self.sensitivity) ** power
+        return float(scale * (above**2 / ((power + 1.0) * self._spread) * total))
+
+    def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
+        # Geng and Viswanath, Algorithm 1, with their four variables from three: the integer part of an
+        # exponential is geometric, and one number in [-1, 1) gives the sign and the part of the period.
+        x = generator.random(count)
+        np.log1p(-x, out=x)
+        x *= -1.0 / self.epsilon
+        np.floor(x, out=x)
+        side = generator.random(count)
+        side *= 2.0
+        side -= 1.0
+        position = generator.random(count)
+        upper = np.abs(side) * self._spread < self.gamma
+        x += np.where(upper, self.gamma * position, self.gamma + (1.0 - self.gamma) * position)
+        x *= self.sensitivity
+        return np.copysign(x, side, out=x)

@@ -1,0 +1,118 @@
+"""Noise for (0, delta): uniform with an atom at 0.
+
+Geng, Ding, Guo and Kumar, "The optimal mechanism in additive differential privacy" (arXiv 1809.10224).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.errors import ParameterError
+from arcwise.noise.checks import checked_delta, checked_power, checked_sensitivity, checked_within
+from arcwise.noise.continuous import ContinuousNoise
+
+if TYPE_CHECKING:
+    from arcwise.noise.base import Floats
+
+__all__ = ["UniformAtom", "optimal_alpha"]
+
+
+def optimal_alpha(delta: float, power: float = 1.0) -> float:
+    """Return the atom with the least ``E|X|^power``: ``max(0, (power + 1) delta - power)`` (Theorem 3)."""
+    delta, power = checked_delta(delta, 1.0), checked_power(power)
+    return max(0.0, delta - power * (1.0 - delta))
+
+
+@dataclass(frozen=True, slots=True)
+class UniformAtom(ContinuousNoise):
+    """Probability alpha at 0, the rest uniform on [-h, h]; (0, delta)-DP, and optimal with the best alpha.
+
+    Parameters
+    ----------
+    delta
+        More than 0, less than 1.
+    sensitivity
+        The largest change of the value to be protected, in its unit; positive.
+    alpha
+        The mass of the atom, from 0 to less than delta.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    Notes
+    -----
+    The density off the atom is ``(delta - alpha) / sensitivity`` and
+    ``h = (1 - alpha) / (delta - alpha) * sensitivity / 2``. A shift by the whole sensitivity uncovers the
+    atom and a stretch of mass ``delta - alpha``: exactly delta. The density `pdf` leaves the atom out; `cdf`
+    jumps by alpha at 0. With an atom there is no differential entropy.
+
+    With the best alpha the cost is ``(sensitivity / (2 delta))^p / (p + 1)`` up to ``delta = p / (p + 1)``
+    and ``((p + 1) sensitivity / (2 p))^p (1 - delta)`` above.
+    """
+
+    delta: float
+    sensitivity: float
+    alpha: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", checked_delta(self.delta, 1.0))
+        object.__setattr__(self, "sensitivity", checked_sensitivity(self.sensitivity))
+        object.__setattr__(self, "alpha", checked_within("alpha", self.alpha, 0.0, self.delta))
+        if self.alpha == self.delta:
+            raise ParameterError(f"alpha must be less than delta = {self.delta!r}, got {self.alpha!r}")
+
+    @classmethod
+    def optimal(cls, delta: float, sensitivity: float = 1.0, *, power: float = 1.0) -> UniformAtom:
+        """Return the member with the least ``E|X|^power``, any power > 0.
+
+        It is the best of all (0, delta)-DP additive noise whose density falls with ``|x|`` (Theorem 3).
+        """
+        return cls(delta, sensitivity, optimal_alpha(delta, power))
+
+    @property
+    def density(self) -> float:
+        """The density off the atom, per unit of x."""
+        return (self.delta - self.alpha) / self.sensitivity
+
+    @property
+    def half_support(self) -> float:
+        """h: no noise is larger, in the unit of the sensitivity."""
+        return (1.0 - self.alpha) / (self.delta - self.alpha) * (self.sensitivity / 2.0)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """``(-h, h)``."""
+        return -self.half_support, self.half_support
+
+    def entropy(self) -> float:
+        """Return the differential entropy ``log(2 h)`` in nats; minus infinity with an atom."""
+        return -math.inf if self.alpha > 0.0 else math.log(2.0 * self.half_support)
+
+    def _abs_pdf(self, z: Floats) -> Floats:
+        return np.where(z <= self.half_support, self.density, z * 0.0)
+
+    def _abs_sf(self, z: Floats) -> Floats:
+        h = self.half_support
+        return (1.0 - self.alpha) * ((h - np.minimum(z, h)) / h)
+
+    def _abs_isf(self, s: Floats) -> Floats:
+        # In two terms: 1 - s is exact where s is near 1.
+        return self.half_support * np.maximum(((1.0 - s) - self.alpha) / (1.0 - self.alpha), 0.0)
+
+    def _abs_moment(self, power: float) -> float:
+        h = np.float64(self.half_support)
+        return float((1.0 - self.alpha) * h**power / (power + 1.0))
+
+    def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
+        x = generator.random(count)
+        x *= 2.0 * self.half_support
+        x -= self.half_support
+        if self.alpha > 0.0:
+            x[generator.random(count) < self.alpha] = 0.0
+        return x
