@@ -1,18 +1,26 @@
 """The one place for examples and Hypothesis strategies: domains, epsilons, mechanisms, values, tasks.
 
-`EXAMPLES` holds, for every mechanism of the registry, a way to make it in each of its placements. The
-contract tests run over all of them; a test fails for a registered mechanism without an example.
+`EXAMPLES` holds, for every mechanism of the registry, ways to make it. `core/test_contract` runs over all of
+them and fails for a registered mechanism without an example.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+import numpy as np
 from hypothesis import strategies as st
 
 from arcwise.domains import Circle, Domain, Interval
-from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
+from arcwise.kernels.rounding import integer_row, integer_rows
+from arcwise.mechanisms import (
+    DesignedCircular,
+    DesignedTable,
+    Mechanism,
+    OptimalCircular,
+    OptimalPiecewise,
+)
 from arcwise.tasks import DAY, Caps, Task
 
 if TYPE_CHECKING:
@@ -21,7 +29,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL_EXAMPLES",
     "EXAMPLES",
+    "WINDOW_EXAMPLES",
     "Example",
+    "WindowExample",
+    "WindowMechanisms",
     "caps",
     "circles",
     "domains",
@@ -40,27 +51,64 @@ HEIGHT = Interval(-20.0, 180.0)
 HEADING = Circle(360.0)
 
 
-class Example(NamedTuple):
-    """One mechanism in one placement, at any epsilon and number of nodes."""
+WindowMechanisms: TypeAlias = OptimalPiecewise | OptimalCircular
+
+
+class WindowExample(NamedTuple):
+    """One window mechanism in one placement, at any epsilon and number of nodes."""
 
     label: str
-    make: Callable[[float, int], Mechanism]
+    make: Callable[[float, int], WindowMechanisms]
 
     def __repr__(self) -> str:
         return self.label
 
 
+WINDOW_EXAMPLES = [
+    WindowExample("inset", lambda epsilon, nodes: OptimalPiecewise(HEIGHT, epsilon, nodes=nodes)),
+    WindowExample(
+        "clamp", lambda epsilon, nodes: OptimalPiecewise(HEIGHT, epsilon, placement="clamp", nodes=nodes)
+    ),
+    WindowExample("wrap", lambda epsilon, nodes: OptimalCircular(HEADING, epsilon, nodes=nodes)),
+]
+"""The optimal 3-piece mechanism in its three placements, for what is said about windows."""
+
+
+class Example(NamedTuple):
+    """One mechanism of the registry with some parameters, at any epsilon."""
+
+    label: str
+    make: Callable[[float], Mechanism]
+
+    def __repr__(self) -> str:
+        return self.label
+
+
+def _designed_table(epsilon: float) -> Mechanism:
+    """Return some table: three nodes, four codes, in every row the same levels in another order."""
+    levels = np.exp(epsilon * np.array([1.0, 0.0, 0.5, 0.1]))
+    rows = np.array([levels, levels[[1, 0, 3, 2]], levels[[3, 2, 1, 0]]]) / levels.sum()
+    return DesignedTable(HEIGHT, epsilon, integer_rows(rows, epsilon), (-0.5, 0.1, 0.6, 1.75))
+
+
+def _designed_circular(epsilon: float) -> Mechanism:
+    """Return a turned row that is no window: three levels around the value, on seven nodes."""
+    row = np.exp(epsilon * np.array([1.0, 0.5, 0.25, 0.0, 0.0, 0.25, 0.5]))
+    return DesignedCircular(HEADING, epsilon, integer_row(row / row.sum(), epsilon))
+
+
 EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
     ("optimal-piecewise", 1): (
-        Example("inset", lambda epsilon, nodes: OptimalPiecewise(HEIGHT, epsilon, nodes=nodes)),
-        Example(
-            "clamp",
-            lambda epsilon, nodes: OptimalPiecewise(HEIGHT, epsilon, placement="clamp", nodes=nodes),
-        ),
+        Example("optimal-piecewise", lambda epsilon: OptimalPiecewise(HEIGHT, epsilon)),
+        Example("clamp", lambda epsilon: OptimalPiecewise(HEIGHT, epsilon, placement="clamp", nodes=33)),
+        Example("power 2", lambda epsilon: OptimalPiecewise(HEIGHT, epsilon, nodes=33, power=2.0)),
     ),
     ("optimal-circular", 1): (
-        Example("wrap", lambda epsilon, nodes: OptimalCircular(HEADING, epsilon, nodes=nodes)),
+        Example("optimal-circular", lambda epsilon: OptimalCircular(HEADING, epsilon)),
+        Example("circular power 2.5", lambda epsilon: OptimalCircular(HEADING, epsilon, nodes=33, power=2.5)),
     ),
+    ("designed-table", 1): (Example("designed-table", _designed_table),),
+    ("designed-circular", 1): (Example("designed-circular", _designed_circular),),
 }
 """Ways to make every mechanism, by name and version as in the registry."""
 
@@ -102,8 +150,8 @@ def inner_values(mechanism: Mechanism, count: int) -> list[float]:
 
 
 @st.composite
-def mechanisms(draw: st.DrawFn, domain: Domain | None = None, max_nodes: int = 300) -> Mechanism:
-    """Return mechanisms of every kind on `domain`, or on any domain."""
+def mechanisms(draw: st.DrawFn, domain: Domain | None = None, max_nodes: int = 300) -> WindowMechanisms:
+    """Return optimal 3-piece mechanisms in every placement on `domain`, or on any domain."""
     domain = draw(domains()) if domain is None else domain
     epsilon = draw(epsilons)
     nodes = draw(st.integers(2, max_nodes))

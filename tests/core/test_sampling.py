@@ -20,10 +20,10 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import DomainError
 from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT
-from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, circle_expected_error
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, circle_expected_error
 from arcwise.randomness import InsecureSeededRandomness, SystemRandomness
 from fixed_draw import FixedDraw
-from strategies import ALL_EXAMPLES, Example, inner_values, mechanisms, values_in
+from strategies import WINDOW_EXAMPLES, WindowExample, WindowMechanisms, inner_values, mechanisms, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def with_leftover(nodes: int, window: int, leftover: int, *, circular: bool, bac
 EXACT_KERNELS = {
     **{
         f"{example.label}, epsilon {epsilon:g}": example.make(epsilon, 128).kernel
-        for example in ALL_EXAMPLES
+        for example in WINDOW_EXAMPLES
         for epsilon in (0.01, 1.0, 20.0)
     },
     "inset, 256 nodes": OptimalPiecewise(Interval(0, 1), 0.5, nodes=256).kernel,
@@ -107,7 +107,7 @@ def test_sampling_realises_the_rows_exactly(label: str) -> None:
 
 
 @given(mechanisms(), st.data())
-def test_both_samplers_agree_on_any_draw(mechanism: Mechanism, data: st.DataObject) -> None:
+def test_both_samplers_agree_on_any_draw(mechanism: WindowMechanisms, data: st.DataObject) -> None:
     kernel = mechanism.kernel
     edges = [0, kernel.inside_from, min(kernel.leftover_from, UNIT - 1), UNIT - 1]
     u = data.draw(st.lists(st.integers(0, UNIT - 1) | st.sampled_from(edges), max_size=20))
@@ -123,8 +123,8 @@ def test_code_dtype_is_the_narrowest() -> None:
         assert OptimalCircular(Circle(1), 1.0, nodes=codes).kernel.code_dtype == dtype
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
-def test_matrix_is_the_rows_rounded_once(example: Example) -> None:
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
+def test_matrix_is_the_rows_rounded_once(example: WindowExample) -> None:
     kernel = example.make(1.0, 16).kernel
     matrix = kernel.matrix()
     assert matrix.shape == (kernel.nodes, kernel.codes)
@@ -135,7 +135,7 @@ def test_matrix_is_the_rows_rounded_once(example: Example) -> None:
 # --- from a value to a node ----------------------------------------------------------------------
 
 
-def continuous_node(mechanism: Mechanism, unit: float) -> float:
+def continuous_node(mechanism: WindowMechanisms, unit: float) -> float:
     """Return the real-valued node of a position, as the design states it."""
     kernel = mechanism.kernel
     n, k, w = kernel.nodes, kernel.codes, kernel.window
@@ -147,7 +147,7 @@ def continuous_node(mechanism: Mechanism, unit: float) -> float:
 
 
 @given(mechanisms(), st.data())
-def test_positions_follow_the_design(mechanism: Mechanism, data: st.DataObject) -> None:
+def test_positions_follow_the_design(mechanism: WindowMechanisms, data: st.DataObject) -> None:
     value = data.draw(values_in(mechanism.domain))
     unit = mechanism.domain.to_unit(value)
     position = mechanism.position(unit)
@@ -174,8 +174,8 @@ def test_a_value_just_before_the_turn_of_the_nodes_is_node_zero() -> None:
     assert 127.99 < mechanism.position(24 / 128 - 1e-9) < 128
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
-def test_rounding_goes_up_exactly_with_the_fraction(example: Example) -> None:
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
+def test_rounding_goes_up_exactly_with_the_fraction(example: WindowExample) -> None:
     mechanism = example.make(1.0, 128)
     kernel = mechanism.kernel
     u = kernel.inside_from  # the first code of the window: it names the node
@@ -196,7 +196,7 @@ def test_rounding_goes_up_exactly_with_the_fraction(example: Example) -> None:
 # --- scalar and array calls agree ------------------------------------------------------------------
 
 
-def spread(mechanism: Mechanism, count: int) -> NDArray[np.float64]:
+def spread(mechanism: WindowMechanisms, count: int) -> NDArray[np.float64]:
     """Return `count` values all over the domain; on a circle also many turns away."""
     units = np.random.default_rng(count).random(count)
     units[: min(2, count)] = (0.0, 1.0)[: min(2, count)]
@@ -205,7 +205,7 @@ def spread(mechanism: Mechanism, count: int) -> NDArray[np.float64]:
     return mechanism.domain.from_unit(units * 9 - 4)
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
 @pytest.mark.parametrize(
     ("epsilon", "nodes", "size"),
     [
@@ -218,7 +218,7 @@ def spread(mechanism: Mechanism, count: int) -> NDArray[np.float64]:
     ],
 )
 def test_scalar_and_array_calls_give_the_same_codes(
-    example: Example, epsilon: float, nodes: int, size: int
+    example: WindowExample, epsilon: float, nodes: int, size: int
 ) -> None:
     mechanism = example.make(epsilon, nodes)
     values = spread(mechanism, size)
@@ -229,8 +229,8 @@ def test_scalar_and_array_calls_give_the_same_codes(
     assert many.dtype == mechanism.kernel.code_dtype
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
-def test_arrays_of_any_shape_take_draws_in_c_order(example: Example) -> None:
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
+def test_arrays_of_any_shape_take_draws_in_c_order(example: WindowExample) -> None:
     mechanism = example.make(1.0, 128)
     base = spread(mechanism, 3 * 4 * 5)
     flat = mechanism.randomize_many(base, randomness=InsecureSeededRandomness(7))
@@ -254,7 +254,7 @@ def test_arrays_of_any_shape_take_draws_in_c_order(example: Example) -> None:
 
 
 @given(mechanisms(), st.data())
-def test_scalar_and_array_calls_agree_for_any_value(mechanism: Mechanism, data: st.DataObject) -> None:
+def test_scalar_and_array_calls_agree_for_any_value(mechanism: WindowMechanisms, data: st.DataObject) -> None:
     values = data.draw(st.lists(values_in(mechanism.domain), max_size=8))
     seed = data.draw(st.integers(0, 99))
     many = mechanism.randomize_many(values, randomness=InsecureSeededRandomness(seed))
@@ -263,7 +263,7 @@ def test_scalar_and_array_calls_agree_for_any_value(mechanism: Mechanism, data: 
 
 
 def test_input_arrays_are_left_alone() -> None:
-    for mechanism in (example.make(1.0, 128) for example in ALL_EXAMPLES):
+    for mechanism in (example.make(1.0, 128) for example in WINDOW_EXAMPLES):
         values = spread(mechanism, 100)
         before = values.copy()
         mechanism.randomize_many(values)
@@ -288,7 +288,7 @@ def test_nothing_is_drawn_for_a_bad_value() -> None:
 # --- statistics ------------------------------------------------------------------------------------
 
 
-def mixture(mechanism: Mechanism, value: float) -> NDArray[np.float64]:
+def mixture(mechanism: WindowMechanisms, value: float) -> NDArray[np.float64]:
     """Return the probabilities of the codes for a value: two integer rows, mixed by the fraction."""
     kernel = mechanism.kernel
     position = continuous_node(mechanism, mechanism.domain.to_unit(value))
@@ -318,11 +318,11 @@ def p_value(codes: NDArray[Any] | list[int], probabilities: NDArray[np.float64])
     return float(stats.chi2.sf(statistic, gap.size - 1))
 
 
-CHI_CASES = [(example, epsilon) for example in ALL_EXAMPLES for epsilon in (0.1, 1.0, 4.0, 20.0)]
+CHI_CASES = [(example, epsilon) for example in WINDOW_EXAMPLES for epsilon in (0.1, 1.0, 4.0, 20.0)]
 
 
 @pytest.mark.parametrize(("example", "epsilon"), CHI_CASES)
-def test_codes_follow_the_rows(example: Example, epsilon: float) -> None:
+def test_codes_follow_the_rows(example: WindowExample, epsilon: float) -> None:
     """False-alarm rate 1e-5 for each of 5 values and 2 samplers (120 tests in all: 1e-3 for the file)."""
     mechanism = example.make(epsilon, 128)
     randomness = InsecureSeededRandomness(20_240)
@@ -335,8 +335,8 @@ def test_codes_follow_the_rows(example: Example, epsilon: float) -> None:
         assert p_value(single, probabilities) > 1e-5
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
-def test_the_chi_square_would_see_a_wrong_law(example: Example) -> None:
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
+def test_the_chi_square_would_see_a_wrong_law(example: WindowExample) -> None:
     """The test above has power: it finds a law half a node beside the truth, and one 10 % flatter."""
     mechanism = example.make(1.0, 128)
     value = inner_values(mechanism, 1000)[371]
@@ -347,8 +347,8 @@ def test_the_chi_square_would_see_a_wrong_law(example: Example) -> None:
     assert p_value(codes, 0.9 * mixture(mechanism, value) + 0.1 / mechanism.kernel.codes) < 1e-5
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
-def test_codes_from_the_operating_system_follow_the_rows(example: Example) -> None:
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
+def test_codes_from_the_operating_system_follow_the_rows(example: WindowExample) -> None:
     """The only tests without a seed: false-alarm rate 1e-6 in all, six p-values."""
     mechanism = example.make(1.0, 128)
     value = inner_values(mechanism, 1000)[371]
@@ -407,7 +407,7 @@ def test_decoding_refuses_what_is_no_code(bad: Any) -> None:
         OptimalCircular(Circle(360), 1.0, nodes=4).decode(bad)
 
 
-def distances(mechanism: Mechanism, value: float) -> NDArray[np.float64]:
+def distances(mechanism: WindowMechanisms, value: float) -> NDArray[np.float64]:
     """Return how far what each code decodes to lies from the value, in the unit of the domain."""
     gap = np.abs(mechanism.values - value)
     if isinstance(mechanism.domain, Circle):
@@ -416,18 +416,20 @@ def distances(mechanism: Mechanism, value: float) -> NDArray[np.float64]:
     return gap
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 4.0, 20.0])
 @pytest.mark.parametrize("power", [1.0, 2.0, 3.5])
-def test_expected_error_is_the_sum_over_the_rows(example: Example, epsilon: float, power: float) -> None:
+def test_expected_error_is_the_sum_over_the_rows(
+    example: WindowExample, epsilon: float, power: float
+) -> None:
     mechanism = example.make(epsilon, 64)
     for value in inner_values(mechanism, 23):
         dense = float(mixture(mechanism, value) @ distances(mechanism, value) ** power)
         assert mechanism.expected_error(value, power) == pytest.approx(dense, rel=1e-9)
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
-def test_expected_error_is_what_reports_show(example: Example) -> None:
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
+def test_expected_error_is_what_reports_show(example: WindowExample) -> None:
     """5 standard errors: false-alarm rate 6e-7 for each of 9 cases."""
     mechanism = example.make(1.0, 128)
     for value in inner_values(mechanism, 1000)[::499]:

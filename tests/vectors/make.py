@@ -19,11 +19,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from arcwise.domains import Circle, Interval
-from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
+from arcwise.kernels import WindowKernel
+from arcwise.mechanisms import (
+    DesignedCircular,
+    DesignedTable,
+    Mechanism,
+    OptimalCircular,
+    OptimalPiecewise,
+)
 from arcwise.tasks import Caps, Task
 from arcwise.wire import Batch, code_width, encode_batch, pack_codes
 
@@ -35,6 +43,12 @@ SMALL = Interval(-1, 1)
 HOURS = Circle(24)
 HEADING = Circle(360)
 TOP = 2**64 - 1
+
+
+def _weights(codes: int, shift: int) -> list[int]:
+    """Return some weights that sum to 2**64: no float and no solver has a part in them."""
+    weights = [2**48 * (1 + (5 * (j + shift)) % 3) + j for j in range(codes - 1)]
+    return [*weights, 2**64 - sum(weights)]
 
 
 def _tasks() -> dict[str, Task]:
@@ -57,6 +71,26 @@ def _tasks() -> dict[str, Task]:
             20.0,
             goal="distribution",
             mechanism=OptimalCircular(Circle(2 * math.pi), 20.0, nodes=3),
+        ),
+        "table": Task(
+            "reading",
+            SMALL,
+            8.0,
+            mechanism=DesignedTable(
+                SMALL, 8.0, [_weights(4, node) for node in range(3)], (-0.5, 0.25, 0.75, 1.5)
+            ),
+        ),
+        "table, 300 codes": Task(
+            "reading",
+            SMALL,
+            8.0,
+            goal="distribution",
+            mechanism=DesignedTable(
+                SMALL, 8.0, [_weights(300, node) for node in range(2)], [j / 299 for j in range(300)]
+            ),
+        ),
+        "circulant": Task(
+            "heading", HEADING, 20.0, mechanism=DesignedCircular(HEADING, 20.0, _weights(5, 0))
         ),
     }
 
@@ -90,6 +124,13 @@ class _Fixed:
         raise NotImplementedError
 
 
+def _window_edges(k: WindowKernel) -> tuple[list[int], int, int]:
+    """Return draws at the edges of the sampler's branches, the first inside and the last before leftovers."""
+    edges = [0, k.background - 1, k.background, k.inside_from - 1, k.inside_from, k.inside_from + k.extra - 1]
+    edges += [k.inside_from + k.extra, k.leftover_from - 1, *([k.leftover_from] if k.leftover else []), TOP]
+    return edges, k.inside_from, k.leftover_from - 1
+
+
 def _draws(task: Task) -> list[dict[str, Any]]:
     mechanism, domain = task.mechanism, task.domain
     k = mechanism.kernel
@@ -103,12 +144,16 @@ def _draws(task: Task) -> list[dict[str, Any]]:
         values += [-1000.0, 1000.0] if domain.clip else []
     else:
         values = [0.0, 0.3 * domain.period, -1e-300, -0.01 * domain.period, 12.34 * domain.period]
-    edges = [0, k.background - 1, k.background, k.inside_from - 1, k.inside_from, k.inside_from + k.extra - 1]
-    edges += [k.inside_from + k.extra, k.leftover_from - 1, *([k.leftover_from] if k.leftover else []), TOP]
+    if isinstance(k, WindowKernel):
+        edges, inside, last = _window_edges(k)
+    else:
+        ends = list(accumulate(k.row(0)))
+        edges = [u for end in ends[:3] + ends[-3:] for u in (end - 1, end)]
+        inside, last = ends[0], ends[-2] - 1
     middle = int.from_bytes(hashlib.sha256(b"arcwise").digest()[:8], "little")
-    cases = [(value, r, k.inside_from) for value in values for r in (0, 2**62, 3 * 2**62, TOP)]
+    cases = [(value, r, inside) for value in values for r in (0, 2**62, 3 * 2**62, TOP)]
     cases += [(values[1], middle, u) for u in edges]
-    cases += [(values[-1], TOP, k.leftover_from - 1), (values[2], 2**11 - 1, k.leftover_from - 1)]
+    cases += [(values[-1], TOP, last), (values[2], 2**11 - 1, last)]
     return [
         {
             "value": value,
@@ -128,6 +173,7 @@ def _batches(tasks: dict[str, Task]) -> list[dict[str, Any]]:
         ("inset", 1, 19_675, [0, 1, 100, 203]),
         ("inset", 2, 2**32 - 1, [7] * 300),
         ("inset, 256 nodes", 3, 472_222, [0, 1, 255, 256, 453]),
+        ("table", 6, 19_675, [0, 3, 1]),
         ("wrap", 4, 19_675, [127, 0, 64]),
         ("wrap, 512 nodes", 5, 65_535, [511, 0, 256] * 50),
     ]

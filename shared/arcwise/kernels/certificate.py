@@ -34,19 +34,20 @@ EPSILON_MAX = 20.0
 _SCALE_BITS = 192
 
 
-def check_epsilon(epsilon: object) -> float:
-    """Return `epsilon` as a float, or raise `ParameterError` when it is not in [0.01, 20]."""
+def check_epsilon(epsilon: object, *, least: float = EPSILON_MIN) -> float:
+    """Return `epsilon` as a float, or raise `ParameterError` when it is not in [0.01, 20].
+
+    `least` is 0 for mechanisms with a delta, which may spend nothing else.
+    """
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real):
-        raise ParameterError(
-            f"epsilon must be a number from {EPSILON_MIN} to {EPSILON_MAX:g}, got {epsilon!r}"
-        )
+        raise ParameterError(f"epsilon must be a number from {least:g} to {EPSILON_MAX:g}, got {epsilon!r}")
     try:
         number = float(epsilon)
     except OverflowError:  # an integer beyond the range of a float
         number = math.inf
-    if not EPSILON_MIN <= number <= EPSILON_MAX:  # false for NaN
-        raise ParameterError(f"epsilon must be from {EPSILON_MIN} to {EPSILON_MAX:g}, got {number!r}")
-    return number
+    if not least <= number <= EPSILON_MAX:  # false for NaN
+        raise ParameterError(f"epsilon must be from {least:g} to {EPSILON_MAX:g}, got {number!r}")
+    return number + 0.0  # -0.0 becomes 0.0
 
 
 def exact_epsilon(epsilon: float) -> Fraction:
@@ -83,42 +84,58 @@ def exp_lower_bound(epsilon: float) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What was proved about a kernel's integers: it is `epsilon`-LDP, for every pair of inputs.
+    """What was proved about a kernel's integers: (epsilon, delta)-LDP, for every pair of inputs.
 
     Attributes
     ----------
     epsilon
         The claim that holds.
     delta
-        Exact, in units of 2**-64, rounded up; 0 is pure epsilon-LDP.
+        In units of 2**-64, rounded up; exact, not a bound. 0 is pure epsilon-LDP.
     ratio
-        The largest ratio of two weights of one code, exact.
+        The largest ratio of two weights of one code, exact. None where some weight is 0: then there is no
+        such ratio, and `delta` is positive.
     """
 
     epsilon: float
     delta: int
-    ratio: Fraction
+    ratio: Fraction | None
 
     @property
     def spent_epsilon(self) -> float:
-        """``log(ratio)``: what the integers spend, to be read by people (a float, rounded)."""
+        """``log(ratio)``: what the integers spend by themselves, to be read by people (a float, rounded).
+
+        Infinite where `ratio` is None.
+        """
+        if self.ratio is None:
+            return math.inf
         return math.log(self.ratio.numerator) - math.log(self.ratio.denominator)
 
     def __str__(self) -> str:
+        if self.delta:
+            return (
+                f"epsilon = {self.epsilon:g}, delta = {self.delta / UNIT:.6g}: exactly {self.delta} / 2**64, "
+                "rounded up (checked in rational arithmetic)"
+            )
+        ratio = math.nan if self.ratio is None else float(self.ratio)
         return (
             f"epsilon = {self.epsilon:g}, delta = {self.delta}: largest ratio of two weights "
-            f"{float(self.ratio):.15g} <= e^epsilon (checked in rational arithmetic)"
+            f"{ratio:.15g} <= e^epsilon (checked in rational arithmetic)"
         )
 
 
-def certify(ratio: Fraction, epsilon: float) -> Certificate:
-    """Return the certificate of a kernel with this exact `ratio`.
+def certify(ratio: Fraction | None, epsilon: float) -> Certificate:
+    """Return the certificate of pure epsilon-LDP of a kernel with this exact `ratio`.
 
     Raises
     ------
     CertificateError
         When the ratio exceeds the rational lower bound of e^epsilon.
     """
+    if ratio is None:
+        raise CertificateError(
+            "some weight of the kernel is 0 where another input's is not: no epsilon bounds their ratio"
+        )
     if ratio > exp_lower_bound(epsilon):
         raise CertificateError(
             f"the kernel's largest ratio of weights is {float(ratio)!r}, "

@@ -21,20 +21,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import ParameterError
+from arcwise.kernels.base import MAX_CODES, Kernel
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["MAX_CODES", "WindowKernel"]
-
-MAX_CODES = 2**16
-"""Codes take at most two bytes on the wire."""
+__all__ = ["WindowKernel"]
 
 
 @dataclass(frozen=True, slots=True)
-class WindowKernel:
+class WindowKernel(Kernel):
     """N rows over K codes; row s has the extra weight on the codes s, s+1, ..., s+W-1.
 
     Parameters
@@ -151,20 +149,7 @@ class WindowKernel:
         return u - self.leftover_from
 
     def sample_many(self, nodes: NDArray[Any], u: NDArray[np.uint64]) -> NDArray[Any]:
-        """Return the codes that the draws `u` pick from the rows of `nodes`.
-
-        Parameters
-        ----------
-        nodes
-            Shape (n,), unsigned 16-bit or wider, each below N.
-        u
-            Shape (n,).
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n,), of the narrowest unsigned type that holds K codes (`code_dtype`).
-        """
+        """Return the codes that the draws `u` pick from the rows of `nodes`, see `Kernel.sample_many`."""
         import numpy as np
 
         # Unsigned arithmetic wraps for background draws; those entries are replaced below.
@@ -180,18 +165,16 @@ class WindowKernel:
             codes[left] = u[left] - np.uint64(self.leftover_from)
         return codes.astype(self.code_dtype)
 
-    @property
-    def code_dtype(self) -> np.dtype[Any]:
-        """The narrowest unsigned type that holds K codes."""
+    def probabilities(self, nodes: ArrayLike) -> NDArray[np.float64]:
+        """Return the rows of some nodes as probabilities, see `Kernel.probabilities`."""
         import numpy as np
 
-        return np.dtype(np.uint8 if self.codes <= 256 else np.uint16)
+        code = np.arange(self.codes)
+        ahead = code - np.asarray(nodes, dtype=np.int64)[:, None]
+        inside = (ahead % self.codes if self.circular else ahead.view(np.uint64)) < self.window
+        one_more = code < self.leftover
 
-    def matrix(self) -> NDArray[np.float64]:
-        """Return the N x K matrix of probabilities, each rounded once from its integer weight."""
-        import numpy as np
+        def level(weight: int) -> NDArray[np.float64]:
+            return np.where(one_more, (weight + 1) / UNIT, weight / UNIT)
 
-        rows = np.empty((self.nodes, self.codes))
-        for node in range(self.nodes):
-            rows[node] = [weight / UNIT for weight in self.row(node)]
-        return rows
+        return np.where(inside, level(self.background + self.extra), level(self.background))

@@ -9,9 +9,12 @@ from arcwise.mechanisms.closed_forms import (
     interval_expected_error,
     optimal_levels,
 )
+from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
 from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
 
 __all__ = [
+    "DesignedCircular",
+    "DesignedTable",
     "Levels",
     "Mechanism",
     "OptimalCircular",

@@ -6,15 +6,16 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from arcwise.errors import DomainError
-from arcwise.kernels.certificate import UNIT, Certificate, certify
+from arcwise.kernels.approximate import certify_approximate
+from arcwise.kernels.certificate import Certificate, certify
 from arcwise.randomness import SYSTEM, Randomness
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from arcwise.domains import Domain
-    from arcwise.kernels.window import WindowKernel
+    from arcwise.domains import Circle, Domain, Interval
+    from arcwise.kernels.base import Kernel
 
 __all__ = ["Mechanism"]
 
@@ -34,16 +35,22 @@ class Mechanism(ABC):
     """The name in the registry. It never changes its meaning."""
     version: ClassVar[int]
     """Rises when the same integers would be sampled or decoded differently."""
+    kind: ClassVar[str]
+    """The kind of its kernel, as tasks name it: "window", "table" or "circulant"."""
+    domain_type: ClassVar[type[Interval] | type[Circle]]
+    """The kind of domain that it serves."""
+    approximate: ClassVar[bool] = False
+    """Whether it spends a delta: then the certificate is the exact delta, and epsilon may be 0."""
 
     domain: Domain
     epsilon: float
-    kernel: WindowKernel
+    kernel: Kernel
     _values: NDArray[np.float64] | None
 
     @property
     @abstractmethod
     def placement(self) -> str:
-        """Where a window may stand: "inset", "clamp" or "wrap"."""
+        """How values become nodes: "inset", "clamp" or "wrap"."""
 
     @property
     @abstractmethod
@@ -64,8 +71,27 @@ class Mechanism(ABC):
         """Return the real-valued nodes of positions on the unit domain, any shape."""
 
     @abstractmethod
+    def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return where real-valued nodes stand on the unit domain (on a circle, not taken modulo 1)."""
+
+    @abstractmethod
     def code_units(self) -> NDArray[np.float64]:
         """Return what each of the K codes decodes to, in units of the domain's length."""
+
+    @abstractmethod
+    def kernel_fields(self) -> list[Any]:
+        """Return the kernel as a task carries it, after its kind and the placement."""
+
+    @classmethod
+    @abstractmethod
+    def from_fields(cls, domain: Domain, epsilon: float, placement: str, fields: list[Any]) -> Mechanism:
+        """Return the mechanism that samples from the kernel of these `kernel_fields`.
+
+        Raises
+        ------
+        ParameterError
+            When the fields describe no kernel of this mechanism.
+        """
 
     def certificate(self) -> Certificate:
         """Return the exact bound that the kernel's integers satisfy.
@@ -73,8 +99,10 @@ class Mechanism(ABC):
         Raises
         ------
         CertificateError
-            When they do not satisfy the mechanism's epsilon.
+            When they do not satisfy the mechanism's epsilon, and it is not `approximate`.
         """
+        if self.approximate:
+            return certify_approximate(self.kernel, self.epsilon)
         return certify(self.kernel.ratio(), self.epsilon)
 
     def randomize(self, value: Any, *, randomness: Randomness = SYSTEM) -> int:
@@ -137,9 +165,9 @@ class Mechanism(ABC):
     def decode(self, codes: ArrayLike) -> NDArray[np.float64]:
         """Return the value that each code stands for, in the unit of the domain, in the shape of `codes`.
 
-        For "inset" the decoded value is unbiased: its expectation is the input. It can lie far outside the
-        domain, so it is for averaging. For "clamp" and "wrap" it is the centre of the code's cell: close to
-        the input in a single report, but biased when averaged.
+        Where the mechanism is `unbiased`, the decoded value has the input as its expectation. It can lie far
+        outside the domain, so it is for averaging. Elsewhere it is what the mechanism itself outputs: close
+        to the input in a single report, but biased when averaged.
 
         Raises
         ------
@@ -165,37 +193,44 @@ class Mechanism(ABC):
 
         On a circle the distance is the circular one. The unit is the domain's, to the given power.
         """
-        unit = self.domain.to_unit(value)
-        position = self.position(unit)
-        node = int(position)
-        fraction = position - node
-        distance: list[float] = (self._unit_distance(unit) ** power).tolist()
+        return float(self.expected_errors([value], power)[0])
 
-        def error(node: int) -> float:
-            return sum(w * d for w, d in zip(self.kernel.row(node), distance, strict=True)) / UNIT
+    def expected_errors(self, values: ArrayLike, power: float = 1.0) -> NDArray[np.float64]:
+        """Return `expected_error` of each value, in the shape of `values`."""
+        from arcwise.mechanisms.moments import expected_errors
 
-        mixture = (1.0 - fraction) * error(node)
-        if fraction > 0.0:
-            mixture += fraction * error((node + 1) % self.kernel.nodes)
-        return mixture * float(self.domain.length**power)
+        errors = expected_errors(self, self.domain.to_unit_many(values), power)
+        errors *= self.domain.length**power
+        return errors
 
-    def _unit_distance(self, unit: float) -> NDArray[np.float64]:
+    def mean(self, value: Any) -> float:
+        """Return the mean of ``decode(randomize(value))``, in the unit of the domain.
+
+        On a circle: the mean direction, in [0, period); the value itself where the report has none.
+        """
         import numpy as np
 
-        distance: NDArray[np.float64] = np.abs(self.code_units() - unit)
-        return distance
+        from arcwise.mechanisms.moments import means
 
-    @classmethod
-    @abstractmethod
-    def from_kernel(cls, domain: Any, epsilon: float, placement: str, kernel: WindowKernel) -> Mechanism:
-        """Return the mechanism that samples from this very kernel, as a task carries it."""
+        unit = self.domain.to_unit_many([value])
+        return float(self.domain.from_unit(np.asarray(means(self, unit)[0])))
+
+    def variance(self, value: Any) -> float:
+        """Return the variance of ``decode(randomize(value))``, in the squared unit of the domain.
+
+        On a circle: the mean squared circular distance from `mean`.
+        """
+        from arcwise.mechanisms.moments import variances
+
+        return float(variances(self, self.domain.to_unit_many([value]))[0]) * self.domain.length**2
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; cannot set {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies and pickles carry the integers, as tasks do.
-        return type(self).from_kernel, (self.domain, self.epsilon, self.placement, self.kernel)
+        fields = self.kernel_fields()
+        return type(self).from_fields, (self.domain, self.epsilon, self.placement, fields)
 
     def _set(self, **fields: object) -> None:
         for name, value in fields.items():

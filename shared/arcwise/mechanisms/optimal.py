@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
+from arcwise.kernels.base import MAX_CODES
 from arcwise.kernels.certificate import UNIT, check_epsilon
-from arcwise.kernels.window import MAX_CODES, WindowKernel
-from arcwise.mechanisms.base import Mechanism
-from arcwise.mechanisms.closed_forms import half_window
+from arcwise.kernels.window import WindowKernel
+from arcwise.mechanisms.circular import CircularMechanism, check_circle
+from arcwise.mechanisms.closed_forms import optimal_levels
+from arcwise.mechanisms.window import (
+    DEFAULT_NODES,
+    WindowMechanism,
+    check_interval,
+    check_nodes,
+    window_to_fields,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DEFAULT_NODES", "OptimalCircular", "OptimalPiecewise", "mean_code"]
+    from arcwise.domains import Circle, Domain, Interval
 
-DEFAULT_NODES = 128
-"""One-byte codes at every epsilon."""
+__all__ = ["OptimalCircular", "OptimalPiecewise"]
 
 
-class OptimalPiecewise(Mechanism):
+class OptimalPiecewise(WindowMechanism):
     """The optimal 3-piece mechanism on an interval.
 
     Parameters
@@ -38,7 +44,9 @@ class OptimalPiecewise(Mechanism):
         single report, and makes all values within C of an end indistinguishable: no estimator can recover
         a mean or a distribution there.
     nodes
-        N, from 2 to 32,768. The default gives one-byte codes at every epsilon.
+        N, from 2 to 32,768. The default gives one-byte codes at every epsilon for `power` 1.
+    power
+        The window is optimal for the loss ``|y-x|^power``, at least 1.
 
     Raises
     ------
@@ -47,28 +55,24 @@ class OptimalPiecewise(Mechanism):
 
     Notes
     -----
-    ``W = max(1, round((N-1) * 2C / (1-2C)))`` and ``K = N + W - 1``, with C = `half_window`; as
+    ``W = max(1, round((N-1) * 2C / (1-2C)))`` and ``K = N + W - 1``, with C of `optimal_levels`; for power 1,
     ``2C / (1-2C) = e^(-epsilon/2)``, W < N and K < 2N. With W/K = 2C the inset placement is the Piecewise
     Mechanism of Wang et al. (ICDE 2019).
 
     Examples
     --------
+    >>> from arcwise.domains import Interval
     >>> mechanism = OptimalPiecewise(Interval(0, 100), epsilon=1.0)
     >>> code = mechanism.randomize(42.0)
     >>> 0 <= code < mechanism.kernel.codes
     True
     """
 
-    __slots__ = ("_placement", "_scale", "_shift", "_top")
+    __slots__ = ()
 
     name: ClassVar[str] = "optimal-piecewise"
     version: ClassVar[int] = 1
-
-    domain: Interval
-    _placement: str
-    _scale: float
-    _shift: float
-    _top: float
+    placements: ClassVar[tuple[str, ...]] = ("inset", "clamp")
 
     def __init__(
         self,
@@ -77,94 +81,14 @@ class OptimalPiecewise(Mechanism):
         *,
         placement: Literal["inset", "clamp"] = "inset",
         nodes: int = DEFAULT_NODES,
+        power: float = 1.0,
     ) -> None:
-        epsilon = check_epsilon(epsilon)
-        _check_nodes(nodes, MAX_CODES // 2)
-        c = half_window(epsilon)
-        window = max(1, round((nodes - 1) * 2 * c / (1 - 2 * c)))
-        kernel = WindowKernel.fit(nodes=nodes, window=window, epsilon=epsilon, circular=False)
-        self._init(domain, epsilon, placement, kernel)
-
-    @classmethod
-    def from_kernel(
-        cls, domain: Interval, epsilon: float, placement: str, kernel: WindowKernel
-    ) -> OptimalPiecewise:
-        """Return the mechanism that samples from this very kernel, as a task carries it."""
-        mechanism = cls.__new__(cls)
-        mechanism._init(domain, check_epsilon(epsilon), placement, kernel)
-        return mechanism
-
-    def _init(self, domain: Interval, epsilon: float, placement: str, kernel: WindowKernel) -> None:
-        if not isinstance(domain, Interval):
-            raise ParameterError(
-                f"domain must be an Interval, got {domain!r}; for a Circle use OptimalCircular"
-            )
-        if placement not in ("inset", "clamp"):
-            raise ParameterError(f'placement must be "inset" or "clamp", got {placement!r}')
-        if kernel.circular:
-            raise ParameterError("kernel must not be circular on an Interval")
-        # position = min(max(scale * unit - shift, 0), top); for "inset" neither bound is ever active.
-        inset = placement == "inset"
-        self._set(
-            domain=domain,
-            epsilon=epsilon,
-            kernel=kernel,
-            _placement=placement,
-            _scale=float(kernel.nodes - 1 if inset else kernel.codes),
-            _shift=0.0 if inset else kernel.window / 2,
-            _top=float(kernel.nodes - 1),
-        )
-
-    @property
-    def placement(self) -> str:
-        """Where the window may stand: "inset" or "clamp"."""
-        return self._placement
-
-    @property
-    def default_goal(self) -> str:
-        """The goal "distribution" for inset, "value" for clamp."""
-        return "distribution" if self._placement == "inset" else "value"
-
-    @property
-    def unbiased(self) -> bool:
-        """True for inset."""
-        return self._placement == "inset"
-
-    def position(self, unit: float) -> float:
-        """Return the real-valued node of a position in [0, 1]."""
-        t = self._scale * unit - self._shift
-        if t < 0.0:
-            return 0.0
-        return t if t < self._top else self._top
-
-    def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the real-valued nodes of positions in [0, 1], any shape."""
-        import numpy as np
-
-        t = np.asarray(self._scale * unit)
-        if self._placement == "clamp":
-            t -= self._shift
-            np.clip(t, 0.0, self._top, out=t)
-        return t
-
-    def code_units(self) -> NDArray[np.float64]:
-        """Return what each code decodes to on the unit interval: unbiased for inset, else cell centres.
-
-        Inset: the mean code of node s is ``a + m s`` (`mean_code`), so ``(code - a) / (m (N-1))`` has mean
-        s/(N-1).
-        """
-        import numpy as np
-
-        kernel = self.kernel
-        codes = np.arange(kernel.codes, dtype=np.float64)
-        if self._placement == "clamp":
-            return (codes + 0.5) / kernel.codes
-        intercept, slope = mean_code(kernel)
-        units: NDArray[np.float64] = (codes - intercept) / (slope * (kernel.nodes - 1))
-        return units
+        domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
+        share = 2.0 * optimal_levels(epsilon, power).half_window
+        self._fit(domain, epsilon, share, placement=placement, nodes=nodes)
 
 
-class OptimalCircular(Mechanism):
+class OptimalCircular(CircularMechanism):
     """The optimal 3-piece mechanism on a circle: the window is centred on the value, modulo the period.
 
     Parameters
@@ -175,6 +99,8 @@ class OptimalCircular(Mechanism):
         From 0.01 to 20.
     nodes
         N = K, from 2 to 65,536.
+    power
+        The window is optimal for the loss ``d(y, x)^power``, at least 1.
 
     Raises
     ------
@@ -183,7 +109,7 @@ class OptimalCircular(Mechanism):
 
     Notes
     -----
-    ``W = max(1, round(2 C K))`` with C = `half_window`. The real-valued node of a position x is
+    ``W = max(1, round(2 C K))`` with C of `optimal_levels`. The real-valued node of a position x is
     ``(K x - W/2) mod K``; code j is the cell from j/K to (j+1)/K of the circle.
     """
 
@@ -191,50 +117,38 @@ class OptimalCircular(Mechanism):
 
     name: ClassVar[str] = "optimal-circular"
     version: ClassVar[int] = 1
+    kind: ClassVar[str] = "window"
 
-    domain: Circle
+    kernel: WindowKernel
 
-    def __init__(self, domain: Circle, epsilon: float, *, nodes: int = DEFAULT_NODES) -> None:
-        epsilon = check_epsilon(epsilon)
-        _check_nodes(nodes, MAX_CODES)
-        window = max(1, round(2 * half_window(epsilon) * nodes))
+    def __init__(
+        self, domain: Circle, epsilon: float, *, nodes: int = DEFAULT_NODES, power: float = 1.0
+    ) -> None:
+        domain, epsilon = check_circle(domain, type(self).__name__), check_epsilon(epsilon)
+        check_nodes(nodes, MAX_CODES)
+        window = min(nodes - 1, max(1, round(2 * optimal_levels(epsilon, power).half_window * nodes)))
         kernel = WindowKernel.fit(nodes=nodes, window=window, epsilon=epsilon, circular=True)
-        self._init(domain, epsilon, kernel)
+        self._set(domain=domain, epsilon=epsilon, kernel=kernel)
+
+    def kernel_fields(self) -> list[Any]:
+        """Return ``[K, N, W, b, g]``."""
+        return window_to_fields(self.kernel)
 
     @classmethod
-    def from_kernel(
-        cls, domain: Circle, epsilon: float, placement: str, kernel: WindowKernel
+    def from_fields(
+        cls, domain: Domain, epsilon: float, placement: str, fields: list[Any]
     ) -> OptimalCircular:
-        """Return the mechanism that samples from this very kernel, as a task carries it."""
+        """Return the mechanism that samples from the kernel ``[K, N, W, b, g]``."""
         if placement != "wrap":
             raise ParameterError(f'placement must be "wrap" on a Circle, got {placement!r}')
         mechanism = cls.__new__(cls)
-        mechanism._init(domain, check_epsilon(epsilon), kernel)
+        codes, nodes, window, background, extra = fields
+        mechanism._set(
+            domain=check_circle(domain, cls.__name__),
+            epsilon=check_epsilon(epsilon),
+            kernel=WindowKernel(codes, nodes, window, background, extra, circular=True),
+        )
         return mechanism
-
-    def _init(self, domain: Circle, epsilon: float, kernel: WindowKernel) -> None:
-        if not isinstance(domain, Circle):
-            raise ParameterError(
-                f"domain must be a Circle, got {domain!r}; for an Interval use OptimalPiecewise"
-            )
-        if not kernel.circular:
-            raise ParameterError("kernel must be circular on a Circle")
-        self._set(domain=domain, epsilon=epsilon, kernel=kernel)
-
-    @property
-    def placement(self) -> str:
-        """Always "wrap"."""
-        return "wrap"
-
-    @property
-    def default_goal(self) -> str:
-        """The goal "direction"."""
-        return "direction"
-
-    @property
-    def unbiased(self) -> bool:
-        """False: on a circle a single report has no unbiased decoding; moments are corrected instead."""
-        return False
 
     def position(self, unit: float) -> float:
         """Return the real-valued node of a position in [0, 1), in [0, K)."""
@@ -251,6 +165,10 @@ class OptimalCircular(Mechanism):
         t[t < 0.0] += codes
         t[t >= codes] = 0.0  # a tiny negative number plus K rounds to K
         return t
+
+    def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return where nodes stand: ``(s + W/2) / K``, the centre of the window, not taken modulo 1."""
+        return (nodes + self.kernel.window / 2) / self.kernel.codes
 
     def code_units(self) -> NDArray[np.float64]:
         """Return the centres of the K cells on the circle of circumference 1."""
@@ -271,24 +189,3 @@ class OptimalCircular(Mechanism):
             math.pi * order / kernel.codes
         )
         return kernel.extra / UNIT * ratio
-
-    def _unit_distance(self, unit: float) -> NDArray[np.float64]:
-        import numpy as np
-
-        distance = super()._unit_distance(unit)
-        return np.minimum(distance, 1.0 - distance)
-
-
-def mean_code(kernel: WindowKernel) -> tuple[float, float]:
-    """Return a and m: the mean code of node s of a kernel on a line is ``a + m s``.
-
-    ``m = g W / 2**64`` and ``a = (b K (K-1) + g W (W-1) + L (L-1)) / 2**65``, each rounded once.
-    """
-    k, w, leftover = kernel.codes, kernel.window, kernel.leftover
-    twice = kernel.background * k * (k - 1) + kernel.extra * w * (w - 1) + leftover * (leftover - 1)
-    return twice / (2 * UNIT), kernel.extra * w / UNIT
-
-
-def _check_nodes(nodes: int, most: int) -> None:
-    if isinstance(nodes, bool) or not isinstance(nodes, int) or not 2 <= nodes <= most:
-        raise ParameterError(f"nodes must be an integer from 2 to {most}, got {nodes!r}")

@@ -1,6 +1,7 @@
 """The mechanisms by name: what a task's bytes may name, and how its kernel is read back.
 
-A name with its version never changes its meaning and is never removed; a change is a new version.
+A name with its version never changes its meaning and is never removed; a change is a new version. A new
+mechanism is one file and its class in the list below (docs/adding-a-mechanism.md).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import ParameterError
-from arcwise.kernels.window import WindowKernel
+from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
 from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
 
 if TYPE_CHECKING:
@@ -17,15 +18,29 @@ if TYPE_CHECKING:
 
 __all__ = ["MECHANISMS", "mechanism_from_fields", "mechanism_to_fields"]
 
-MECHANISMS: dict[tuple[str, int], type[OptimalPiecewise] | type[OptimalCircular]] = {
-    (cls.name, cls.version): cls for cls in (OptimalPiecewise, OptimalCircular)
-}
+_CLASSES: tuple[type[Mechanism], ...] = (
+    OptimalPiecewise,
+    OptimalCircular,
+    DesignedTable,
+    DesignedCircular,
+)
+
+MECHANISMS: dict[tuple[str, int], type[Mechanism]] = {(cls.name, cls.version): cls for cls in _CLASSES}
+"""Every mechanism by its name and version."""
 
 
 def mechanism_to_fields(mechanism: Mechanism) -> list[Any]:
-    """Return ``[name, version, [kind, placement, K, N, W, b, g]]``: the sampler, resolved to integers."""
-    k = mechanism.kernel
-    kernel = ["window", mechanism.placement, k.codes, k.nodes, k.window, k.background, k.extra]
+    """Return ``[name, version, [kind, placement, ...]]``: the sampler, resolved to integers.
+
+    ========== =====================================================
+    kind       the rest
+    ========== =====================================================
+    window     K, N, W, b, g
+    table      K, N, rows, output values on the unit interval
+    circulant  K, the row of node 0
+    ========== =====================================================
+    """
+    kernel = [mechanism.kind, mechanism.placement, *mechanism.kernel_fields()]
     return [mechanism.name, mechanism.version, kernel]
 
 
@@ -38,16 +53,18 @@ def mechanism_from_fields(fields: Any, domain: Domain, epsilon: float) -> Mechan
         When the fields do not describe a known mechanism on this domain.
     """
     try:
-        name, version, (kind, placement, codes, nodes, window, background, extra) = fields
+        name, version, (kind, placement, *kernel) = fields
         cls = MECHANISMS.get((name, version))
     except (TypeError, ValueError):
-        raise ParameterError(
-            "mechanism must be [name, version, [kind, placement, codes, nodes, window, background, extra]]"
-        ) from None
-    if cls is None or kind != "window":
+        raise ParameterError("mechanism must be [name, version, [kind, placement, ...]]") from None
+    if cls is None or kind != cls.kind:
         known = ", ".join(f"{n} version {v}" for n, v in MECHANISMS)
         raise ParameterError(
             f"mechanism {name!r} version {version!r} ({kind!r}) is not known; known are {known}"
         )
-    kernel = WindowKernel(codes, nodes, window, background, extra, circular=placement == "wrap")
-    return cls.from_kernel(domain, epsilon, placement, kernel)  # type: ignore[arg-type]
+    try:
+        return cls.from_fields(domain, epsilon, placement, kernel)
+    except ParameterError:
+        raise
+    except (TypeError, ValueError) as error:  # too few or too many fields
+        raise ParameterError(f"the kernel of mechanism {name!r} has other fields: {error}") from None

@@ -3,7 +3,13 @@
     [1, name, domain, epsilon, goal, period, caps, mechanism]
     domain     ["interval", low, high, clip]  or  ["circle", period]
     caps       [lifetime, rolling, window]    micro-epsilon or nil, micro-epsilon or nil, seconds
-    mechanism  [name, version, ["window", placement, K, N, W, b, g]]
+    mechanism  [name, version, kernel]
+    kernel     ["window", placement, K, N, W, b, g]
+               ["table", placement, K, N, N rows of K weights, K output values on the unit interval]
+               ["circulant", placement, K, the K weights of node 0]
+
+In JSON a weight is a decimal string, since a JSON number may not hold it exactly, and a row of weights is one
+string of decimals with spaces between.
 
 No rule about what makes a good task stands here: `Task` checks what the fields say.
 """
@@ -38,8 +44,13 @@ _KINDS: Final[dict[str, tuple[type[Domain], tuple[str, ...]]]] = {
 """The domains by their kind, and what describes them, in this order."""
 
 _CAPS: Final = ("lifetime_micro_epsilon", "rolling_micro_epsilon", "rolling_window_seconds")
-_KERNEL: Final = ("kind", "placement", "codes", "nodes", "window", "background", "extra")
-_WEIGHTS: Final = ("background", "extra")  # beyond what a JSON number holds exactly: decimal strings
+
+_KERNELS: Final[dict[str, tuple[str, ...]]] = {
+    "window": ("codes", "nodes", "window", "background", "extra"),
+    "table": ("codes", "nodes", "rows", "units"),
+    "circulant": ("codes", "weights"),
+}
+"""The kernels by their kind, and what describes them after kind and placement, in this order."""
 
 
 def domain_to_fields(domain: Domain) -> list[Any]:
@@ -70,9 +81,10 @@ def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
     """Return the JSON object of a task's fields."""
     version, name, (kind, *bounds), epsilon, goal, period, caps, mechanism = fields
     mechanism_name, mechanism_version, kernel_fields = mechanism
-    kernel = dict(zip(_KERNEL, kernel_fields, strict=True))
-    for weight in _WEIGHTS:
-        kernel[weight] = str(kernel[weight])
+    kind_of_kernel, placement, *rest = kernel_fields
+    kernel = {"kind": kind_of_kernel, "placement": placement}
+    for key, value in zip(_KERNELS[kind_of_kernel], rest, strict=True):
+        kernel[key] = _WRITERS[key](value) if key in _WRITERS else value
     return {
         "arcwise_task": version,
         "name": name,
@@ -97,10 +109,7 @@ def fields_from_json(data: Any) -> tuple[list[Any], Any]:
     try:
         domain, caps, mechanism = data["domain"], data["caps"], data["mechanism"]
         _, bounds = _checked_kind(domain["kind"])
-        kernel = [
-            _decimal(mechanism["kernel"][key], key) if key in _WEIGHTS else mechanism["kernel"][key]
-            for key in _KERNEL
-        ]
+        kernel = _kernel_from_json(mechanism["kernel"])
         version = mechanism["version"]
         if type(version) is not int:  # True and 1.0 are equal to 1, and would be read as it
             raise TaskError(f"the version of a mechanism must be an integer, got {version!r}")
@@ -134,7 +143,47 @@ def _cap(name: str, micro: object) -> float | None:
     return None if micro is None else micro / 1_000_000
 
 
+def _kernel_from_json(kernel: Any) -> list[Any]:
+    kind = kernel["kind"]
+    if not isinstance(kind, str) or kind not in _KERNELS:
+        known = ", ".join(f'"{known}"' for known in _KERNELS)
+        raise TaskError(f"the kind of a kernel must be one of {known}; got {kind!r}")
+    rest = [_READERS[key](kernel[key], key) if key in _READERS else kernel[key] for key in _KERNELS[kind]]
+    return [kind, kernel["placement"], *rest]
+
+
 def _decimal(value: object, name: str) -> int:
     if not isinstance(value, str) or not value.isascii() or not value.isdecimal() or len(value) > 20:
         raise TaskError(f"{name} must be a decimal string, got {value!r}")
     return int(value)
+
+
+def _decimals(value: object, name: str) -> list[int]:
+    if not isinstance(value, str):
+        raise TaskError(f"{name} must be a string of decimals with spaces between, got {value!r}")
+    return [_decimal(part, name) for part in value.split(" ")]
+
+
+def _rows(value: object, name: str) -> list[list[int]]:
+    if not isinstance(value, list):
+        raise TaskError(f"{name} must be a list of strings of decimals, got {value!r}")
+    return [_decimals(row, name) for row in value]
+
+
+def _joined(weights: list[int]) -> str:
+    return " ".join(map(str, weights))
+
+
+_WRITERS: Final[dict[str, Any]] = {
+    "background": str,
+    "extra": str,
+    "weights": _joined,
+    "rows": lambda rows: [_joined(row) for row in rows],
+}
+_READERS: Final[dict[str, Any]] = {
+    "background": _decimal,
+    "extra": _decimal,
+    "weights": _decimals,
+    "rows": _rows,
+}
+"""How weights are written to JSON and read back: beyond what a JSON number holds exactly."""

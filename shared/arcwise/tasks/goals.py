@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import TaskError
-from arcwise.mechanisms.optimal import DEFAULT_NODES, OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms.window import DEFAULT_NODES
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -33,8 +34,9 @@ def mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: i
     """Return the mechanism that serves a goal; raises `TaskError` where a solver has to design it."""
     if goal == "mean":
         raise TaskError(
-            'goal "mean" needs a mechanism designed for it, which this version of arcwise cannot make yet; '
-            'the default goal "distribution" gives an unbiased mean too'
+            'goal "mean" needs a mechanism that a solver designs: write the task with '
+            "`arcwise task new --goal mean`, or give it mechanism=arcwise.server.design.minimax(domain, "
+            'epsilon); the default goal "distribution" gives an unbiased mean too'
         )
     if isinstance(domain, Circle):
         return OptimalCircular(domain, epsilon)

@@ -18,7 +18,7 @@ import msgpack
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, TaskError
-from arcwise.kernels.certificate import check_epsilon
+from arcwise.kernels.certificate import EPSILON_MIN, check_epsilon
 from arcwise.mechanisms.base import Mechanism
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
 from arcwise.tasks.caps import DAY, MAX_PERIOD, Caps, micro_epsilon
@@ -53,12 +53,12 @@ class Task:
     domain
         `Interval` or `Circle`.
     epsilon
-        The privacy loss of one report, from 0.01 to 20.
+        The privacy loss of one report, from 0.01 to 20; from 0 with a mechanism that spends a delta.
     goal
         What the reports are for; picks the mechanism. Interval: "distribution" (default; gives the mean,
         quantiles and the distribution) or "value" (least error of a single report). Circle: "direction"
-        (default) or "distribution". The goal "mean" needs a designed mechanism, which this version does not
-        have: the default goal gives the mean too.
+        (default) or "distribution". The goal "mean" needs a mechanism that a solver designs: `arcwise task
+        new --goal mean` writes such a task, `arcwise.server.design.minimax` gives the mechanism.
     mechanism
         Overrides the goal's choice. Must agree with `domain` and `epsilon`.
     expected_reports
@@ -111,7 +111,7 @@ class Task:
         name = _checked_name(name)
         if not isinstance(domain, (Interval, Circle)):
             raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
-        epsilon = check_epsilon(epsilon)
+        epsilon = check_epsilon(epsilon, least=_least_epsilon(mechanism))
         if type(period) is not int or not 1 <= period <= MAX_PERIOD:
             raise TaskError(f"period must be whole seconds, from 1 to a year, got {period!r}")
         if not isinstance(mechanism, (Mechanism, NoneType)):
@@ -216,7 +216,7 @@ class Task:
             _, name, domain_fields, epsilon, goal, period, cap_fields, mechanism_fields = fields
             domain = domain_from_fields(domain_fields)
             caps = caps_from_fields(cap_fields)
-            epsilon = check_epsilon(epsilon)
+            epsilon = check_epsilon(epsilon, least=0.0)  # the mechanism says which are its own
             mechanism = mechanism_from_fields(mechanism_fields, domain, epsilon)
             if not isinstance(goal, str):
                 raise TaskError(f"goal must be a string, got {goal!r}")
@@ -280,6 +280,11 @@ class Task:
             raise TaskError(f"{path}: cannot be read as a file: {error.strerror}") from error
         except (ValueError, RecursionError) as error:  # TaskError, JSON or Unicode errors, deep nesting
             raise TaskError(f"{path}: {error}") from error
+
+
+def _least_epsilon(mechanism: object) -> float:
+    """Return the least epsilon of a task: 0 for a mechanism that spends a delta."""
+    return 0.0 if isinstance(mechanism, Mechanism) and mechanism.approximate else EPSILON_MIN
 
 
 def _checked_name(name: object) -> str:

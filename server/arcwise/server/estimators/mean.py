@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from arcwise.kernels.certificate import UNIT
-from arcwise.mechanisms.optimal import mean_code
+from arcwise.mechanisms.window import mean_code
 from arcwise.server.estimators.em import window_sums
 from arcwise.server.estimators.few import NO_POPULATION, few_note, join, two_sided
 from arcwise.server.estimators.grid import to_domain

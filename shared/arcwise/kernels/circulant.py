@@ -1,0 +1,103 @@
+"""The circulant kernel: one row of integer weights, turned with the input, on a circle."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.base import Kernel
+from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.table import checked_row, largest_ratio
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.kernels.inversion import Inversion
+
+__all__ = ["CirculantKernel"]
+
+
+@dataclass(frozen=True, slots=True)
+class CirculantKernel(Kernel):
+    """K nodes and K codes on a circle: code j of node s has the weight ``weights[(j - s) mod K]``.
+
+    Parameters
+    ----------
+    weights
+        The row of node 0: K non-negative integers, not all equal, with the sum 2**64.
+
+    Raises
+    ------
+    ParameterError
+        When they are not that.
+    """
+
+    weights: tuple[int, ...]
+
+    codes: int = field(init=False, repr=False, compare=False)
+    nodes: int = field(init=False, repr=False, compare=False)
+    circular: bool = field(init=False, repr=False, compare=False)
+    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _inversion: Inversion | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        weights = checked_row(self.weights, "weights")
+        if min(weights) == max(weights):
+            raise ParameterError("weights must not all be equal: the reports would tell nothing")
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "codes", len(weights))
+        object.__setattr__(self, "nodes", len(weights))
+        object.__setattr__(self, "circular", True)
+        object.__setattr__(self, "_ends", tuple(accumulate(weights)))
+        object.__setattr__(self, "_inversion", None)
+
+    def row(self, node: int) -> list[int]:
+        """Return the K integer weights of `node`; they sum to exactly 2**64."""
+        if not 0 <= node < self.nodes:
+            raise ParameterError(f"node must be from 0 to {self.nodes - 1}, got {node!r}")
+        return [*self.weights[self.codes - node :], *self.weights[: self.codes - node]]
+
+    def ratio(self) -> Fraction | None:
+        """Return the largest ratio of two weights of one code, exactly; None where a weight is 0.
+
+        Turned through all nodes, every code takes every weight.
+        """
+        return largest_ratio([(min(self.weights), max(self.weights))])
+
+    def compared_rows(self) -> tuple[list[list[int]], list[list[int]]]:
+        """Return row 0 and all rows: turning both rows of a pair changes nothing but the codes' names."""
+        return [list(self.weights)], [self.row(node) for node in range(self.nodes)]
+
+    def sample(self, node: int, u: int) -> int:
+        """Return the code that the draw `u`, uniform in [0, 2**64), picks from the row of `node`."""
+        return (bisect_right(self._ends, u) + node) % self.codes
+
+    def sample_many(self, nodes: NDArray[Any], u: NDArray[np.uint64]) -> NDArray[Any]:
+        """Return the codes that the draws `u` pick from the rows of `nodes`, see `Kernel.sample_many`."""
+        import numpy as np
+
+        inversion = self._inversion
+        if inversion is None:
+            from arcwise.kernels.inversion import Inversion
+
+            inversion = Inversion((self._ends,))
+            object.__setattr__(self, "_inversion", inversion)
+        codes = inversion.sample_many(np.zeros(u.shape, np.uint8), u)
+        codes += nodes.astype(np.uint32)
+        codes -= np.uint32(self.codes) * (codes >= self.codes)
+        return codes.astype(self.code_dtype)
+
+    def probabilities(self, nodes: ArrayLike) -> NDArray[np.float64]:
+        """Return the rows of some nodes as probabilities, see `Kernel.probabilities`."""
+        import numpy as np
+
+        row = np.array([weight / UNIT for weight in self.weights])
+        turns = np.asarray(nodes, dtype=np.int64)[:, None]
+        rows: NDArray[np.float64] = row[(np.arange(self.codes) - turns) % self.codes]
+        return rows

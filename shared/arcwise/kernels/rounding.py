@@ -1,0 +1,108 @@
+"""From probabilities to integer weights, so that sums and ratios are exact and nothing else moves.
+
+Rounding each weight by itself would leave rows that do not sum to 2**64 and ratios above e^epsilon. Here
+each code gets bounds that hold in every row, [low, floor(low * e^epsilon)]; weights are moved into them, and
+what a row then lacks or has too much of goes to codes with room inside their bounds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import UNIT, exp_lower_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+__all__ = ["fill_row", "integer_row", "integer_rows", "nearest_rows"]
+
+
+def integer_rows(probabilities: ArrayLike, epsilon: float) -> tuple[tuple[int, ...], ...]:
+    """Return integer rows near these probabilities whose exact ratio is at most e^epsilon.
+
+    Parameters
+    ----------
+    probabilities
+        Shape (N, K), positive, each row with the sum 1 up to rounding, and ratios within a column of at most
+        e^epsilon up to rounding.
+    epsilon
+        The bound that the integers keep exactly.
+
+    Raises
+    ------
+    ParameterError
+        When no integer rows within the bounds sum to 2**64: the probabilities are not what they must be.
+    """
+    rows = _scaled(probabilities)
+    growth = exp_lower_bound(epsilon)
+    low = [max(1, min(column)) for column in zip(*rows, strict=True)]
+    high = [weight * growth.numerator // growth.denominator for weight in low]
+    return tuple(tuple(fill_row(row, low, high)) for row in rows)
+
+
+def integer_row(probabilities: ArrayLike, epsilon: float) -> tuple[int, ...]:
+    """Return the integer row of a circulant kernel near these probabilities, shape (K,).
+
+    As `integer_rows`; the bounds are the same for every code, because a turned row takes all of them.
+    """
+    import numpy as np
+
+    (row,) = _scaled(np.asarray(probabilities)[None])
+    growth = exp_lower_bound(epsilon)
+    low = max(1, min(row))
+    high = low * growth.numerator // growth.denominator
+    return tuple(fill_row(row, [low] * len(row), [high] * len(row)))
+
+
+def nearest_rows(probabilities: ArrayLike) -> tuple[tuple[int, ...], ...]:
+    """Return integer rows near these probabilities, without a bound on ratios; zeros stay zeros.
+
+    For (epsilon, delta) mechanisms, whose certificate is the exact delta of whatever integers there are.
+    """
+    rows = _scaled(probabilities)
+    # Room in proportion to the weight: what a row lacks goes to its largest weight.
+    return tuple(tuple(fill_row(row, [0] * len(row), [2 * weight for weight in row])) for row in rows)
+
+
+def fill_row(row: Sequence[int], low: Sequence[int], high: Sequence[int]) -> list[int]:
+    """Return the row with every weight moved into [low, high] and the sum made exactly 2**64.
+
+    What is missing or too much goes to the code with the most room, then to the next.
+
+    Raises
+    ------
+    ParameterError
+        When the bounds leave no room for the sum.
+    """
+    weights = [min(max(weight, least), most) for weight, least, most in zip(row, low, high, strict=True)]
+    missing = UNIT - sum(weights)
+    step, bounds = (1, high) if missing > 0 else (-1, low)
+    room = [step * (bound - weight) for bound, weight in zip(bounds, weights, strict=True)]
+    for code in sorted(range(len(weights)), key=room.__getitem__, reverse=True):
+        if not missing:
+            break
+        part = min(abs(missing), room[code])
+        weights[code] += step * part
+        missing -= step * part
+    if missing:
+        raise ParameterError(
+            "probabilities must have rows that sum to 1 and ratios within e^epsilon: "
+            f"the bounds of the codes leave a row {missing / UNIT:g} away from the sum 1"
+        )
+    return weights
+
+
+def _scaled(probabilities: ArrayLike) -> list[list[int]]:
+    import numpy as np
+
+    array = np.asarray(probabilities, dtype=np.float64)
+    if array.ndim != 2 or not array.size or not (np.isfinite(array).all() and array.min() >= 0.0):
+        raise ParameterError("probabilities must be an array of rows of finite non-negative numbers")
+    worst: Any = np.abs(array.sum(axis=1) - 1.0).max()
+    if worst > 1e-9:
+        raise ParameterError(f"probabilities must sum to 1 in every row, got a row that is {worst:g} away")
+    # A float times a power of two is exact, and so is its integer part.
+    return [[int(p) for p in row] for row in (array * 2.0**64).tolist()]

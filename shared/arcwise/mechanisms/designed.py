@@ -1,0 +1,78 @@
+"""Mechanisms that were designed elsewhere: any certified table on an interval, any turned row on a circle.
+
+`arcwise.server.design.minimax` makes them by linear programming. Nothing here solves anything: a device gets
+the integers with its task, checks their certificate and samples from them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from arcwise.kernels.certificate import check_epsilon
+from arcwise.mechanisms.circular import CirculantMechanism
+from arcwise.mechanisms.table import TableMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from arcwise.domains import Circle, Interval
+
+__all__ = ["DesignedCircular", "DesignedTable"]
+
+
+class DesignedTable(TableMechanism):
+    """A table of integer weights on an interval.
+
+    Parameters
+    ----------
+    domain
+        The `Interval` of the values.
+    epsilon
+        From 0.01 to 20; `certificate` checks that the rows keep it.
+    rows
+        N rows of K integers, each with the sum 2**64; the input node s stands at s/(N-1) of the interval.
+    units
+        The K output values on the unit interval; they may lie outside.
+
+    Raises
+    ------
+    ParameterError
+        When the rows are no rows, or an argument is out of its bounds.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str] = "designed-table"
+    version: ClassVar[int] = 1
+
+    def __init__(
+        self, domain: Interval, epsilon: float, rows: Sequence[Sequence[int]], units: Iterable[float]
+    ) -> None:
+        self._init(domain, check_epsilon(epsilon), rows, units)
+
+
+class DesignedCircular(CirculantMechanism):
+    """A row of integer weights that is turned with the input, on a circle.
+
+    Parameters
+    ----------
+    domain
+        The `Circle` of the values.
+    epsilon
+        From 0.01 to 20; `certificate` checks that the row keeps it.
+    weights
+        K integers with the sum 2**64: the weights of the codes at the angles j/K from the input.
+
+    Raises
+    ------
+    ParameterError
+        When the weights are no row, or an argument is out of its bounds.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str] = "designed-circular"
+    version: ClassVar[int] = 1
+
+    def __init__(self, domain: Circle, epsilon: float, weights: Sequence[int]) -> None:
+        self._init(domain, check_epsilon(epsilon), weights)

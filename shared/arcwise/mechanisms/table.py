@@ -1,0 +1,122 @@
+"""Mechanisms on an interval that sample from rows written out in full, with an output value for each code."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from arcwise.domains import Interval
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import EPSILON_MIN, check_epsilon
+from arcwise.kernels.table import TableKernel
+from arcwise.mechanisms.base import Mechanism
+from arcwise.mechanisms.window import check_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.domains import Domain
+
+__all__ = ["TableMechanism"]
+
+_UNBIASED = 1e-9
+"""The largest bias, on the unit interval, of a mechanism that is called unbiased."""
+
+
+class TableMechanism(Mechanism):
+    """A mechanism on an `Interval` with N nodes at equal distances, K codes and K output values.
+
+    A subclass has a constructor that computes integer rows (`arcwise.kernels.rounding`) and output values,
+    and calls `_init`.
+    """
+
+    __slots__ = ("_unbiased", "_units")
+
+    kind: ClassVar[str] = "table"
+    domain_type: ClassVar[type[Interval]] = Interval
+
+    domain: Interval
+    kernel: TableKernel
+    _units: tuple[float, ...]
+    _unbiased: bool | None
+
+    def _init(
+        self, domain: Domain, epsilon: float, rows: Sequence[Sequence[int]], units: Iterable[float]
+    ) -> None:
+        domain = check_interval(domain, type(self).__name__)
+        kernel = TableKernel(tuple(tuple(row) for row in rows))
+        values = tuple(units)
+        if len(values) != kernel.codes or not all(type(v) is float and math.isfinite(v) for v in values):
+            raise ParameterError(f"units must be {kernel.codes} finite floats, one for each code")
+        self._set(domain=domain, epsilon=epsilon, kernel=kernel, _units=values, _unbiased=None)
+
+    def kernel_fields(self) -> list[Any]:
+        """Return ``[K, N, rows, output values on the unit interval]``."""
+        kernel = self.kernel
+        return [kernel.codes, kernel.nodes, [list(row) for row in kernel.rows], list(self._units)]
+
+    @classmethod
+    def from_fields(cls, domain: Domain, epsilon: float, placement: str, fields: list[Any]) -> TableMechanism:
+        """Return the mechanism that samples from the kernel ``[K, N, rows, output values]``."""
+        if placement != "inset":
+            raise ParameterError(f'placement of a table must be "inset", got {placement!r}')
+        codes, nodes, rows, units = fields
+        if not isinstance(rows, list) or not isinstance(units, list):
+            raise ParameterError("rows and units must be lists")
+        mechanism = cls.__new__(cls)
+        epsilon = check_epsilon(epsilon, least=0.0 if cls.approximate else EPSILON_MIN)
+        mechanism._init(domain, epsilon, rows, units)
+        kernel = mechanism.kernel
+        if (type(codes), type(nodes), codes, nodes) != (int, int, kernel.codes, kernel.nodes):
+            raise ParameterError(
+                f"codes and nodes must be those of the rows, {kernel.codes} and {kernel.nodes}; "
+                f"got {codes!r} and {nodes!r}"
+            )
+        return mechanism
+
+    @property
+    def placement(self) -> str:
+        """Always "inset": node s stands at s/(N-1)."""
+        return "inset"
+
+    @property
+    def default_goal(self) -> str:
+        """The goal "mean" where decoded reports are unbiased, else "distribution"."""
+        return "mean" if self.unbiased else "distribution"
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether the integers and the output values are unbiased at every node, to 1e-9 of the range.
+
+        Between nodes the law is a mixture of their rows, so the bias is no larger there.
+        """
+        if self._unbiased is None:
+            import numpy as np
+
+            nodes = np.arange(self.kernel.nodes)
+            bias = self.kernel.probabilities(nodes) @ self.code_units() - nodes / (self.kernel.nodes - 1)
+            object.__setattr__(self, "_unbiased", bool(np.abs(bias).max() <= _UNBIASED))
+        return bool(self._unbiased)
+
+    def position(self, unit: float) -> float:
+        """Return the real-valued node of a position in [0, 1]."""
+        return (self.kernel.nodes - 1) * unit
+
+    def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the real-valued nodes of positions in [0, 1], any shape."""
+        import numpy as np
+
+        return np.asarray((self.kernel.nodes - 1) * unit)
+
+    def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return where nodes stand: ``s / (N-1)``."""
+        return nodes / (self.kernel.nodes - 1)
+
+    def code_units(self) -> NDArray[np.float64]:
+        """Return the output value of each code on the unit interval; it may lie outside."""
+        import numpy as np
+
+        return np.array(self._units)

@@ -1,0 +1,179 @@
+"""Mechanisms on an interval that sample from a window kernel: what they share, whatever their window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from arcwise.domains import Interval
+from arcwise.errors import ParameterError
+from arcwise.kernels.base import MAX_CODES
+from arcwise.kernels.certificate import UNIT, check_epsilon
+from arcwise.kernels.window import WindowKernel
+from arcwise.mechanisms.base import Mechanism
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.domains import Domain
+
+__all__ = [
+    "DEFAULT_NODES",
+    "WindowMechanism",
+    "check_interval",
+    "check_nodes",
+    "mean_code",
+    "window_to_fields",
+]
+
+DEFAULT_NODES = 128
+"""One-byte codes at every epsilon, for windows up to half of the codes."""
+
+
+class WindowMechanism(Mechanism):
+    """A mechanism on an `Interval` whose rows are a background and one window.
+
+    A subclass has a constructor that chooses the window's share of the codes, and calls `_fit`. What differs
+    between them is only that share, the placement, and what a code decodes to.
+    """
+
+    __slots__ = ("_placement", "_scale", "_shift", "_top")
+
+    kind: ClassVar[str] = "window"
+    domain_type: ClassVar[type[Interval]] = Interval
+    placements: ClassVar[tuple[str, ...]] = ("inset",)
+    """The placements that this mechanism has."""
+
+    domain: Interval
+    kernel: WindowKernel
+    _placement: str
+    _scale: float
+    _shift: float
+    _top: float
+
+    def _fit(
+        self, domain: Interval, epsilon: float, share: float, *, placement: str = "inset", nodes: int
+    ) -> None:
+        """Choose the integers for a window of this share W/K of the codes."""
+        check_nodes(nodes, MAX_CODES // 2)
+        window = max(1, round((nodes - 1) * share / (1.0 - share)))
+        if nodes + window - 1 > MAX_CODES:
+            raise ParameterError(
+                f"nodes must leave room for a window of {window} codes within {MAX_CODES}, got {nodes!r}"
+            )
+        kernel = WindowKernel.fit(nodes=nodes, window=window, epsilon=epsilon, circular=False)
+        self._init(domain, epsilon, placement, kernel)
+
+    def kernel_fields(self) -> list[Any]:
+        """Return ``[K, N, W, b, g]``."""
+        return window_to_fields(self.kernel)
+
+    @classmethod
+    def from_fields(
+        cls, domain: Domain, epsilon: float, placement: str, fields: list[Any]
+    ) -> WindowMechanism:
+        """Return the mechanism that samples from the kernel ``[K, N, W, b, g]``."""
+        mechanism = cls.__new__(cls)
+        codes, nodes, window, background, extra = fields
+        kernel = WindowKernel(codes, nodes, window, background, extra, circular=False)
+        mechanism._init(check_interval(domain, cls.__name__), check_epsilon(epsilon), placement, kernel)
+        return mechanism
+
+    def _init(self, domain: Interval, epsilon: float, placement: str, kernel: WindowKernel) -> None:
+        if placement not in self.placements:
+            known = " or ".join(f'"{known}"' for known in self.placements)
+            raise ParameterError(f"placement must be {known}, got {placement!r}")
+        # position = min(max(scale * unit - shift, 0), top); for "inset" neither bound is ever active.
+        inset = placement == "inset"
+        self._set(
+            domain=domain,
+            epsilon=epsilon,
+            kernel=kernel,
+            _placement=placement,
+            _scale=float(kernel.nodes - 1 if inset else kernel.codes),
+            _shift=0.0 if inset else kernel.window / 2,
+            _top=float(kernel.nodes - 1),
+        )
+
+    @property
+    def placement(self) -> str:
+        """Where the window may stand: "inset" or "clamp"."""
+        return self._placement
+
+    @property
+    def default_goal(self) -> str:
+        """The goal "distribution" for inset, "value" for clamp."""
+        return "distribution" if self._placement == "inset" else "value"
+
+    @property
+    def unbiased(self) -> bool:
+        """True for inset."""
+        return self._placement == "inset"
+
+    def position(self, unit: float) -> float:
+        """Return the real-valued node of a position in [0, 1]."""
+        t = self._scale * unit - self._shift
+        if t < 0.0:
+            return 0.0
+        return t if t < self._top else self._top
+
+    def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the real-valued nodes of positions in [0, 1], any shape."""
+        import numpy as np
+
+        t = np.asarray(self._scale * unit)
+        if self._placement == "clamp":
+            t -= self._shift
+            np.clip(t, 0.0, self._top, out=t)
+        return t
+
+    def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return where nodes stand: inset ``s / (N-1)``, clamp ``(s + W/2) / K``, the window's centre."""
+        if self._placement == "inset":
+            return nodes / (self.kernel.nodes - 1)
+        return (nodes + self.kernel.window / 2) / self.kernel.codes
+
+    def code_units(self) -> NDArray[np.float64]:
+        """Return what each code decodes to on the unit interval: unbiased for inset, else cell centres.
+
+        Inset: the mean code of node s is ``a + m s`` (`mean_code`), so ``(code - a) / (m (N-1))`` has mean
+        s/(N-1).
+        """
+        import numpy as np
+
+        kernel = self.kernel
+        codes = np.arange(kernel.codes, dtype=np.float64)
+        if self._placement == "clamp":
+            return (codes + 0.5) / kernel.codes
+        intercept, slope = mean_code(kernel)
+        units: NDArray[np.float64] = (codes - intercept) / (slope * (kernel.nodes - 1))
+        return units
+
+
+def window_to_fields(kernel: WindowKernel) -> list[int]:
+    """Return ``[K, N, W, b, g]``."""
+    return [kernel.codes, kernel.nodes, kernel.window, kernel.background, kernel.extra]
+
+
+def mean_code(kernel: WindowKernel) -> tuple[float, float]:
+    """Return a and m: the mean code of node s of a kernel on a line is ``a + m s``.
+
+    ``m = g W / 2**64`` and ``a = (b K (K-1) + g W (W-1) + L (L-1)) / 2**65``, each rounded once.
+    """
+    k, w, leftover = kernel.codes, kernel.window, kernel.leftover
+    twice = kernel.background * k * (k - 1) + kernel.extra * w * (w - 1) + leftover * (leftover - 1)
+    return twice / (2 * UNIT), kernel.extra * w / UNIT
+
+
+def check_interval(domain: object, name: str) -> Interval:
+    """Return the domain, or raise `ParameterError` when it is no `Interval`."""
+    if not isinstance(domain, Interval):
+        raise ParameterError(f"domain must be an Interval, got {domain!r}: {name} serves no other")
+    return domain
+
+
+def check_nodes(nodes: object, most: int, *, least: int = 2) -> int:
+    """Return the number of nodes, or raise `ParameterError` when it is not an integer in the bounds."""
+    if isinstance(nodes, bool) or not isinstance(nodes, int) or not least <= nodes <= most:
+        raise ParameterError(f"nodes must be an integer from {least} to {most}, got {nodes!r}")
+    return nodes
