@@ -15,6 +15,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "demo": "arcwise.server.cli.demo",
     "estimate": "arcwise.server.cli.estimate",
+    "reproduce": "arcwise.server.cli.reproduce",
     "serve": "arcwise.server.cli.serve",
     "task": "arcwise.server.cli.task",
 }

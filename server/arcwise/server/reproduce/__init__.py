@@ -1,0 +1,39 @@
+"""The tables and figures of the sources, computed anew: `arcwise reproduce`.
+
+One file per source; each holds its reproductions and lists them in `REPRODUCTIONS`.
+"""
+
+from __future__ import annotations
+
+from arcwise.errors import ParameterError
+from arcwise.server.reproduce.base import Check, Outcome, Reproduction, Table
+from arcwise.server.reproduce.output import write_outcome
+
+__all__ = ["Check", "Outcome", "Reproduction", "Table", "find", "reproductions", "write_outcome"]
+
+_SOURCES = ()
+
+
+def reproductions() -> dict[str, Reproduction]:
+    """Return every reproduction by its name, in the order of the sources."""
+    from importlib import import_module
+
+    found: dict[str, Reproduction] = {}
+    for source in _SOURCES:
+        for one in import_module(f"arcwise.server.reproduce.{source}").REPRODUCTIONS:
+            found[one.name] = one
+    return found
+
+
+def find(name: str) -> Reproduction:
+    """Return the reproduction of this name.
+
+    Raises
+    ------
+    ParameterError
+        When there is none; the message lists the names.
+    """
+    known = reproductions()
+    if name not in known:
+        raise ParameterError(f"name must be one of {', '.join(known)}; got {name!r}")
+    return known[name]

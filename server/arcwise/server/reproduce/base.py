@@ -1,0 +1,127 @@
+"""What a reproduction is: a table or a figure of a source, computed anew, compared, written and drawn.
+
+A reproduction is one function in one of the files beside this one, and one line in the list of its file. It
+computes and says what it found; files, pictures and messages are made elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Check", "Outcome", "Progress", "Reproduction", "Table", "no_progress"]
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the steps that are done and their number in all."""
+
+
+def no_progress(done: int, total: int) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers with headings: what the CSV file holds.
+
+    Attributes
+    ----------
+    columns
+        Headings, one for each column.
+    rows
+        Numbers or words, one for each column.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[float | int | str]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One published value beside the one computed here.
+
+    Attributes
+    ----------
+    what
+        Which value, in words.
+    published
+        As it is printed in the source.
+    computed
+        As it came out.
+    tolerance
+        The largest relative deviation that rounding in print explains.
+    erratum
+        Why the published value is wrong, where it is; "" otherwise.
+    """
+
+    what: str
+    published: float
+    computed: float
+    tolerance: float = 5e-3
+    erratum: str = ""
+
+    @property
+    def deviation(self) -> float:
+        """The relative deviation from the published value (absolute where that is 0)."""
+        return abs(self.computed - self.published) / (abs(self.published) or 1.0)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the deviation is within the tolerance."""
+        return self.deviation <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a reproduction found.
+
+    Attributes
+    ----------
+    tables
+        By a short name, which becomes part of the name of a CSV file.
+    draw
+        Draws the picture onto an empty figure.
+    checks
+        Published values beside computed ones.
+    findings
+        Sentences: what was found, where the publication errs. Numbers in them are computed.
+    size
+        Width and height of the picture in inches.
+    """
+
+    tables: dict[str, Table]
+    draw: Callable[[Figure], None]
+    checks: Sequence[Check] = ()
+    findings: Sequence[str] = ()
+    size: tuple[float, float] = (6.4, 4.0)
+
+    @property
+    def largest(self) -> Check | None:
+        """The check with the largest deviation among those whose source does not err; None without any."""
+        sound = [check for check in self.checks if not check.erratum]
+        return max(sound, key=lambda check: check.deviation, default=None)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """One table or figure of a source, by name.
+
+    Attributes
+    ----------
+    name
+        What `arcwise reproduce NAME` calls it: lower case, with hyphens.
+    source
+        The publication and the number of the table or figure in it.
+    title
+        What it shows, in one line.
+    run
+        Computes it. ``full`` asks for the size of the publication where the default is a sample.
+    """
+
+    name: str
+    source: str
+    title: str
+    run: Callable[[bool, Progress], Outcome] = field(repr=False)
