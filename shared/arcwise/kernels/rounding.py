@@ -7,6 +7,7 @@ what a row then lacks or has too much of goes to codes with room inside their bo
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import ParameterError
@@ -70,7 +71,7 @@ def nearest_rows(probabilities: ArrayLike) -> tuple[tuple[int, ...], ...]:
 def fill_row(row: Sequence[int], low: Sequence[int], high: Sequence[int]) -> list[int]:
     """Return the row with every weight moved into [low, high] and the sum made exactly 2**64.
 
-    What is missing or too much goes to the code with the most room, then to the next.
+    What is missing or too much goes to the codes where it changes the weight least relatively.
 
     Raises
     ------
@@ -81,7 +82,8 @@ def fill_row(row: Sequence[int], low: Sequence[int], high: Sequence[int]) -> lis
     missing = UNIT - sum(weights)
     step, bounds = (1, high) if missing > 0 else (-1, low)
     room = [step * (bound - weight) for bound, weight in zip(bounds, weights, strict=True)]
-    for code in sorted(range(len(weights)), key=room.__getitem__, reverse=True):
+    order = sorted(range(len(weights)), key=lambda code: min(room[code], weights[code]), reverse=True)
+    for code in order:
         if not missing:
             break
         part = min(abs(missing), room[code])
@@ -104,5 +106,6 @@ def _scaled(probabilities: ArrayLike) -> list[list[int]]:
     worst: Any = np.abs(array.sum(axis=1) - 1.0).max()
     if worst > 1e-9:
         raise ParameterError(f"probabilities must sum to 1 in every row, got a row that is {worst:g} away")
-    # A float times a power of two is exact, and so is its integer part.
-    return [[int(p) for p in row] for row in (array * 2.0**64).tolist()]
+    # A float times a power of two is exact, and so is rounding it to an integer.
+    # Rounded up: a code's least weight, one unit too small, would take e^epsilon units from its largest.
+    return [[math.ceil(p) for p in row] for row in (array * 2.0**64).tolist()]
