@@ -127,7 +127,7 @@ class DiscreteStaircase(DiscreteNoise):
             periods = np.floor(n / self.sensitivity)
             t = np.where(np.isinf(n), 0.0, n - periods * self.sensitivity)
         rest = np.maximum(self.r - t, 0.0) + b * (self.sensitivity - np.maximum(t, self.r))
-        return np.exp(-self.epsilon * periods) * self.peak * (rest + self._weight * b / above)
+        return np.asarray(np.exp(-self.epsilon * periods) * self.peak * (rest + self._weight * b / above))
 
     def _abs_moment(self, power: float) -> float:
         b = math.exp(-self.epsilon)
@@ -157,4 +157,4 @@ class DiscreteStaircase(DiscreteNoise):
         upper = np.abs(side) * self._weight < self.r
         lower = self.r + np.floor((self.sensitivity - self.r) * position)
         x += np.where(upper, np.floor(self.r * position), lower)
-        return np.copysign(x, side, out=x)
+        return np.asarray(np.copysign(x, side, out=x))

@@ -83,4 +83,5 @@ class Geometric(DiscreteNoise):
         np.log1p(-x, out=x)
         x *= -1.0 / self._decay
         np.floor(x, out=x)
-        return np.subtract(x[0], x[1]).astype(np.int64)
+        difference: Floats = x[0] - x[1]
+        return difference.astype(np.int64)

@@ -1,0 +1,251 @@
+"""The staircase mechanism on any finite set of outputs: the exponential mechanism with steps.
+
+Geng and Viswanath, "The optimal mechanism in differential privacy" (arXiv 1212.1186), section VII.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import certify
+from arcwise.kernels.rounding import nearest_rows
+from arcwise.kernels.table import TableKernel
+from arcwise.noise.checks import checked_epsilon, checked_integer, checked_within
+from arcwise.randomness import SYSTEM, Randomness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.kernels.certificate import Certificate
+
+__all__ = ["AbstractStaircase"]
+
+
+class AbstractStaircase:
+    """Output r for input d with a probability proportional to ``base[r] f(cost[d, r])``, f a staircase.
+
+    f falls by the factor e^-decay where the cost passes ``(k + gamma) sensitivity``, k = 0, 1, 2, ..., and
+    the sensitivity is the largest change of the cost of one output between neighbouring inputs.
+
+    Parameters
+    ----------
+    costs
+        Shape (inputs, outputs), finite, non-negative: how bad each output is for each input.
+    decay
+        The epsilon of f, more than 0, at most 50. The mechanism is ``2 decay``-DP, see the notes.
+    gamma
+        Where the first step of f ends, as a fraction of the sensitivity, from 0 to 1.
+    base
+        The base measure: one positive number for each output; 1 for all unless given.
+    neighbours
+        Pairs of inputs that must not be told apart; all pairs unless given, as in local privacy.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or no cost differs between neighbours.
+
+    Notes
+    -----
+    Between neighbours f changes by at most e^decay, and so does the sum over outputs that it is divided by:
+    ``2 decay`` in all (section VII, Definition 4 and Theorem 13), and `decay` alone where that sum is the
+    same for all inputs, as for noise on the line. `for_epsilon` takes the epsilon of the whole mechanism;
+    `privacy_loss` says what is spent. The steps are placed in rational arithmetic, because a float on the
+    wrong side of an edge would cost another e^decay.
+
+    Examples
+    --------
+    >>> places = np.arange(5)
+    >>> costs = abs(places[:, None] - places)
+    >>> mechanism = AbstractStaircase.for_epsilon(costs, 2.0, gamma=0.5)
+    >>> mechanism.privacy_loss() <= 2.0
+    True
+    """
+
+    __slots__ = (
+        "_costs",
+        "_kernel",
+        "_logs",
+        "_neighbours",
+        "_probabilities",
+        "decay",
+        "gamma",
+        "sensitivity",
+    )
+
+    def __init__(
+        self,
+        costs: ArrayLike,
+        decay: float,
+        gamma: float,
+        *,
+        base: ArrayLike | None = None,
+        neighbours: Iterable[tuple[int, int]] | None = None,
+    ) -> None:
+        self._costs = _checked_costs(costs)
+        inputs, outputs = self._costs.shape
+        self.decay = checked_epsilon(decay)
+        self.gamma = checked_within("gamma", gamma, 0.0, 1.0)
+        self._neighbours = _checked_pairs(neighbours, inputs)
+        measure = np.ones(outputs) if base is None else np.asarray(base, dtype=np.float64)
+        if measure.shape != (outputs,) or not (np.isfinite(measure).all() and measure.min() > 0.0):
+            raise ParameterError(f"base must be {outputs} positive finite numbers, got {base!r}")
+        sensitivity = _exact_sensitivity(self._costs, self._neighbours)
+        self.sensitivity = float(sensitivity)
+        # Logarithms, because a probability can be too small for a float.
+        logs = np.log(measure) - self.decay * _levels(self._costs, sensitivity, self.gamma)
+        logs -= logs.max(axis=1, keepdims=True)
+        self._logs = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
+        weights = np.exp(self._logs)
+        self._probabilities = weights / weights.sum(axis=1, keepdims=True)
+        self._kernel: TableKernel | None = None
+
+    @classmethod
+    def for_epsilon(
+        cls,
+        costs: ArrayLike,
+        epsilon: float,
+        gamma: float,
+        *,
+        base: ArrayLike | None = None,
+        neighbours: Iterable[tuple[int, int]] | None = None,
+    ) -> AbstractStaircase:
+        """Return the mechanism that is epsilon-DP as a whole: ``decay = epsilon / 2``, less a billionth.
+
+        The billionth is room for rounding the probabilities to integers, see `certificate`.
+        """
+        decay = checked_epsilon(epsilon) / 2.0 * (1.0 - 1e-9)
+        return cls(costs, decay, gamma, base=base, neighbours=neighbours)
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """The probability of each output for each input, shape (inputs, outputs)."""
+        probabilities: NDArray[np.float64] = self._probabilities.copy()
+        return probabilities
+
+    def expected_cost(self) -> NDArray[np.float64]:
+        """Return the mean cost of the output for each input, shape (inputs,)."""
+        return np.asarray((self._probabilities * self._costs).sum(axis=1))
+
+    def privacy_loss(self) -> float:
+        """Return the largest ``|log(P[d, r] / P[e, r])|`` over neighbours d, e and outputs r; a float."""
+        logs = self._logs
+        return max(float(np.abs(logs[d] - logs[e]).max()) for d, e in self._neighbours.tolist())
+
+    def kernel(self) -> TableKernel:
+        """Return the rows as integers that sum to 2**64."""
+        if self._kernel is None:
+            self._kernel = TableKernel(nearest_rows(self._probabilities))
+        return self._kernel
+
+    def certificate(self, epsilon: float) -> Certificate:
+        """Return the exact bound on the ratio of the integer weights of neighbours.
+
+        Raises
+        ------
+        CertificateError
+            When it exceeds e^epsilon, or a weight is 0 where a neighbour's is not: costs that are very many
+            steps apart have probabilities below 2**-64.
+        """
+        rows = self.kernel().rows
+        ratio: Fraction | None = Fraction(1)
+        for d, e in self._neighbours.tolist():
+            for a, b in zip(rows[d], rows[e], strict=True):
+                if ratio is None or a == b:
+                    continue
+                low, high = min(a, b), max(a, b)
+                if not low:
+                    ratio = None
+                elif high * ratio.denominator > ratio.numerator * low:
+                    ratio = Fraction(high, low)
+        return certify(ratio, epsilon)
+
+    def draw(self, index: int, *, randomness: Randomness = SYSTEM) -> int:
+        """Return the output for the input of this index: one draw, exact integer weights."""
+        index = checked_integer("index", index, 0, len(self._costs) - 1)
+        _, u = randomness.draw()
+        return self.kernel().sample(index, u)
+
+    def draw_many(self, indices: ArrayLike, *, randomness: Randomness = SYSTEM) -> NDArray[Any]:
+        """Return the outputs for inputs of these indices, any shape; the same draws as `draw` one by one."""
+        array, most = np.asarray(indices), len(self._costs) - 1
+        if array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() <= most):
+            raise ParameterError(f"indices must be integers from 0 to {most}, got {indices!r}")
+        u = np.frombuffer(randomness.draws(array.size), "<u8").reshape(-1, 2)[:, 1]
+        return self.kernel().sample_many(array.ravel(), u.astype(np.uint64)).reshape(array.shape)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, AbstractStaircase):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[Any, ...]:
+        arrays = (self._costs, self._logs, self._neighbours)
+        return (self.decay, self.gamma, self._costs.shape, *(array.tobytes() for array in arrays))
+
+    def __repr__(self) -> str:
+        inputs, outputs = self._costs.shape
+        return (
+            f"AbstractStaircase({inputs} inputs, {outputs} outputs, decay={self.decay!r}, "
+            f"gamma={self.gamma!r}, sensitivity={self.sensitivity!r})"
+        )
+
+
+def _checked_costs(costs: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(costs)
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or min(array.shape) < 2:
+        raise ParameterError(f"costs must be an array of at least 2 inputs times 2 outputs, got {costs!r}")
+    array = array.astype(np.float64)
+    if not (np.isfinite(array).all() and array.min() >= 0.0):
+        raise ParameterError("costs must be finite and at least 0")
+    return array
+
+
+def _checked_pairs(neighbours: Iterable[tuple[int, int]] | None, inputs: int) -> NDArray[np.int64]:
+    if neighbours is None:
+        return np.argwhere(np.triu(np.ones((inputs, inputs), dtype=bool), 1))
+    pairs = np.array(list(neighbours))
+    if pairs.dtype.kind not in "iu" or pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ParameterError(f"neighbours must be pairs of indices of inputs, got {neighbours!r}")
+    if not 0 <= pairs.min() <= pairs.max() < inputs:
+        raise ParameterError(
+            f"neighbours must be indices from 0 to {inputs - 1}, got {pairs.min()} to {pairs.max()}"
+        )
+    return pairs.astype(np.int64)
+
+
+def _exact_sensitivity(costs: NDArray[np.float64], pairs: NDArray[np.int64]) -> Fraction:
+    """Return the largest change of a cost between neighbours, exactly.
+
+    Floats choose the candidates: a float difference is within half a unit in the last place of the exact one.
+    """
+    changes = np.abs(costs[pairs[:, 0]] - costs[pairs[:, 1]])
+    pair, output = np.nonzero(changes >= changes.max() * (1.0 - 2.0**-50))
+    exact = {
+        (float(costs[pairs[p, 0], r]), float(costs[pairs[p, 1], r]))
+        for p, r in zip(pair.tolist(), output.tolist(), strict=True)
+    }
+    sensitivity = max(abs(Fraction(a) - Fraction(b)) for a, b in exact)
+    if not sensitivity:
+        raise ParameterError("costs must differ between some neighbours: equal costs need no noise")
+    return sensitivity
+
+
+def _levels(costs: NDArray[np.float64], sensitivity: Fraction, gamma: float) -> NDArray[np.float64]:
+    """Return how many steps of f lie below each cost, exactly."""
+    values, inverse = np.unique(costs, return_inverse=True)
+    edge = Fraction(gamma) * sensitivity
+    levels = []
+    for value in values.tolist():
+        periods, rest = divmod(Fraction(value), sensitivity)
+        levels.append(float(periods + (rest >= edge)))
+    return np.array(levels)[inverse].reshape(costs.shape)

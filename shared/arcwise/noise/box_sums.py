@@ -1,0 +1,116 @@
+"""The sums behind box-shaped shells: a geometric series times a product of linear factors."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.noise.series import lerch_sum
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["binomial_coefficients", "box_index", "box_sum", "excess_box_sum", "offset_sum"]
+
+
+def box_sum(epsilon: float, constants: Sequence[Any], slopes: Sequence[float]) -> NDArray[np.float64]:
+    """Return ``sum_{i >= 0} b^i prod_l (c_l + i s_l)`` with ``b = e^-epsilon``.
+
+    Parameters
+    ----------
+    epsilon
+        Positive.
+    constants
+        The c_l, non-negative: numbers or arrays of one shape, which is the shape of the result.
+    slopes
+        The s_l, positive, as many.
+
+    Notes
+    -----
+    A sum over all i without a loop over i: `binomial_coefficients` writes the product in the basis of
+    binomials C(i, k), whose series are ``b^k / (1 - b)^(k+1)``. All coefficients are positive.
+    """
+    return _summed(epsilon, binomial_coefficients(constants, slopes))
+
+
+def binomial_coefficients(constants: Sequence[Any], slopes: Sequence[float]) -> list[Any]:
+    """Return the a_k with ``prod_l (c_l + i s_l) = sum_k a_k C(i, k)`` for all i.
+
+    One factor at a time: ``i C(i, k) = (k+1) C(i, k+1) + k C(i, k)``.
+    """
+    coefficients: list[Any] = [1.0]
+    for c, s in zip(constants, slopes, strict=True):
+        coefficients = _times(coefficients, c, s)
+    return coefficients
+
+
+def excess_box_sum(
+    epsilon: float, half_widths: Sequence[float], slopes: Sequence[float], gap: float
+) -> float:
+    """Return ``sum_{i >= 0} b^i (prod_l (h_l + (gap + i) s_l) - prod_l h_l)``, all in positive terms.
+
+    By ``P h' - H h = (P - H) h' + H u s`` for ``h' = h + u s`` and ``u = gap + i``, P and H the products of
+    the h alone.
+    """
+    excess: list[Any] = [0.0]
+    product = 1.0
+    for h, s in zip(half_widths, slopes, strict=True):
+        excess = _times(excess, h + gap * s, s)
+        excess[0] += product * gap * s
+        excess[1] += product * s
+        product *= h
+    return float(_summed(epsilon, excess))
+
+
+def offset_sum(epsilon: float, power: float, offset: float, others: Sequence[float]) -> float:
+    """Return ``sum_{i >= 0} b^i (i + offset)^power prod_l (i + others_l)`` for offsets from 0 to 1.
+
+    From epsilon 0.5 on by adding up. Below, the other factors are expanded around `offset`; the many i that
+    count then are large against the differences, so that nothing cancels.
+    """
+    if epsilon >= 0.5:
+        from scipy import special
+
+        degree = power + len(others)
+        i = np.arange(math.ceil(float(special.gammainccinv(degree + 1.0, 1e-20)) / epsilon) + 3, dtype=float)
+        terms = np.exp(-epsilon * i) * (i + offset) ** power
+        for other in others:
+            terms *= i + other
+        return float(terms.sum())
+    expanded = np.polynomial.polynomial.polyfromroots([offset - other for other in others])
+    return float(sum(a * float(lerch_sum(epsilon, power + k, offset)) for k, a in enumerate(expanded)))
+
+
+def box_index(
+    epsilon: float,
+    core: Sequence[float],
+    slopes: Sequence[float],
+    shape: tuple[int, ...],
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Return random indices i with probabilities proportional to ``b^i prod_l (z_l + i s_l)``.
+
+    In the basis of binomials that is a mixture, over k with positive weights, of k plus a negative binomial
+    number of order k + 1.
+    """
+    ratio = 1.0 / math.expm1(epsilon)
+    coefficients = binomial_coefficients(core, slopes)
+    weights = np.cumsum([a * ratio**k for k, a in enumerate(coefficients)])
+    k = np.searchsorted(weights[:-1], generator.random(shape) * weights[-1], side="right")
+    return np.asarray(k + generator.negative_binomial(k + 1.0, -math.expm1(-epsilon)))
+
+
+def _times(coefficients: list[Any], c: Any, s: float) -> list[Any]:
+    longer = [(c + s * k) * a for k, a in enumerate(coefficients)] + [0.0]
+    for k, a in enumerate(coefficients):
+        longer[k + 1] = longer[k + 1] + s * (k + 1) * a
+    return longer
+
+
+def _summed(epsilon: float, coefficients: list[Any]) -> NDArray[np.float64]:
+    ratio = 1.0 / math.expm1(epsilon)  # b / (1 - b)
+    return np.asarray(sum(a * ratio**k for k, a in enumerate(coefficients)) / -math.expm1(-epsilon))

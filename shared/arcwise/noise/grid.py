@@ -1,0 +1,223 @@
+"""Noise for privacy: a distribution on a grid with integer weights, an exact certificate and secure draws."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import UNIT
+from arcwise.noise.checks import checked_integer, checked_sensitivity
+from arcwise.noise.continuous import ContinuousNoise
+from arcwise.noise.discrete import DiscreteNoise
+from arcwise.noise.grid_delta import exact_sum, largest_delta
+from arcwise.randomness import SYSTEM, Randomness
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from arcwise.kernels.certificate import Certificate
+    from arcwise.noise.base import Noise
+
+__all__ = ["GRID_POINTS_MAX", "GridNoise"]
+
+GRID_POINTS_MAX = 2**22
+"""What a table of weights may hold: 32 MB."""
+
+
+class GridNoise:
+    """Noise ``k * step`` with the probability ``weight[k] / 2**64``, k from `first` on.
+
+    The floats of a sum ``value + noise`` depend on the value in their last bits, and so give it away (Mironov
+    2012, "On significance of the least significant bits for differential privacy"). Here nothing is a float
+    until it is private: bring the value to the grid as an integer, add the integer that `draw` gives, and
+    multiply the sum by `step`. What the weights prove is exact (`certificate`), however they were made.
+
+    A finite table cannot be pure epsilon-DP: a shifted copy of it reaches points that the other does not. The
+    certificate therefore has a delta of at least the weight of the last points, about 2**-64 for the tables
+    that `from_noise` makes. Where pure epsilon is needed use the local mechanisms of `arcwise.mechanisms`,
+    which clamp into their end codes.
+
+    Parameters
+    ----------
+    weights
+        At least two non-negative integers with the sum 2**64.
+    first
+        The k of the first weight.
+    step
+        The distance of two grid points, in the unit of the value; positive.
+
+    Raises
+    ------
+    ParameterError
+        When the weights are not such integers, or there are more than `GRID_POINTS_MAX`.
+
+    Examples
+    --------
+    >>> from arcwise.noise import Staircase
+    >>> noise = GridNoise.from_noise(Staircase.optimal(0.999999999), step=0.01)
+    >>> noise.certificate(epsilon=1.0, sensitivity=100).delta < 2**16
+    True
+    """
+
+    __slots__ = ("_ends", "_first", "_step", "_weights")
+
+    _weights: NDArray[np.uint64]
+    _ends: NDArray[np.uint64]
+
+    def __init__(self, weights: Sequence[int], *, first: int, step: float = 1.0) -> None:
+        if not 2 <= len(weights) <= GRID_POINTS_MAX:
+            raise ParameterError(f"weights must be 2 to {GRID_POINTS_MAX} integers, got {len(weights)}")
+        numbers = [checked_integer(f"weights[{n}]", weight, 0, UNIT - 1) for n, weight in enumerate(weights)]
+        self._set(np.array(numbers, dtype=np.uint64), checked_integer("first", first, -(2**53), 2**53), step)
+
+    def _set(self, weights: NDArray[np.uint64], first: int, step: float) -> None:
+        total = exact_sum(weights)
+        if total != UNIT:
+            raise ParameterError(f"weights must sum to 2**64 = {UNIT}, got {total}")
+        weights.flags.writeable = False
+        self._weights, self._first, self._step = weights, first, checked_sensitivity(step)
+        # The running sums below 2**64, which is no uint64: the last point with weight needs none.
+        last = int(np.flatnonzero(weights)[-1])
+        self._ends = np.cumsum(weights[:last], dtype=np.uint64)
+
+    @classmethod
+    def from_noise(cls, noise: Noise, *, step: float = 1.0) -> GridNoise:
+        """Return the grid version of a distribution: each point has the mass of the cell around it.
+
+        That is the noise rounded to the grid, so it keeps (epsilon, delta) for values on the grid. Rounding
+        the masses to integers can exceed e^epsilon by a last digit, which the certificate then counts as
+        delta: start from a distribution with a slightly smaller epsilon, such as ``epsilon * (1 - 1e-9)``,
+        and what is left is the tail.
+
+        Parameters
+        ----------
+        noise
+            A distribution of this package. For noise on the integers a point is an integer.
+        step
+            The distance of two grid points, in the unit of the noise (of one integer, for noise on them,
+            where it only scales the result).
+
+        Raises
+        ------
+        ParameterError
+            When the grid would have more than `GRID_POINTS_MAX` points: take a larger step.
+        """
+        step = checked_sensitivity(step)
+        if isinstance(noise, DiscreteNoise):
+            reach = -noise.ppf(2.0**-66)
+        elif isinstance(noise, ContinuousNoise):
+            reach = min(noise.isf(2.0**-66), noise.support[1]) / step + 1.0
+        else:
+            raise ParameterError(f"noise must be a distribution of arcwise.noise, got {noise!r}")
+        if not 2.0 * reach + 1.0 <= GRID_POINTS_MAX:
+            raise ParameterError(
+                f"step must be large enough for at most {GRID_POINTS_MAX} grid points, got {step!r}, "
+                f"which needs {2.0 * reach + 1.0:.0f}"
+            )
+        k = np.arange(1.0, math.ceil(reach) + 1.0)
+        if isinstance(noise, DiscreteNoise):
+            masses, middle = noise.pmf(k), noise.pmf(0.0)
+        else:
+            tails = noise.sf(np.append(k - 0.5, k[-1] + 0.5) * step)
+            masses, middle = tails[:-1] - tails[1:], 1.0 - 2.0 * tails[0]
+        # A float times 2**64 is exact; it is rounded to an integer, and 0 gets what the others leave.
+        side = np.rint(np.ldexp(np.maximum(masses, 0.0), 64)).astype(np.uint64)
+        side = np.trim_zeros(side, "b")
+        if not side.size:
+            raise ParameterError(f"step must be small enough for noise other than 0, got {step!r}")
+        centre = UNIT - 2 * exact_sum(side)
+        if abs(centre / UNIT - middle) > 1e-6 * middle:
+            raise ParameterError(f"step must be larger: at {step!r} rounding changes the weight of 0")
+        grid = cls.__new__(cls)
+        grid._set(np.concatenate([side[::-1], np.array([centre], np.uint64), side]), -side.size, step)
+        return grid
+
+    @property
+    def weights(self) -> NDArray[np.uint64]:
+        """The weights, read-only; they sum to exactly 2**64."""
+        return self._weights
+
+    @property
+    def first(self) -> int:
+        """The k of the first weight."""
+        return self._first
+
+    @property
+    def step(self) -> float:
+        """The distance of two grid points."""
+        return self._step
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The noise ``k * step`` of each weight."""
+        return np.arange(self._first, self._first + self._weights.size, dtype=np.float64) * self._step
+
+    def var(self) -> float:
+        """Return the variance of the noise, in the unit of `step` squared, summed over the weights."""
+        probabilities = np.ldexp(self._weights.astype(np.float64), -64)
+        values = self.values
+        return float(np.dot(probabilities, (values - np.dot(probabilities, values)) ** 2))
+
+    def certificate(self, epsilon: float, sensitivity: int) -> Certificate:
+        """Return what the weights exactly prove for integers that change by at most `sensitivity`.
+
+        Parameters
+        ----------
+        epsilon
+            The epsilon of the statement, at least 0.
+        sensitivity
+            The largest change of the value in grid steps, at least 1.
+
+        Returns
+        -------
+        Certificate
+            Its delta is ``max over shifts d of sum_k max(0, w[k] - e^epsilon w[k + d])`` in units of 2**-64,
+            rounded up, with a rational lower bound of e^epsilon. The work is that of `sensitivity` passes
+            over the table.
+        """
+        from arcwise.kernels.certificate import Certificate
+
+        sensitivity = checked_integer("sensitivity", sensitivity, 1)
+        delta = largest_delta(self._weights, epsilon, sensitivity)
+        return Certificate(epsilon=float(epsilon), delta=delta, ratio=None)
+
+    def draw(self, *, randomness: Randomness = SYSTEM) -> int:
+        """Return one k, the noise in grid steps: an exact integer, to be added to an integer.
+
+        One draw of 16 bytes ``(r, u)``; r is not used, and u is in the stretch of the running sum of weights
+        that belongs to k.
+        """
+        _, u = randomness.draw()
+        return self._first + int(np.searchsorted(self._ends, np.uint64(u), side="right"))
+
+    def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> NDArray[np.int64]:
+        """Return `count` numbers k; the same draws in the same order as `count` calls of `draw`."""
+        count = checked_integer("count", count, 0)
+        out = np.empty(count, np.int64)
+        for start in range(0, count, _CHUNK):
+            part = min(_CHUNK, count - start)
+            u = np.frombuffer(randomness.draws(part), "<u8").reshape(-1, 2)[:, 1]
+            out[start : start + part] = np.searchsorted(self._ends, u.astype(np.uint64), side="right")
+        out += self._first
+        return out
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, GridNoise):
+            return NotImplemented
+        same = (self._first, self._step) == (other._first, other._step)
+        return same and np.array_equal(self._weights, other._weights)
+
+    def __hash__(self) -> int:
+        return hash((self._first, self._step, self._weights.tobytes()))
+
+    def __repr__(self) -> str:
+        last = self._first + self._weights.size - 1
+        return f"GridNoise({self._weights.size} weights, k from {self._first} to {last}, step={self._step!r})"
+
+
+_CHUNK = 2**18
