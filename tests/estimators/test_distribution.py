@@ -13,7 +13,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators.distribution import distribution, fit_held_out, thin, uniform_start
 from arcwise.server.estimators.em import fit
-from arcwise.server.estimators.grid import cell_edges, first_cell, node_units
+from arcwise.server.estimators.grid import cell_edges, first_cell
 from arcwise.server.estimators.quantiles import quantiles
 from strategies import WINDOW_EXAMPLES, WindowExample, mechanisms
 from surveys import drawn_counts, node_distribution
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def test_a_value_at_a_nodes_place_gives_that_node_and_lies_in_its_bin(mechanism: Mechanism) -> None:
     kernel = mechanism.kernel
     nodes = np.arange(kernel.nodes, dtype=np.float64)
-    units = node_units(mechanism, nodes)
+    units = mechanism.node_units(nodes)
     positions = mechanism.positions(units % 1.0 if kernel.circular else units)
     if kernel.circular:
         positions[positions > kernel.nodes - 0.5] -= kernel.nodes  # K-1e-12 is node 0

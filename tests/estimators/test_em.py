@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
-from arcwise.kernels import WindowKernel
+from arcwise.kernels import Kernel, WindowKernel
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators.em import EMSteps, fit, window_sums
+from arcwise.server.estimators.em import EMSteps, fit
 from arcwise.server.estimators.likelihood import maximize
+from arcwise.server.estimators.rows import node_means
 from strategies import mechanisms
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def dense_step(matrix: FloatArray, counts: FloatArray, f: FloatArray) -> FloatAr
     return stepped
 
 
-def random_counts(kernel: WindowKernel, seed: int) -> FloatArray:
+def random_counts(kernel: Kernel, seed: int) -> FloatArray:
     generator = np.random.default_rng(seed)
     counts = generator.poisson(generator.exponential(5.0, kernel.codes)).astype(np.float64)
     counts[int(generator.integers(kernel.codes))] += 1.0  # never no report at all
@@ -64,7 +65,7 @@ def test_a_step_is_the_dense_step(mechanism: Mechanism, seed: int) -> None:
 )
 def test_sums_over_windows_are_those_of_the_rows(kernel: WindowKernel) -> None:
     values = np.random.default_rng(5).normal(size=kernel.codes)
-    np.testing.assert_allclose(window_sums(kernel, values), kernel.matrix() @ values, rtol=1e-12)
+    np.testing.assert_allclose(node_means(kernel, values), kernel.matrix() @ values, rtol=1e-12)
 
 
 @settings(max_examples=30)

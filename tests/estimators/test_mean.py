@@ -17,10 +17,9 @@ from scipy.stats import f as f_law
 from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.estimators.em import window_sums
 from arcwise.server.estimators.few import hotelling, two_sided
-from arcwise.server.estimators.grid import node_units
 from arcwise.server.estimators.mean import clamp_units, mean
+from arcwise.server.estimators.rows import node_means
 from strategies import epsilons
 from surveys import drawn_counts, expected_counts, node_distribution
 
@@ -56,7 +55,7 @@ def test_expected_counts_give_back_the_mean(epsilon: float) -> None:
 
 def clamp_bounds(kernel: WindowKernel, nodes: NDArray[np.float64]) -> tuple[float, float]:
     """Return what the two averages of `clamp_units` come to under a node distribution."""
-    lower, upper = (window_sums(kernel, units) for units in clamp_units(kernel))
+    lower, upper = (node_means(kernel, units) for units in clamp_units(kernel))
     return float(nodes @ lower), float(nodes @ upper)
 
 
@@ -65,7 +64,7 @@ def test_clamp_bounds_are_those_of_the_node_distribution(epsilon: float, nodes: 
     mechanism = OptimalPiecewise(Interval(0, 1), epsilon, placement="clamp", nodes=nodes)
     kernel = mechanism.kernel
     f = np.random.default_rng(seed).dirichlet(np.ones(nodes))
-    middle = float(f @ node_units(mechanism, np.arange(nodes, dtype=np.float64)))
+    middle = float(f @ mechanism.node_units(np.arange(nodes, dtype=np.float64)))
     zone = kernel.window / (2 * kernel.codes)
     scale = float(np.abs(np.stack(clamp_units(kernel))).max())
     low, high = clamp_bounds(kernel, f)

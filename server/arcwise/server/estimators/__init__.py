@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.errors import ParameterError
-from arcwise.mechanisms.optimal import OptimalCircular
+from arcwise.mechanisms.circular import CircularMechanism
 
 # By module, not by name: a function of a submodule's name would hide the submodule.
 from arcwise.server.estimators import direction, distribution, mean, quantiles
@@ -68,7 +68,7 @@ def estimate(task: Task, counts: ArrayLike, *, level: float = 0.95) -> Estimate:
         domain=str(task.domain),
         distribution=distribution.distribution(mechanism, fitted),
     )
-    if isinstance(mechanism, OptimalCircular):
+    if isinstance(mechanism, CircularMechanism):
         return replace(
             result,
             direction=direction.direction(mechanism, numbers, level=level),

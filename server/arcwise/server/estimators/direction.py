@@ -1,10 +1,10 @@
 """The mean direction and the resultant length of a circle, from the first trigonometric moment.
 
-A device's randomness shrinks the moment of the cell centres by the known factor rho_1 and does not turn it,
-so ``Z = mean(cos, sin) / rho_1`` estimates the population's moment. Rounding a value to one of the two nodes
-around it shrinks the moment a little more, which is not undone: by at most ``(pi/K)^2 / 2`` relatively.
-(Nodes are d = 2 pi/K apart; mixing them with shares 1-t and t leaves ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``, at
-t = 1/2 cos(d/2) = 1 - (pi/K)^2/2 + ....)
+A device's randomness shrinks the moment of the codes' places by the known factor rho_1, and turns it by a
+known angle where the row is not symmetric: as complex numbers, ``Z = mean(e^(i code)) / rho_1`` estimates the
+population's moment. Rounding a value to one of the two nodes around it shrinks the moment a little more,
+which is not undone: by at most ``(pi/K)^2 / 2`` relatively. (Nodes are d = 2 pi/K apart; mixing them with
+shares 1-t and t leaves ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``, at t = 1/2 cos(d/2) = 1 - (pi/K)^2/2 + ....)
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from arcwise.server.estimators.result import Value
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from arcwise.mechanisms.optimal import OptimalCircular
+    from arcwise.mechanisms.circular import CircularMechanism
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["Moment", "direction", "fieller_arc", "first_moment", "resultant_length"]
+__all__ = ["Moment", "direction", "fieller_arc", "first_moment", "resultant_length", "row_attenuation"]
 
 _FEWEST = 5
 """Reports, without which no direction and no length is told."""
+
+_LEAST_ATTENUATION = 1e-9
+"""Of a smaller factor rounding errors are a part, and to divide by it would be to show them."""
 
 _NO_MODE = "where the population's average arrow points, not where most people are"
 _NO_CLUSTERS = "of the population's average arrow: opposite groups cancel out, however concentrated"
@@ -43,28 +46,50 @@ class Moment(NamedTuple):
     covariance: FloatArray
 
 
-def first_moment(mechanism: OptimalCircular, counts: FloatArray) -> Moment:
+def first_moment(mechanism: CircularMechanism, counts: FloatArray) -> Moment:
     """Return the first trigonometric moment of the population, corrected for the devices' randomness.
 
     The covariance is the reports' own, but in no direction below what a single row has: whatever the inputs,
     reports vary at least by the randomness of their devices. This matters only when a handful of reports
-    happen to agree. A row has the variances ``(1 + rho_2)/2 - rho_1^2`` along its direction and
-    ``(1 - rho_2)/2`` across it, and a mixture of rows has no less than the smaller one.
+    happen to agree. The covariance of a row, with moments m_1 and m_2, has the eigenvalues
+    ``(1 - |m_1|^2 +- |m_2 - m_1^2|) / 2``, and a mixture of rows has none below the smaller one.
     """
     n = float(counts.sum())
-    angles = 2 * math.pi * mechanism.code_units()
-    points = np.stack([np.cos(angles), np.sin(angles)])
+    turns = np.exp(2j * math.pi * mechanism.code_units())
+    points = np.stack([turns.real, turns.imag])
     average = points @ counts / n
     centred = points - average[:, None]
     covariance = (centred * counts) @ centred.T / max(n - 1.0, 1.0)
-    rho, rho2 = mechanism.attenuation(1), mechanism.attenuation(2)
-    least = min((1 + rho2) / 2 - rho**2, (1 - rho2) / 2)
+    (row,) = mechanism.kernel.probabilities([0])
+    m1, m2 = complex(row @ turns), complex(row @ turns**2)
+    least = (1 - abs(m1) ** 2 - abs(m2 - m1**2)) / 2
     sizes, axes = np.linalg.eigh(covariance)
     covariance = axes * np.maximum(sizes, least) @ axes.T
-    return Moment(average / rho, covariance / (n * rho**2))
+    inverse = 1.0 / row_attenuation(mechanism)
+    undo = np.array([[inverse.real, -inverse.imag], [inverse.imag, inverse.real]])
+    return Moment(undo @ average, undo @ covariance @ undo.T / n)
 
 
-def direction(mechanism: OptimalCircular, counts: FloatArray, *, level: float = 0.95) -> Value:
+def row_attenuation(mechanism: CircularMechanism) -> complex:
+    """Return the factor of the first moment from an input at a node to its report.
+
+    `CircularMechanism.attenuation` is its real part; a row that is not symmetric turns the moment too.
+    """
+    (row,) = mechanism.kernel.probabilities([0])
+    start = float(mechanism.node_units(np.zeros(1))[0])
+    return complex(row @ np.exp(2j * math.pi * (mechanism.code_units() - start)))
+
+
+def _untold(mechanism: CircularMechanism) -> str:
+    """Return what keeps the reports from telling the first moment, or ""."""
+    if mechanism.kernel.codes < 3:
+        return "two cells"
+    if abs(row_attenuation(mechanism)) < _LEAST_ATTENUATION:
+        return "rows whose first moment vanishes"
+    return ""
+
+
+def direction(mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95) -> Value:
     """Return the population's mean direction, in the unit of the domain, with Fieller's interval.
 
     Parameters
@@ -86,8 +111,8 @@ def direction(mechanism: OptimalCircular, counts: FloatArray, *, level: float = 
     """
     period = mechanism.domain.period
     method = "argument of the first trigonometric moment; Fieller's interval"
-    if mechanism.kernel.codes < 3:
-        return Value(None, 0.0, period, method, "two cells cannot show a direction")
+    if untold := _untold(mechanism):
+        return Value(None, 0.0, period, method, f"{untold} cannot show a direction")
     moment = first_moment(mechanism, counts)
     angle = math.atan2(moment.z[1], moment.z[0])
     unit = angle / (2 * math.pi) % 1.0
@@ -124,7 +149,7 @@ def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> t
     return max(half - shift, 0.0), max(half + shift, 0.0)
 
 
-def resultant_length(mechanism: OptimalCircular, counts: FloatArray, *, level: float = 0.95) -> Value:
+def resultant_length(mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95) -> Value:
     """Return the population's mean resultant length R, from 0 (no direction) to 1 (all the same).
 
     ``|Z|^2`` is too large by the trace of V on average, so the point is ``sqrt(|Z|^2 - trace V)``, 0 when
@@ -136,8 +161,8 @@ def resultant_length(mechanism: OptimalCircular, counts: FloatArray, *, level: f
     30 reports a standard error is that of the direction in which Z varies most; and with fewer than 5 reports
     the interval is [0, 1].
     """
-    if mechanism.kernel.codes < 3:
-        return Value(None, 0.0, 1.0, "none", "two cells cannot show a resultant length")
+    if untold := _untold(mechanism):
+        return Value(None, 0.0, 1.0, "none", f"{untold} cannot show a resultant length")
     n = float(counts.sum())
     moment = first_moment(mechanism, counts)
     note = join(few_note(n), coarse_note(mechanism), _NO_CLUSTERS)

@@ -64,7 +64,7 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     Parameters
     ----------
     mechanism
-        With a window kernel, on any domain.
+        With any kernel, on any domain.
     counts
         Reports per code, shape (K,), whole numbers, at least one report.
 

@@ -1,12 +1,8 @@
-"""Maximum likelihood of the node distribution by EM, with prefix sums and a certified gap.
+"""Maximum likelihood of the node distribution by EM, with a certified gap, on any kernel.
 
 The reports' codes have the distribution ``q = f P``: f the probabilities of the N nodes, P the kernel's rows.
-As every row is a constant plus a window, both directions are differences of prefix sums::
-
-    q_j = base_j + g (F(j) - F(j-W))                 codes from nodes, F the prefix sums of f
-    grad_s = sum_j base_j r_j + g (R(s+W) - R(s))    nodes from codes, R the prefix sums of r
-
-so an EM step costs O(N + K), not O(N K). How many steps to take is not decided here (`distribution`).
+A step is one map from nodes to codes and one back (`rows`): O(N + K) for a window kernel. How many steps to
+take is not decided here (`distribution`).
 """
 
 from __future__ import annotations
@@ -17,16 +13,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from arcwise.errors import ParameterError
-from arcwise.kernels.certificate import UNIT
+from arcwise.server.estimators.rows import rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from arcwise.kernels.window import WindowKernel
+    from arcwise.kernels.base import Kernel
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["EMFit", "EMSteps", "fit", "window_sums"]
+__all__ = ["EMFit", "EMSteps", "fit"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class EMSteps:
     expected complete-data likelihood, so no step lowers the likelihood.
     """
 
-    def __init__(self, kernel: WindowKernel, counts: ArrayLike, *, start: FloatArray | None = None) -> None:
+    def __init__(self, kernel: Kernel, counts: ArrayLike, *, start: FloatArray | None = None) -> None:
         weights = np.atleast_2d(np.asarray(counts, dtype=np.float64))
         if weights.shape[1:] != (kernel.codes,):
             raise ParameterError(f"counts must have {kernel.codes} codes, got shape {weights.shape}")
@@ -80,26 +76,13 @@ class EMSteps:
         self._weights = weights / self.totals[:, None]
         self.iterations = 0
 
-        sets, n, k, w = len(weights), kernel.nodes, kernel.codes, kernel.window
+        n = kernel.nodes
         f = np.full(n, 1.0) if start is None else np.asarray(start, dtype=np.float64)
         if f.shape != (n,) or not f.min() > 0:
             raise ParameterError(f"start must be {n} positive numbers")
-        self._base = np.full(k, kernel.background / UNIT)
-        self._base[: kernel.leftover] += 1 / UNIT
-        self._extra = kernel.extra / UNIT
-        self._window = w
-        self._circular = kernel.circular
-        # Laid out so that q_j = base_j + g (prefix[W+j] - prefix[j]). On a line W zeros lead and W-1 trail;
-        # on a circle the last W nodes come once more in front.
-        self._padded = np.zeros((sets, w + k))
-        self._f = self._padded[:, w : w + n]
+        self._rows = rows_of(kernel, len(weights))
+        self._f, self._q, self._gradient = self._rows.nodes, self._rows.codes, self._rows.gradient
         self._f[:] = f / f.sum()
-        self._prefix = np.empty((sets, w + k))
-        self._q = np.empty((sets, k))
-        # Laid out so that grad_s = ... + g (tail[s+W] - tail[s]); on a circle the first W codes come again.
-        self._residual = np.zeros((sets, k + (w if kernel.circular else 0)))
-        self._tail = np.zeros((sets, self._residual.shape[1] + 1))
-        self._gradient = np.empty((sets, n))
         self._refresh()
 
     @property
@@ -140,27 +123,13 @@ class EMSteps:
 
     def _refresh(self) -> None:
         """Compute q and the gradient of the present probabilities."""
-        w, k = self._window, self._q.shape[1]
-        if self._circular:
-            self._padded[:, :w] = self._padded[:, k:]
-        np.cumsum(self._padded, axis=1, out=self._prefix)
-        np.subtract(self._prefix[:, w:], self._prefix[:, :k], out=self._q)
-        self._q *= self._extra
-        self._q += self._base
-        residual = self._residual[:, :k]
-        np.divide(self._weights, self._q, out=residual)
-        constant = residual @ self._base
-        if self._circular:
-            self._residual[:, k:] = residual[:, :w]
-        np.cumsum(self._residual, axis=1, out=self._tail[:, 1:])
-        n = self._gradient.shape[1]
-        np.subtract(self._tail[:, w : w + n], self._tail[:, :n], out=self._gradient)
-        self._gradient *= self._extra
-        self._gradient += constant[:, None]
+        self._rows.forward()
+        np.divide(self._weights, self._q, out=self._rows.residual)
+        self._rows.backward()
 
 
 def fit(
-    kernel: WindowKernel,
+    kernel: Kernel,
     counts: ArrayLike,
     *,
     iterations: int | None = None,
@@ -207,15 +176,3 @@ def fit(
         float(steps.gap()[0]),
         steps.iterations,
     )
-
-
-def window_sums(kernel: WindowKernel, values: FloatArray) -> FloatArray:
-    """Return ``sum_j P_sj values_j`` for every node s: the mean of a function of the code, shape (N,)."""
-    total = np.dot(np.full(kernel.codes, kernel.background / UNIT), values)
-    total += values[: kernel.leftover].sum() / UNIT
-    extended = np.concatenate([values, values[: kernel.window]]) if kernel.circular else values
-    tail = np.concatenate([[0.0], np.cumsum(extended)])
-    sums: FloatArray = total + kernel.extra / UNIT * (
-        tail[kernel.window : kernel.window + kernel.nodes] - tail[: kernel.nodes]
-    )
-    return sums

@@ -15,35 +15,19 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["cell_edges", "coarse_note", "first_cell", "node_units", "to_domain"]
-
-
-def node_units(mechanism: Mechanism, nodes: FloatArray) -> FloatArray:
-    """Return the positions on the unit domain of real-valued nodes: the inverse of `Mechanism.positions`.
-
-    Inset: ``s / (N-1)``. Clamp and wrap: ``(s + W/2) / K``, the centre of the window (not taken modulo 1).
-    """
-    kernel = mechanism.kernel
-    if mechanism.placement == "inset":
-        return nodes / (kernel.nodes - 1)
-    return (nodes + kernel.window / 2) / kernel.codes
+__all__ = ["cell_edges", "coarse_note", "first_cell", "to_domain"]
 
 
 def first_cell(mechanism: Mechanism) -> int:
-    """Return the node whose cell comes first in `cell_edges`; the others follow in order, modulo N.
-
-    On a circle node s stands at ``(s + W/2) / K``. With an odd W the cells' edges are multiples of 1/K and
-    the first cell starts at 0; with an even W the nodes are, and the first cell is centred on 0.
-    """
-    kernel = mechanism.kernel
-    return -(kernel.window // 2) % kernel.nodes if kernel.circular else 0
+    """Return the node whose cell comes first in `cell_edges`; the others follow in order, modulo N."""
+    return _first(mechanism)[0] if mechanism.kernel.circular else 0
 
 
 def cell_edges(mechanism: Mechanism, nodes: FloatArray | None = None) -> FloatArray:
     """Return the edges of the nodes' cells on the unit domain, shape (N+1,), increasing.
 
     A cell reaches half way to the neighbours. On an interval the end cells reach to 0 and 1. On a circle the
-    cells start with that of `first_cell` and span exactly 1.
+    cells start with that of `first_cell`, which holds 0, and span exactly 1.
 
     Parameters
     ----------
@@ -54,10 +38,18 @@ def cell_edges(mechanism: Mechanism, nodes: FloatArray | None = None) -> FloatAr
     """
     kernel = mechanism.kernel
     if kernel.circular:
-        start = 0.0 if kernel.window % 2 else -0.5
-        return (np.arange(kernel.nodes + 1) + start) / kernel.nodes
-    at = node_units(mechanism, np.arange(kernel.nodes, dtype=np.float64) if nodes is None else nodes)
+        return (np.arange(kernel.nodes + 1) + _first(mechanism)[1]) / kernel.nodes
+    at = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64) if nodes is None else nodes)
     return np.concatenate([[0.0], (at[1:] + at[:-1]) / 2, [1.0]])
+
+
+def _first(mechanism: Mechanism) -> tuple[int, float]:
+    """Return the node whose cell holds 0 on a circle, and where that cell starts: in cells, from 0 to -1."""
+    nodes = mechanism.kernel.nodes
+    # Cells start half a cell before their nodes, and node 0 stands at a multiple of half a cell or so.
+    edge = round(float(mechanism.node_units(np.zeros(1))[0]) * nodes - 0.5, 6)
+    start = -(-edge % 1.0)
+    return round(start - edge) % nodes, start
 
 
 def to_domain(domain: Domain, unit: float) -> float:

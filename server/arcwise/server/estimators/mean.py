@@ -1,4 +1,4 @@
-"""The mean of an interval: unbiased for the inset placement, a range of possible values for clamp.
+"""The mean of an interval: unbiased where the reports tell it, a range of possible values for clamp.
 
 Both are averages of one number per code, so their expectations are exact; no model of the population enters.
 """
@@ -11,21 +11,26 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.window import mean_code
-from arcwise.server.estimators.em import window_sums
 from arcwise.server.estimators.few import NO_POPULATION, few_note, join, two_sided
 from arcwise.server.estimators.grid import to_domain
 from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.rows import node_means
+from arcwise.server.estimators.unbiasing import unbiased_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from arcwise.kernels.window import WindowKernel
+    from arcwise.domains import Domain
+    from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["clamp_units", "mean"]
+
+_NO_NUMBERS = "no number per code has the value as its mean: the reports do not tell the mean without a bias"
 
 _NOT = "of the population, not only of the devices that reported"
 
@@ -42,13 +47,17 @@ def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Va
     level
         Of the interval.
     """
-    if mechanism.placement == "clamp":
-        return _clamp(mechanism, counts, level)
+    kernel, domain = mechanism.kernel, mechanism.domain
+    if mechanism.placement == "clamp" and isinstance(kernel, WindowKernel):
+        return _clamp(domain, kernel, counts, level)
+    unbiased = unbiased_numbers(mechanism)
+    if unbiased is None:
+        low, high = to_domain(domain, 0.0), to_domain(domain, 1.0)
+        return Value(None, low, high, "none: the interval is the domain", join(_NO_NUMBERS, _NOT))
     # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
-    unit, error = _average(mechanism.kernel, mechanism.code_units(), counts)
+    unit, error = _average(kernel, unbiased.numbers, counts)
     n = float(counts.sum())
-    domain = mechanism.domain
-    method = "average of unbiased decoded reports; Student's t interval from the reports' variance"
+    method = f"{unbiased.method}; Student's t interval from the reports' variance"
     if n < 2:
         # A mean lies in the domain; the single decoded report may lie far outside.
         low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
@@ -70,7 +79,7 @@ def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Va
     )
 
 
-def _average(kernel: WindowKernel, values: FloatArray, counts: FloatArray) -> tuple[float, float]:
+def _average(kernel: Kernel, values: FloatArray, counts: FloatArray) -> tuple[float, float]:
     """Return the average of `values` over the reports and its standard error.
 
     The variance is the reports' own, but never below the smallest variance of one row: whatever the inputs,
@@ -81,7 +90,7 @@ def _average(kernel: WindowKernel, values: FloatArray, counts: FloatArray) -> tu
     value = float(counts @ values) / n
     centred = values - value
     sample = float(counts @ centred**2) / max(n - 1.0, 1.0)
-    rows = window_sums(kernel, centred**2) - window_sums(kernel, centred) ** 2
+    rows = node_means(kernel, centred**2) - node_means(kernel, centred) ** 2
     return value, math.sqrt(max(sample, float(rows.min())) / n)
 
 
@@ -109,10 +118,9 @@ def clamp_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     return middle - c * first, middle + c * last
 
 
-def _clamp(mechanism: Mechanism, counts: FloatArray, level: float) -> Value:
-    domain = mechanism.domain
+def _clamp(domain: Domain, kernel: WindowKernel, counts: FloatArray, level: float) -> Value:
     n = float(counts.sum())
-    zone = mechanism.kernel.window / (2 * mechanism.kernel.codes) * domain.length
+    zone = kernel.window / (2 * kernel.codes) * domain.length
     note = (
         f"values within {zone:.4g} of an end give the same reports, so no single mean can be told; "
         f'a task with goal "distribution" gives one; {_NOT}'
@@ -121,9 +129,9 @@ def _clamp(mechanism: Mechanism, counts: FloatArray, level: float) -> Value:
         low, high = 0.0, 1.0
         note = f"one report does not show its variance: the range is the domain; {note}"
     else:
-        lower, upper = clamp_units(mechanism.kernel)
-        low, low_error = _average(mechanism.kernel, lower, counts)
-        high, high_error = _average(mechanism.kernel, upper, counts)
+        lower, upper = clamp_units(kernel)
+        low, low_error = _average(kernel, lower, counts)
+        high, high_error = _average(kernel, upper, counts)
         reach = two_sided(level, n)
         low, high = low - reach * low_error, high + reach * high_error
         # In a population low exceeds high by no more than its error: the ends' masses are not negative.

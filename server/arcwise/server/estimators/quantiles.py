@@ -15,11 +15,11 @@ import numpy as np
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
-from arcwise.kernels.certificate import UNIT
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note
 from arcwise.server.estimators.likelihood import maximize
 from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.rows import code_laws
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,20 +103,18 @@ def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
 class Profile:
     """The largest log-likelihood given a point of the distribution function.
 
-    More than 128 nodes are replaced by 128 (each a mixture of the two nodes around it, as if values had been
-    rounded to the coarser grid), more than 512 codes are added up in blocks: both cost a little width only.
+    More than 128 nodes are replaced by 128, each a mixture of the nodes within its reach, nearer ones more: a
+    code that some node gives weight has weight in some mixture. More than 512 codes are added up in blocks.
+    Both cost a little width only.
     """
 
     def __init__(self, mechanism: Mechanism, counts: FloatArray) -> None:
         kernel = mechanism.kernel
         nodes = np.linspace(0.0, kernel.nodes - 1.0, min(kernel.nodes, _NODES))
         self.edges = cell_edges(mechanism, nodes)
-        below = np.minimum(nodes.astype(np.int64), kernel.nodes - 2)[:, None]
-        share = nodes[:, None] - below
-        code = np.arange(kernel.codes)
-        inside = np.where((code >= below) & (code < below + kernel.window), 1.0 - share, 0.0)
-        inside += np.where((code > below) & (code <= below + kernel.window), share, 0.0)
-        rows = (float(kernel.background) + (code < kernel.leftover) + float(kernel.extra) * inside) / UNIT
+        spacing = nodes[1] - nodes[0]
+        shares = np.maximum(1.0 - np.abs(np.arange(kernel.nodes) - nodes[:, None]) / spacing, 0.0)
+        rows = code_laws(kernel, shares / shares.sum(axis=1, keepdims=True))
         blocks = np.arange(0, kernel.codes, -(-kernel.codes // _CODES))
         self.rows: FloatArray = np.add.reduceat(rows, blocks, axis=1)
         self.counts: FloatArray = np.add.reduceat(counts, blocks)

@@ -1,0 +1,181 @@
+"""The two linear maps that a kernel is: from nodes to codes, and back. One class for each kind of kernel.
+
+With P the kernel's rows, ``forward`` computes ``codes = nodes P`` and ``backward`` ``gradient = residual P'``
+for M vectors at a time, in buffers that are allocated once. Estimators ask these classes and know no kernel.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from scipy import fft
+
+from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.circulant import CirculantKernel
+from arcwise.kernels.window import WindowKernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.kernels.base import Kernel
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Rows", "code_laws", "node_means", "rows_of"]
+
+_TINY = float(np.finfo(np.float64).tiny)
+"""The least probability of a code: where no node with mass gives it weight, 0/q and 0 log q are to be 0."""
+
+
+class Rows(ABC):
+    """Both maps of one kernel, with their buffers.
+
+    Attributes
+    ----------
+    nodes
+        Shape (M, N): what `forward` reads. To be filled by the caller.
+    codes
+        Shape (M, K): what `forward` writes, each number positive.
+    residual
+        Shape (M, K): what `backward` reads. To be filled by the caller.
+    gradient
+        Shape (M, N): what `backward` writes, ``sum_j P_sj residual_j`` for each node s.
+    """
+
+    nodes: FloatArray
+    codes: FloatArray
+    residual: FloatArray
+    gradient: FloatArray
+
+    @abstractmethod
+    def forward(self) -> None:
+        """Compute the distributions of the codes from those of the nodes."""
+
+    @abstractmethod
+    def backward(self) -> None:
+        """Compute the mean of a function of the code for each node."""
+
+
+class WindowRows(Rows):
+    """Every row is a constant plus a window, so both maps are differences of prefix sums: O(N + K).
+
+        q_j = base_j + g (F(j) - F(j-W))                 codes from nodes, F the prefix sums of f
+        grad_s = sum_j base_j r_j + g (R(s+W) - R(s))    nodes from codes, R the prefix sums of r
+
+    The nodes must sum to 1.
+    """
+
+    def __init__(self, kernel: WindowKernel, sets: int) -> None:
+        n, k, w = kernel.nodes, kernel.codes, kernel.window
+        self._base = np.full(k, kernel.background / UNIT)
+        self._base[: kernel.leftover] += 1 / UNIT
+        self._extra = kernel.extra / UNIT
+        self._window = w
+        self._circular = kernel.circular
+        # Laid out so that q_j = base_j + g (prefix[W+j] - prefix[j]). On a line W zeros lead and W-1 trail;
+        # on a circle the last W nodes come once more in front.
+        self._padded = np.zeros((sets, w + k))
+        self.nodes = self._padded[:, w : w + n]
+        self._prefix = np.empty((sets, w + k))
+        self.codes = np.empty((sets, k))
+        # Laid out so that grad_s = ... + g (tail[s+W] - tail[s]); on a circle the first W codes come again.
+        self._extended = np.zeros((sets, k + (w if kernel.circular else 0)))
+        self.residual = self._extended[:, :k]
+        self._tail = np.zeros((sets, self._extended.shape[1] + 1))
+        self.gradient = np.empty((sets, n))
+
+    def forward(self) -> None:
+        """Compute the distributions of the codes from those of the nodes."""
+        w, k = self._window, self.codes.shape[1]
+        if self._circular:
+            self._padded[:, :w] = self._padded[:, k:]
+        np.cumsum(self._padded, axis=1, out=self._prefix)
+        np.subtract(self._prefix[:, w:], self._prefix[:, :k], out=self.codes)
+        self.codes *= self._extra
+        self.codes += self._base
+
+    def backward(self) -> None:
+        """Compute the mean of a function of the code for each node."""
+        w, n = self._window, self.gradient.shape[1]
+        constant = self.residual @ self._base
+        if self._circular:
+            self._extended[:, -w:] = self._extended[:, :w]
+        np.cumsum(self._extended, axis=1, out=self._tail[:, 1:])
+        np.subtract(self._tail[:, w : w + n], self._tail[:, :n], out=self.gradient)
+        self.gradient *= self._extra
+        self.gradient += constant[:, None]
+
+
+class CirculantRows(Rows):
+    """One row turned with the node: both maps are circular convolutions, O(K log K) by Fourier transforms.
+
+    The row's least weight is kept apart, so that an error of the transform is one of the rest only. The nodes
+    must sum to 1.
+    """
+
+    def __init__(self, kernel: CirculantKernel, sets: int) -> None:
+        k = kernel.codes
+        row = kernel.probabilities([0])[0]
+        self._base = float(row.min())
+        self._spectrum = fft.rfft(row - self._base)
+        self.nodes, self.codes = np.zeros((sets, k)), np.empty((sets, k))
+        self.residual, self.gradient = np.zeros((sets, k)), np.empty((sets, k))
+
+    def forward(self) -> None:
+        """Compute the distributions of the codes from those of the nodes."""
+        k = self.codes.shape[1]
+        np.maximum(fft.irfft(fft.rfft(self.nodes) * self._spectrum, k), 0.0, out=self.codes)
+        self.codes += self._base
+        np.maximum(self.codes, _TINY, out=self.codes)
+
+    def backward(self) -> None:
+        """Compute the mean of a function of the code for each node."""
+        k = self.codes.shape[1]
+        self.gradient[:] = fft.irfft(fft.rfft(self.residual) * self._spectrum.conj(), k)
+        self.gradient += self._base * self.residual.sum(axis=1, keepdims=True)
+
+
+class DenseRows(Rows):
+    """Rows without a structure to exploit: two products with the matrix."""
+
+    def __init__(self, kernel: Kernel, sets: int) -> None:
+        self._matrix = kernel.matrix()
+        n, k = self._matrix.shape
+        self.nodes, self.codes = np.zeros((sets, n)), np.empty((sets, k))
+        self.residual, self.gradient = np.zeros((sets, k)), np.empty((sets, n))
+
+    def forward(self) -> None:
+        """Compute the distributions of the codes from those of the nodes."""
+        np.matmul(self.nodes, self._matrix, out=self.codes)
+        np.maximum(self.codes, _TINY, out=self.codes)
+
+    def backward(self) -> None:
+        """Compute the mean of a function of the code for each node."""
+        np.matmul(self.residual, self._matrix.T, out=self.gradient)
+
+
+def rows_of(kernel: Kernel, sets: int) -> Rows:
+    """Return the two maps of a kernel for `sets` vectors at a time, in the cheapest way that its kind has."""
+    if isinstance(kernel, WindowKernel):
+        return WindowRows(kernel, sets)
+    if isinstance(kernel, CirculantKernel):
+        return CirculantRows(kernel, sets)
+    return DenseRows(kernel, sets)
+
+
+def node_means(kernel: Kernel, values: FloatArray) -> FloatArray:
+    """Return ``sum_j P_sj values_j`` for every node s: the mean of a function of the code, shape (N,)."""
+    rows = rows_of(kernel, 1)
+    rows.residual[0] = values
+    rows.backward()
+    return rows.gradient.ravel()
+
+
+def code_laws(kernel: Kernel, nodes: FloatArray) -> FloatArray:
+    """Return the distribution of the codes for each node distribution, shape (M, N) to (M, K)."""
+    rows = rows_of(kernel, len(nodes))
+    rows.nodes[:] = nodes
+    rows.forward()
+    return rows.codes
