@@ -1,0 +1,57 @@
+"""Checked arguments of the closed forms, and two functions that are 0/0 where epsilon is small."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["check_unit", "exp_tail", "from_centre", "from_end"]
+
+
+def check_unit(x: ArrayLike) -> NDArray[np.float64]:
+    """Return x as an array of floats, or raise `ParameterError` when one of them is not in [0, 1]."""
+    import numpy as np
+
+    array = np.asarray(x, dtype=np.float64)
+    outside = ~((array >= 0.0) & (array <= 1.0))  # true for NaN
+    if outside.any():
+        raise ParameterError(f"x must be from 0 to 1, got {float(array[outside].flat[0])!r}")
+    return array
+
+
+def from_centre(x: ArrayLike) -> NDArray[np.float64]:
+    """Return ``t = |2x - 1|``, the distance of x from the middle of [0, 1] in half lengths."""
+    import numpy as np
+
+    centred: NDArray[np.float64] = np.abs(2.0 * check_unit(x) - 1.0)
+    return centred
+
+
+def from_end(x: ArrayLike) -> NDArray[np.float64]:
+    """Return ``1 - t = 2 min(x, 1-x)``, without the digits that ``1 - |2x - 1|`` loses near the ends."""
+    import numpy as np
+
+    array = check_unit(x)
+    return np.asarray(2.0 * np.minimum(array, 1.0 - array))[()]
+
+
+def exp_tail(z: float, order: int) -> float:
+    """Return ``(e^z - sum_{k < order} z^k / k!) / z^order``, by its series where the difference cancels.
+
+    The series is ``sum_k z^k / (k + order)!``, and 1 / order! at z = 0.
+    """
+    if abs(z) > order:
+        head = sum(z**k / math.factorial(k) for k in range(order))
+        return (math.exp(z) - head) / z**order
+    total, term, k = 0.0, 1.0 / math.factorial(order), order
+    while abs(term) > 1e-18 * abs(total):
+        total += term
+        k += 1
+        term *= z / k
+    return total

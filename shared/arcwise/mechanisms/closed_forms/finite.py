@@ -1,0 +1,223 @@
+"""Variances of the mechanisms with few outputs: Duchi's, three outputs, randomised response, and HM.
+
+On [0, 1], with t = |2x - 1|, E = e^epsilon and G = E - 1. Terms that nearly cancel at large epsilon are
+written out: c^2 - t^2 as (c^2 - 1) + (1 - t)(1 + t).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import check_epsilon
+from arcwise.mechanisms.closed_forms.checks import check_unit, from_end
+from arcwise.mechanisms.closed_forms.piecewise import piecewise_variance
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "HYBRID_FROM",
+    "duchi_variance",
+    "duchi_worst_variance",
+    "hybrid_share",
+    "hybrid_variance",
+    "hybrid_worst_variance",
+    "randomized_response_nodes",
+    "randomized_response_variance",
+    "randomized_response_worst_variance",
+    "three_outputs_levels",
+    "three_outputs_variance",
+    "three_outputs_worst_variance",
+]
+
+HYBRID_FROM = math.log(
+    (-5 + 2 * (6353 - 405 * math.sqrt(241)) ** (1 / 3) + 2 * (6353 + 405 * math.sqrt(241)) ** (1 / 3)) / 27
+)
+"""Up to this epsilon, about 0.611, HM is Duchi's mechanism (Wang et al., ICDE 2019, equation 5)."""
+
+
+def duchi_variance(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+    """Return the variance on [0, 1] of Duchi, Jordan and Wainwright's mechanism, in the shape of x.
+
+    It outputs -c or c for inputs in [-1, 1], c = (E+1)/G, so its variance there is c^2 - t^2.
+    """
+    growth = math.expm1(check_epsilon(epsilon))
+    end = from_end(x)
+    variance: NDArray[np.float64] = (4 * (growth + 1) / growth**2 + end * (2 - end)) / 4
+    return variance
+
+
+def duchi_worst_variance(epsilon: float) -> float:
+    """Return the largest `duchi_variance`, attained in the middle: ``((E+1)/(E-1))^2 / 4``."""
+    return float(duchi_variance(0.5, epsilon))
+
+
+def three_outputs_levels(epsilon: float) -> tuple[float, float]:
+    """Return a and K of the three-outputs mechanism with the least worst-case variance.
+
+    For inputs in [-1, 1] it outputs -K, 0 or K; 0 with the probability a at the input 0 and a/E at both ends
+    (Zhao et al., IEEE IoT Journal 2020). The ends have the ratio E of the outputs -K and K, so
+    K = (E+1) / (G (1 - a/E)).
+
+    Notes
+    -----
+    With a = E h / (1+h) the worst-case variance is, over ((E+1)/G)^2, a polynomial in h; it is least where
+    ``(E+1)^2 (h + 3h^2 + 2h^3) / 2 - 2 G h = E - 2``. The left side increases and is convex, and exceeds the
+    right side at h = 0 for E < 2: there a is 0, and the mechanism is Duchi's. The output -K may not be less
+    likely at 0 than at 1, so a <= E/(E+2): h <= 1/(E+1), reached at E = (3 + sqrt(65))/2.
+    """
+    epsilon = check_epsilon(epsilon)
+    growth = math.exp(epsilon)
+    h = 1 / (growth + 1)
+
+    def excess(h: float) -> float:
+        return 0.5 * (growth + 1) ** 2 * (h + 3 * h**2 + 2 * h**3) - 2 * (growth - 1) * h - (growth - 2)
+
+    if growth <= 2:
+        h = 0.0
+    elif excess(h) > 0:
+        # Newton from the right end of a convex increasing function falls to the root and never passes it.
+        while True:
+            slope = 0.5 * (growth + 1) ** 2 * (1 + 6 * h + 6 * h**2) - 2 * (growth - 1)
+            nearer = max(0.0, h - excess(h) / slope)
+            if nearer >= h:
+                break
+            h = nearer
+    return growth * h / (1 + h), (growth + 1) / math.expm1(epsilon) * (1 + h)
+
+
+def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = None) -> NDArray[np.float64]:
+    """Return the variance on [0, 1] of the three-outputs mechanism, in the shape of x.
+
+    Parameters
+    ----------
+    x
+        Inputs in [0, 1], any shape.
+    epsilon
+        From 0.01 to 20.
+    a
+        Probability of the middle output at the middle input, from 0 to E/(E+2); that of
+        `three_outputs_levels` unless given.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    Notes
+    -----
+    ``K^2 (1 - a + a (1 - 1/E) t) - t^2``, written as ``K^2 (1 - a/E) - 1 + (1-t) (1 + t - K^2 a (1-1/E))``.
+    """
+    epsilon = check_epsilon(epsilon)
+    low = math.exp(-epsilon)
+    a = three_outputs_levels(epsilon)[0] if a is None else a
+    if not 0.0 <= a <= (1 + 1e-12) / (1 + 2 * low):
+        raise ParameterError(f"a must be from 0 to {1 / (1 + 2 * low)!r}, got {a!r}")
+    # K^2 (1 - a/E) - 1 = ((1+1/E)^2 - (1-1/E)^2 (1-a/E)) / ((1-1/E)^2 (1-a/E)), and 4/E is that difference.
+    below = -math.expm1(-epsilon)
+    at_end = (4 * low + below**2 * a * low) / (below**2 * (1 - a * low))
+    slope = ((1 + low) / (1 - a * low)) ** 2 * a / below
+    end = from_end(x)
+    variance: NDArray[np.float64] = (at_end + end * (2 - end - slope)) / 4
+    return variance
+
+
+def three_outputs_worst_variance(epsilon: float, *, a: float | None = None) -> float:
+    """Return the largest `three_outputs_variance`, attained at ``t = min(1, K^2 a (1 - 1/E) / 2)``."""
+    epsilon = check_epsilon(epsilon)
+    low = math.exp(-epsilon)
+    a = three_outputs_levels(epsilon)[0] if a is None else a
+    slope = ((1 + low) / (1 - a * low)) ** 2 * a / -math.expm1(-epsilon)
+    return float(three_outputs_variance((1 + min(1.0, slope / 2)) / 2, epsilon, a=a))
+
+
+def hybrid_share(epsilon: float) -> float:
+    """Return alpha, with which HM uses PM instead of Duchi's mechanism (Wang et al., ICDE 2019, equation 5).
+
+    ``1 - e^(-epsilon/2)`` above `HYBRID_FROM`, else 0.
+    """
+    epsilon = check_epsilon(epsilon)
+    return -math.expm1(-epsilon / 2) if epsilon > HYBRID_FROM else 0.0
+
+
+def hybrid_variance(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+    """Return the variance on [0, 1] of HM, in the shape of x; above `HYBRID_FROM` it does not depend on x.
+
+    Both parts are unbiased, so their variances mix as they are.
+    """
+    share = hybrid_share(epsilon)
+    duchi = duchi_variance(x, epsilon)
+    if not share:
+        return duchi
+    mixed: NDArray[np.float64] = share * piecewise_variance(x, epsilon) + math.exp(-epsilon / 2) * duchi
+    return mixed
+
+
+def hybrid_worst_variance(epsilon: float) -> float:
+    """Return the largest `hybrid_variance`, attained in the middle."""
+    return float(hybrid_variance(0.5, epsilon))
+
+
+def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> NDArray[np.float64]:
+    """Return the variance on [0, 1] of unbiased k-ary randomised response, in the shape of x.
+
+    Parameters
+    ----------
+    x
+        Inputs in [0, 1], any shape; rounded up or down to the k nodes so that the mean stays.
+    epsilon
+        From 0.01 to 20.
+    nodes
+        k, at least 2: outputs and nodes at equal distances.
+
+    Notes
+    -----
+    Exact, the rounding included. With q = 1/(E+k-1), D = G q, d = k-1 and the grid value y of a report,
+    ``E y = D x + q k/2`` and ``E y^2 = D (x^2 + r) + q k (2k-1) / (6d)``, where r = f (1-f) / d^2 is the
+    variance of rounding; the decoded report is affine in y, with the variance Var(y) / D^2.
+    """
+    import numpy as np
+
+    growth = math.expm1(check_epsilon(epsilon))
+    if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 2:
+        raise ParameterError(f"nodes must be an integer of at least 2, got {nodes!r}")
+    x, gaps, q = check_unit(x), nodes - 1, 1 / (growth + nodes)
+    fraction = gaps * x - np.floor(gaps * x)
+    rounding = fraction * (1 - fraction) / gaps**2
+    # Var(y) = D r + D (1-D) (x - 1/2)^2 + q k ((2k-1)/(6d) - 1/4) after completing the square, as D + qk = 1.
+    other = q * nodes * ((2 * nodes - 1) / (6 * gaps) - 0.25)
+    d = growth * q
+    variance: NDArray[np.float64] = (rounding + q * nodes * (x - 0.5) ** 2) / d + other / d**2
+    return variance
+
+
+def randomized_response_worst_variance(epsilon: float, nodes: int) -> float:
+    """Return the largest `randomized_response_variance` over all inputs.
+
+    Between two nodes the variance is a concave parabola, with its top moved off the middle of the cell
+    towards the nearer end of [0, 1].
+    """
+    import numpy as np
+
+    growth = math.expm1(check_epsilon(epsilon))
+    gaps = nodes - 1
+    # Derivative 0 of f (1-f)/d^2 + qk (x - 1/2)^2 in the cell from s/d to (s+1)/d, kept inside the cell.
+    start = np.arange(gaps) / gaps
+    spread = nodes / (growth + nodes)  # qk = 1 - D
+    top = ((2 * start + 1 / gaps) - spread) / (2 * (1 - spread))
+    tops = np.clip(top, start, np.minimum(start + 1 / gaps, 1.0))
+    inputs = np.concatenate([start, [1.0], np.clip(tops, 0.0, 1.0)])
+    return float(randomized_response_variance(inputs, epsilon, nodes).max())
+
+
+def randomized_response_nodes(epsilon: float) -> int:
+    """Return the k with the least `randomized_response_worst_variance`.
+
+    Noise grows as k/(3 e^epsilon) for large epsilon and rounding falls as 1/(4k^2), so the best k is near
+    (1.5 e^epsilon)^(1/3); all up to twice that are compared.
+    """
+    most = 4 + math.ceil(2 * (1.5 * math.exp(check_epsilon(epsilon))) ** (1 / 3))
+    return min(range(2, most + 1), key=lambda k: randomized_response_worst_variance(epsilon, k))
