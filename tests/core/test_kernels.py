@@ -196,7 +196,7 @@ def test_nearest_rows_keep_zeros_and_sums(codes: int, seed: int) -> None:
 
 
 def test_what_a_row_lacks_goes_where_there_is_room() -> None:
-    assert fill_row([0, 5], [0, 0], [UNIT, 10]) == [UNIT - 5, 5]
+    assert fill_row([0, 5], [0, 0], [UNIT, 10]) == [UNIT - 10, 10]
     assert fill_row([UNIT, 5], [7, 0], [UNIT, 10]) == [UNIT - 5, 5]
     assert fill_row([0, 99], [0, 0], [UNIT, 10]) == [UNIT - 10, 10]
     with pytest.raises(ParameterError, match="leave a row"):
