@@ -35,6 +35,9 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _GAP = 0.005
 """Nats to which every likelihood behind an interval is to be certified."""
 
+_FINE = 64
+"""Nodes from which what rounding to them does to quantiles is neglected."""
+
 _NODES = 128
 _CODES = 512
 
@@ -61,17 +64,21 @@ def quantiles(
         profile = Profile(mechanism, counts)
         intervals = [profile.interval(tau, level) for tau in LEVELS]
     domain = mechanism.domain
+    reach = _rounding_reach(mechanism)
     result = {}
     # In falling importance; a gap counts against the constraint, so it can only widen an interval.
     loose = f"a likelihood is certified to {profile.gap:.2g} only: the interval may be too wide"
     common = join(
         loose if profile.gap > _GAP else "",
         few_note(float(counts.sum())),
+        "each end is moved out by 1.5 nodes: rounding to nodes moves quantiles by up to that"
+        if reach
+        else "",
         coarse_note(mechanism),
         "the value is of a smoothed fit, the interval is not",
     )
     for tau, interval in zip(LEVELS, intervals, strict=True):
-        low, high = interval
+        low, high = max(interval[0] - reach, 0.0), min(interval[1] + reach, 1.0)
         unit = point(mechanism, probabilities, tau)
         note = ""
         value: float | None = None
@@ -85,6 +92,17 @@ def quantiles(
         method = "from the fitted distribution; profile-likelihood interval"
         result[f"{tau:g}"] = Value(value, float(ends[0]), float(ends[1]), method, join(note, common))
     return result
+
+
+def _rounding_reach(mechanism: Mechanism) -> float:
+    """Return how far rounding values to nodes can move a quantile, on the unit interval; 0 for fine grids.
+
+    A value goes to one of the two nodes around it. So all values up to node s go to nodes up to s, and what
+    goes there are values below node s+1: a quantile of the rounded values at node s is one of the values
+    between the nodes s-1 and s+1. The profile finds it somewhere in the cell of s, half a node to each side.
+    """
+    at = mechanism.node_units(np.arange(2.0))
+    return 1.5 * float(at[1] - at[0]) if mechanism.kernel.nodes < _FINE else 0.0
 
 
 def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
