@@ -13,6 +13,7 @@ from arcwise.errors import ArcwiseError
 __all__ = ["main"]
 
 _COMMANDS = {
+    "compare": "arcwise.server.cli.compare",
     "demo": "arcwise.server.cli.demo",
     "estimate": "arcwise.server.cli.estimate",
     "reproduce": "arcwise.server.cli.reproduce",

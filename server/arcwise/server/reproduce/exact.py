@@ -1,8 +1,8 @@
 """Exact expected errors of one report, as integrals of densities: what the curves of the figures are made of.
 
-Everything is on the unit interval or the circle of circumference 1. "Truncated" is the word of the sources for
-outputs that are moved to the nearer end of [0, 1]; "bounded" noise is restricted to it and scaled up. Nothing
-here is sampled, and the integer kernels are not used: the tests compare the two.
+Everything is on the unit interval or the circle of circumference 1. "Truncated" is the word of the sources
+for outputs that are moved to the nearer end of [0, 1]; "bounded" noise is restricted to it and scaled up.
+Nothing here is sampled, and the integer kernels are not used: the tests compare the two.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def interval_error(
     x
         Inputs in [0, 1], shape (n,).
     edges
-        Where the m pieces begin and end, ascending, shape (m + 1,) or (n, m + 1); they may lie outside [0, 1].
+        Where the m pieces begin and end, ascending, shape (m + 1,) or (n, m + 1); also outside [0, 1].
     levels
         The density on each piece, shape (m,) or (n, m).
     power
@@ -91,7 +91,7 @@ def truncated_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) ->
 
 
 def bounded_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) -> Floats:
-    """Return ``E|y - x|^power`` where y has the density of x plus the noise on [0, 1], scaled up to mass 1."""
+    """Return ``E|y - x|^power`` where y is x plus the noise given that it lies in [0, 1]."""
     x = np.asarray(x, dtype=np.float64)
 
     def integrand(t: Floats) -> Floats:

@@ -1,0 +1,186 @@
+"""One line of a comparison: what is measured of a mechanism, on which inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.domains import Circle
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms.moments import laws
+from arcwise.tasks import Task
+from arcwise.wire import code_width
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms import Mechanism
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Comparison", "measure"]
+
+_STEPS = 1024
+_BLOCK = 1 << 20
+"""Probabilities that are held at once."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One mechanism at one epsilon: a line of the table.
+
+    Errors are in the unit of the domain (to the power in question), for the worst of all inputs and on
+    average over inputs that are uniform on the domain. On a circle distances are circular.
+
+    Attributes
+    ----------
+    label
+        The mechanism's name and what distinguishes this member of its family.
+    name, version
+        As in the registry.
+    placement
+        How values become nodes.
+    unbiased
+        Whether the decoded report has the input as its expectation, for every input.
+    worst_absolute, mean_absolute
+        ``E|decode - x|``.
+    worst_squared, mean_squared
+        ``E(decode - x)^2``: the variance where the mechanism is unbiased.
+    worst_variance
+        ``Var(decode)``, about its own mean; NaN on a circle.
+    worst_truncated, mean_truncated
+        ``E|y - x|`` for the decoded report y moved into the domain: the error of a single answer. On a circle
+        the same as without.
+    bias
+        The largest ``|E decode - x|``; NaN on a circle.
+    attenuation
+        On a circle, rho_1: the length of the mean vector of the decoded reports, whose smallness is what
+        a mean direction costs. NaN on an interval.
+    nodes, codes
+        N and K.
+    report_bytes
+        Of one report on the wire.
+    task_bytes
+        Of the task that carries the kernel.
+    epsilon
+        Of the certificate.
+    delta
+        Of the certificate, exact, in units of 2^-64; 0 is pure epsilon-LDP.
+    spent_epsilon
+        The logarithm of the largest ratio of two weights; infinite where a weight is 0.
+    """
+
+    label: str
+    name: str
+    version: int
+    placement: str
+    unbiased: bool
+    worst_absolute: float
+    mean_absolute: float
+    worst_squared: float
+    mean_squared: float
+    worst_variance: float
+    worst_truncated: float
+    mean_truncated: float
+    bias: float
+    attenuation: float
+    nodes: int
+    codes: int
+    report_bytes: int
+    task_bytes: int
+    epsilon: float
+    delta: int
+    spent_epsilon: float
+
+    @property
+    def delta_probability(self) -> float:
+        """The certificate's delta as a probability (a float, rounded)."""
+        return self.delta / UNIT
+
+
+def measure(mechanism: Mechanism, label: str) -> Comparison:
+    """Return the row of a mechanism."""
+    absolute, squared, truncated, mean, spread = _moments(mechanism, _grid(mechanism))
+    average = _average(mechanism)
+    length = mechanism.domain.length
+    certificate = mechanism.certificate()
+    circular = isinstance(mechanism.domain, Circle)
+    kernel = mechanism.kernel
+    task = Task("compared", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
+    return Comparison(
+        label=label,
+        name=mechanism.name,
+        version=mechanism.version,
+        placement=mechanism.placement,
+        unbiased=mechanism.unbiased,
+        worst_absolute=length * float(absolute.max()),
+        mean_absolute=length * average[0],
+        worst_squared=length**2 * float(squared.max()),
+        mean_squared=length**2 * average[1],
+        worst_variance=np.nan if circular else length**2 * float(spread.max()),
+        worst_truncated=length * float(truncated.max()),
+        mean_truncated=length * average[2],
+        bias=np.nan if circular else length * float(np.abs(mean).max()),
+        attenuation=_attenuation(mechanism) if circular else np.nan,
+        nodes=kernel.nodes,
+        codes=kernel.codes,
+        report_bytes=code_width(kernel.codes),
+        task_bytes=len(task.to_bytes()),
+        epsilon=certificate.epsilon,
+        delta=certificate.delta,
+        spent_epsilon=certificate.spent_epsilon,
+    )
+
+
+def _grid(mechanism: Mechanism) -> Floats:
+    """Return inputs on the unit domain that hold every node, the quarters between nodes and both ends."""
+    nodes = mechanism.kernel.nodes
+    if isinstance(mechanism.domain, Circle):
+        return np.linspace(0.0, 1.0, _STEPS // 16 + 1) / nodes
+    inside = mechanism.node_units(np.arange(4 * nodes - 3) / 4.0)
+    return np.unique(np.clip(np.concatenate([inside, np.linspace(0.0, 1.0, _STEPS + 1)]), 0.0, 1.0))
+
+
+def _average(mechanism: Mechanism) -> tuple[float, float, float]:
+    """Return the averages of ``|y-x|``, its square and ``|truncated y - x|`` over uniform inputs.
+
+    The middle of each of many equal parts of the domain (on a circle, of one step between nodes).
+    """
+    parts = _STEPS // 16 if isinstance(mechanism.domain, Circle) else 2 * _STEPS
+    units = (np.arange(parts) + 0.5) / parts
+    if isinstance(mechanism.domain, Circle):
+        units /= mechanism.kernel.nodes
+    absolute, squared, truncated, _, _ = _moments(mechanism, units)
+    return float(absolute.mean()), float(squared.mean()), float(truncated.mean())
+
+
+def _moments(mechanism: Mechanism, units: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return for each input, on the unit domain: E|y-x|, E(y-x)^2, E|truncated y - x|, bias, variance."""
+    decoded = mechanism.code_units()
+    circular = isinstance(mechanism.domain, Circle)
+    parts = []
+    size = max(1, _BLOCK // mechanism.kernel.codes)
+    for start in range(0, units.size, size):
+        x = units[start : start + size]
+        law = laws(mechanism, x)
+        away = decoded - x[:, None]
+        if circular:
+            away = (away + 0.5) % 1.0 - 0.5
+            cut = np.abs(away)
+        else:
+            cut = np.abs(np.clip(decoded, 0.0, 1.0) - x[:, None])
+        absolute, squared, truncated, bias = (
+            np.einsum("ij,ij->i", law, values) for values in (np.abs(away), away**2, cut, away)
+        )
+        spread = np.einsum("ij,ij->i", law, (away - bias[:, None]) ** 2)
+        parts.append((absolute, squared, truncated, bias, spread))
+    first, second, third, fourth, fifth = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return first, second, third, fourth, fifth
+
+
+def _attenuation(mechanism: Mechanism) -> float:
+    """Return rho_1: the length of the mean vector of the decoded reports from one node."""
+    node = np.zeros(1)
+    return float(np.abs(laws(mechanism, node)[0] @ np.exp(2j * np.pi * mechanism.code_units())))
