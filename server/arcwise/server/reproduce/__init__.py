@@ -11,7 +11,10 @@ from arcwise.server.reproduce.output import write_outcome
 
 __all__ = ["Check", "Outcome", "Reproduction", "Table", "find", "reproductions", "write_outcome"]
 
-_SOURCES = ()
+_SOURCES = (
+    "soria_comas_univariate",
+    "soria_comas_multivariate",
+)
 
 
 def reproductions() -> dict[str, Reproduction]:
