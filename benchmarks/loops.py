@@ -2,8 +2,8 @@
 
 The loops are written as scripts of papers and diffprivlib write them: one call per value, parameters
 computed in the call, scalars through numpy or the system's random source. None of them is private (floats).
-Every mechanism of the registry is compared with the loop of its kind; a mechanism that is a table has the loop
-that any table has, ``numpy.random.choice`` over its row.
+Every mechanism of the registry is compared with the loop of its kind; a mechanism that is a table has the
+loop that any table has, ``numpy.random.choice`` over its row.
 
 Both sides take turns; rates are the best of several repeats.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import secrets
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from strategies import ALL_EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from arcwise.mechanisms import Mechanism
 
@@ -135,6 +138,12 @@ LOOPS: dict[str, Callable[[float, float], float]] = {
 """The loop of a mechanism's kind by its name; the others have the loop over their table."""
 
 
+def repeat(draw: Callable[[float, float], float], values: NDArray[np.float64]) -> None:
+    """Draw one report for each value."""
+    for x in values.tolist():
+        draw(x, EPSILON)
+
+
 def run() -> None:
     """Print the rates of every mechanism and of its loop, and their least ratio."""
     generator = np.random.Generator(np.random.PCG64(1))
@@ -148,12 +157,9 @@ def run() -> None:
         values = getattr(domain, "low", 0.0) + domain.length * units
         draw = LOOPS.get(mechanism.name) or table(mechanism)
 
-        def loop(draw: Callable[[float, float], float] = draw) -> None:
-            for x in units[:CALLS].tolist():
-                draw(x, EPSILON)
-
         best = interleaved(
-            {"many": lambda m=mechanism, v=values: m.randomize_many(v), "loop": loop}, repeats=3
+            {"many": partial(mechanism.randomize_many, values), "loop": partial(repeat, draw, units[:CALLS])},
+            repeats=3,
         )
         many, single = REPORTS / best["many"], CALLS / best["loop"]
         ratios.append(many / single)
