@@ -1,0 +1,161 @@
+"""Noise on an integer grid: where nodes and codes stand, how far the codes extend, and the rows of the table.
+
+N nodes stand at 0, 1, ..., N-1 and the codes at -M, ..., N-1+M, in grid steps of 1/(N-1) of the interval. A
+report is ``node + noise``, rounded to the nearest grid position and moved to the nearer end code where it
+lies beyond. In the local model any two inputs are neighbours, so the noise has the sensitivity N-1.
+
+Rounding and clamping change the report alone: whatever (epsilon, delta) the noise has, the table has too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeVar
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.base import MAX_CODES
+from arcwise.mechanisms.window import check_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.noise import Noise
+
+    Floats: TypeAlias = NDArray[np.float64]
+    Tail: TypeAlias = Callable[[Floats], Floats]
+
+__all__ = ["LEAST", "MOST_NODES", "additive_rows", "code_positions", "fit_grid", "most_margin"]
+
+TAIL = 1e-4
+"""What the codes leave to both end codes together, by default, for a node in the middle: less than this."""
+
+LEAST = 2.0**-33 * (1.0 + 1e-6)
+"""The least probability of a code: weights of 2**31 or more, which rounding moves by less than 2**-31."""
+
+MOST_WEIGHTS = 110_000
+"""A weight takes nine bytes in a task, and a task at most 2**20 bytes."""
+
+MOST_NODES = 331  # without a margin the table is square
+
+DEFAULT_NODES = (65, 33, 17, 9, 5, 3, 2)
+DEFAULT_WEIGHTS = 22_000
+"""The default is the largest of these numbers of nodes whose table has no more weights: 200 kB in a task."""
+
+AnyNoise = TypeVar("AnyNoise", bound="Noise")
+
+
+def fit_grid(
+    noise: Callable[[int], AnyNoise], nodes: int | None, reach: float | None, *, pure: bool
+) -> tuple[AnyNoise, int, int]:
+    """Return the noise, its sensitivity N-1 and the margin M of the codes.
+
+    Parameters
+    ----------
+    noise
+        Gives the noise of a sensitivity, in grid steps.
+    nodes
+        N, or None for the most nodes whose table stays below 200 kB.
+    reach
+        How far the codes extend beyond either end of the interval, in its lengths. None: the whole support
+        of bounded noise; otherwise up to a tail of 1e-4, and no further than weights of 2**31 allow.
+    pure
+        Whether every code must have at least the probability `LEAST` from every node. Otherwise from one.
+
+    Raises
+    ------
+    ParameterError
+        When the arguments are out of bounds, or the table would be too large.
+    """
+    from arcwise.noise.checks import checked_within
+
+    if nodes is not None:
+        check_nodes(nodes, MOST_NODES)
+    if reach is not None:
+        reach = checked_within("reach", reach, 0.0, MAX_CODES)
+    most = DEFAULT_WEIGHTS if nodes is None else MOST_WEIGHTS
+    for candidate in DEFAULT_NODES if nodes is None else (nodes,):
+        steps = candidate - 1
+        fitted = noise(steps)
+        margin = _margin(fitted, steps, reach, pure=pure)
+        weights = candidate * (candidate + 2 * margin)
+        if weights <= most:
+            return fitted, steps, margin
+    raise ParameterError(
+        f"nodes * codes must be at most {most}, got {weights} at nodes = {candidate} and "
+        f"reach = {margin / steps:g}: give a smaller reach, which moves more of the "
+        "noise into the end codes, or fewer nodes"
+    )
+
+
+def _margin(noise: Noise, steps: int, reach: float | None, *, pure: bool) -> int:
+    support = noise.support[1]
+    # A cell is half a step to either side, so the cell of the largest noise is the last one.
+    whole = math.ceil(support - 0.5) if math.isfinite(support) else None
+    if reach is None:
+        wanted = math.ceil(noise.interval(1.0 - TAIL)[1]) if whole is None else whole
+    else:
+        wanted = round(reach * steps) if whole is None else min(round(reach * steps), whole)
+    if whole is not None and not pure:
+        return wanted
+    most = most_margin(noise.sf, steps if pure else 0, wanted)
+    if most < 0:
+        raise ParameterError(
+            f"nodes must be fewer than {steps + 1} at this epsilon: even with a reach of 0 some weight would "
+            "fall below 2**31"
+        )
+    if reach is not None and most < wanted:
+        raise ParameterError(
+            f"reach must be at most {most / steps:g} at this epsilon with {steps + 1} nodes, so that every "
+            f"weight is at least 2**31; got {reach!r}"
+        )
+    return min(wanted, most)
+
+
+def most_margin(tail: Tail, distance: int, wanted: int) -> int:
+    """Return the largest M up to `wanted` for which noise reaches codes at `distance` + M with `LEAST`.
+
+    Both the end code there, which takes the tail, and the code before it, which takes one cell; -1 where
+    there is none. Masses fall with the distance.
+    """
+    import numpy as np
+
+    tails = tail(np.arange(distance - 1, distance + wanted + 1, dtype=np.float64) - 0.5)
+    enough = (tails[1:] >= LEAST) & (tails[:-1] - tails[1:] >= LEAST)
+    return (wanted if enough.all() else int(np.argmin(enough)) - 1) if enough.size else -1
+
+
+def additive_rows(tail: Tail, steps: int, margin: int) -> Floats:
+    """Return the probabilities of K = N + 2M codes at the N nodes, shape (N, K).
+
+    Parameters
+    ----------
+    tail
+        ``P(noise > x)`` for an array of x, in grid steps; called at half integers, from 1/2.
+    steps, margin
+        N - 1 and M.
+
+    Notes
+    -----
+    Code k of node s, at the distance d = k - s, has the mass of the noise in the cell from d - 1/2 to
+    d + 1/2; the end codes have what lies beyond, too. Noise on the integers is given in the same way.
+    """
+    import numpy as np
+
+    tails = tail(np.arange(1, steps + margin + 2, dtype=np.float64) - 0.5)
+    # at_least[d] is the mass at distances of d and more to one side, d >= 0; cell[d] that of one cell.
+    at_least = np.concatenate(([1.0 - tails[0]], tails))
+    cell = np.concatenate(([1.0 - 2.0 * tails[0]], tails[:-1] - tails[1:]))
+    node, code = np.arange(steps + 1)[:, None], np.arange(-margin, steps + margin + 1)
+    rows: Floats = cell[np.abs(code - node)]
+    rows[:, 0] = at_least[node[:, 0] + margin]
+    rows[:, -1] = rows[::-1, 0]
+    return rows
+
+
+def code_positions(steps: int, margin: int) -> list[float]:
+    """Return the positions of the codes on the unit interval, -M/(N-1) to 1 + M/(N-1)."""
+    return [code / steps for code in range(-margin, steps + margin + 1)]
