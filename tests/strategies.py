@@ -15,11 +15,19 @@ from hypothesis import strategies as st
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.kernels.rounding import integer_row, integer_rows
 from arcwise.mechanisms import (
+    BoundedLaplaceMechanism,
     DesignedCircular,
     DesignedTable,
+    DiscreteStaircaseMechanism,
+    GaussianMechanism,
+    GeometricMechanism,
+    LaplaceMechanism,
     Mechanism,
     OptimalCircular,
     OptimalPiecewise,
+    StaircaseMechanism,
+    TruncatedLaplaceMechanism,
+    UniformAtomMechanism,
 )
 from arcwise.tasks import DAY, Caps, Task
 
@@ -109,6 +117,35 @@ EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
     ),
     ("designed-table", 1): (Example("designed-table", _designed_table),),
     ("designed-circular", 1): (Example("designed-circular", _designed_circular),),
+    ("laplace", 1): (
+        Example("laplace", lambda epsilon: LaplaceMechanism(HEIGHT, epsilon)),
+        Example(
+            "laplace in the domain", lambda epsilon: LaplaceMechanism(HEIGHT, epsilon, nodes=21, reach=0)
+        ),
+    ),
+    ("bounded-laplace", 1): (
+        Example("bounded-laplace", lambda epsilon: BoundedLaplaceMechanism(HEIGHT, epsilon)),
+    ),
+    ("geometric", 1): (Example("geometric", lambda epsilon: GeometricMechanism(HEIGHT, epsilon)),),
+    ("staircase", 1): (
+        Example("staircase", lambda epsilon: StaircaseMechanism(HEIGHT, epsilon)),
+        Example("staircase power 2", lambda epsilon: StaircaseMechanism(HEIGHT, epsilon, power=2.0, nodes=9)),
+    ),
+    ("discrete-staircase", 1): (
+        Example("discrete-staircase", lambda epsilon: DiscreteStaircaseMechanism(HEIGHT, epsilon)),
+    ),
+    ("truncated-laplace", 1): (
+        Example("truncated-laplace", lambda epsilon: TruncatedLaplaceMechanism(HEIGHT, epsilon, 1e-3)),
+        Example(
+            "truncated-laplace clamped",
+            lambda epsilon: TruncatedLaplaceMechanism(HEIGHT, epsilon, 1e-2, nodes=10, reach=0.5),
+        ),
+    ),
+    ("uniform-atom", 1): (
+        # Its epsilon is 0 whatever it is asked for: a delta that grows in its place.
+        Example("uniform-atom", lambda epsilon: UniformAtomMechanism(HEIGHT, epsilon / (epsilon + 1.0))),
+    ),
+    ("gaussian", 1): (Example("gaussian", lambda epsilon: GaussianMechanism(HEIGHT, epsilon, 1e-5)),),
 }
 """Ways to make every mechanism, by name and version as in the registry."""
 

@@ -71,7 +71,9 @@ def test_every_registered_mechanism_has_an_example() -> None:
 
 @cache
 def exp_below(epsilon: float) -> Fraction:
-    """Return a rational number below e^epsilon, from 100 digits of `decimal`."""
+    """Return a rational number of at most e^epsilon: 1 at 0, else from 100 digits of `decimal`."""
+    if epsilon == 0:
+        return Fraction(1)
     with localcontext() as context:
         context.prec = 100
         return Fraction(min(Decimal(epsilon), Decimal(repr(epsilon))).exp().next_minus())

@@ -9,6 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import ParameterError
+from arcwise.mechanisms.additive import (
+    BoundedLaplaceMechanism,
+    DiscreteStaircaseMechanism,
+    GaussianMechanism,
+    GeometricMechanism,
+    LaplaceMechanism,
+    StaircaseMechanism,
+    TruncatedLaplaceMechanism,
+    UniformAtomMechanism,
+)
 from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
 from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
 
@@ -23,6 +33,14 @@ _CLASSES: tuple[type[Mechanism], ...] = (
     OptimalCircular,
     DesignedTable,
     DesignedCircular,
+    LaplaceMechanism,
+    BoundedLaplaceMechanism,
+    GeometricMechanism,
+    StaircaseMechanism,
+    DiscreteStaircaseMechanism,
+    TruncatedLaplaceMechanism,
+    UniformAtomMechanism,
+    GaussianMechanism,
 )
 
 MECHANISMS: dict[tuple[str, int], type[Mechanism]] = {(cls.name, cls.version): cls for cls in _CLASSES}

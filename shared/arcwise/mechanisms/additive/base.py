@@ -37,7 +37,7 @@ class PureAdditive(TableMechanism):
         nodes: int | None,
         reach: float | None,
     ) -> None:
-        """Fill the table with the noise that `noise` gives for a sensitivity in grid steps, at `inner_epsilon`."""
+        """Fill the table with `noise` of a sensitivity in grid steps, which is built at `inner_epsilon`."""
         fitted, steps, margin = fit_grid(noise, nodes, reach, pure=True)
         rows = integer_rows(additive_rows(fitted.sf, steps, margin), epsilon)
         self._init(domain, epsilon, rows, code_positions(steps, margin))
