@@ -118,7 +118,7 @@ class AnalyticGaussian(ContinuousNoise):
     epsilon: float
     delta: float
     sensitivity: float = 1.0
-    sigma: float = field(init=False, compare=False)
+    sigma: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon, zero=True))

@@ -153,11 +153,15 @@ class Staircase(ContinuousNoise):
         with np.errstate(divide="ignore", invalid="ignore"):
             log_s = np.log(s)
             periods = np.maximum(np.floor(-log_s / self.epsilon), 0.0)
-            # v = log(s e^(epsilon periods)), from -epsilon to 0; f is the mass of the period before t.
+            # v = log(s e^(epsilon periods)), from -epsilon to 0; the mass of the period before t is
+            # mass / D, and the mass after it rest.
             v = np.clip(log_s + self.epsilon * periods, -self.epsilon, 0.0)
-            f = -np.expm1(v) / above
+            mass = np.expm1(v) * (-self._spread / above)
             rest = b * np.expm1(v + self.epsilon) / above
-            t = np.where(f * self._spread <= self.gamma, f * self._spread, 1.0 - rest * self._spread / b)
+            # On the lower part from its start or from its end, where less is cancelled.
+            near = self.gamma + (mass - self.gamma) / b
+            lower = np.where(mass < b / 2.0, near, np.maximum(1.0 - rest * self._spread / b, self.gamma))
+            t = np.where(mass <= self.gamma, mass, lower)
             return np.where(s == 0.0, np.inf, self.sensitivity * (periods + t))
 
     def _abs_moment(self, power: float) -> float:

@@ -93,7 +93,9 @@ class TruncatedLaplace(ContinuousNoise):
         return approximate_lower_bound(self.epsilon, self.delta, self.sensitivity, power=power)
 
     def _abs_pdf(self, z: Floats) -> Floats:
-        return np.where(z <= self.half_support, self.peak * np.exp(-z / self.scale), z * 0.0)
+        return np.where(
+            z <= self.half_support, self.peak * np.exp(-z / self.scale), np.where(np.isnan(z), z, 0.0)
+        )
 
     def _abs_sf(self, z: Floats) -> Floats:
         # (e^(-z/scale) - e^(-A/scale)) / (1 - e^(-A/scale)), without the difference of near numbers.
@@ -101,11 +103,10 @@ class TruncatedLaplace(ContinuousNoise):
         return np.expm1(-beyond) / self._c
 
     def _abs_isf(self, s: Floats) -> Floats:
-        edge = 1.0 / (1.0 + self._c)
-        small = np.log(s + (1.0 - s) * edge)
-        # Near the centre 1 - s is exact and small, the logarithm is not.
-        large = np.log1p(-(1.0 - s) * self._c * edge)
-        return np.minimum(0.0 - self.scale * np.where(s < 0.5, small, large), self.half_support)
+        # In the tail measured from the end of the support, near the centre from 0, where 1 - s is exact.
+        tail = self.half_support - self.scale * np.log1p(self._c * s)
+        inner = -self.scale * np.log1p((np.maximum(s, 0.25) - 1.0) / (1.0 + 1.0 / self._c))
+        return np.where(s < 0.5, tail, 0.0 + inner)
 
     def _abs_moment(self, power: float) -> float:
         from scipy import special

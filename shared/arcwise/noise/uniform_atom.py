@@ -95,7 +95,7 @@ class UniformAtom(ContinuousNoise):
         return -math.inf if self.alpha > 0.0 else math.log(2.0 * self.half_support)
 
     def _abs_pdf(self, z: Floats) -> Floats:
-        return np.where(z <= self.half_support, self.density, z * 0.0)
+        return np.where(z <= self.half_support, self.density, np.where(np.isnan(z), z, 0.0))
 
     def _abs_sf(self, z: Floats) -> Floats:
         h = self.half_support

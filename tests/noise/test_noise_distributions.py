@@ -1,0 +1,278 @@
+"""What holds for every family: one function is the integral, the inverse or the mirror image of another.
+
+Statistical tests have a fixed seed and false-alarm rates of one in a million each.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, fields
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import arcwise.noise
+from arcwise.errors import ParameterError
+from arcwise.noise import ContinuousNoise, DiscreteNoise, Noise, UniformAtom
+from noise.families import CONTINUOUS, DISCRETE, continuous, discrete, edges
+
+ALL: tuple[Noise, ...] = (*CONTINUOUS, *DISCRETE)
+FALSE_ALARM = 1e-6
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+def integral(function: Any, points: list[float]) -> float:
+    """Integrate over [points[0], points[-1]] with 20 Gauss-Legendre nodes in each stretch."""
+    ends = np.array(points)
+    half, middle = np.diff(ends)[:, None] / 2, (ends[1:, None] + ends[:-1, None]) / 2
+    return float((function(middle + half * NODES) * WEIGHTS * half).sum())
+
+
+def atom(noise: Noise) -> float:
+    return noise.alpha if isinstance(noise, UniformAtom) else 0.0
+
+
+@pytest.mark.parametrize("noise", CONTINUOUS, ids=str)
+def test_the_density_integrates_to_the_distribution(noise: ContinuousNoise) -> None:
+    points = edges(noise)
+    assert 2 * integral(noise.pdf, points) + atom(noise) == pytest.approx(1, abs=1e-12)
+    total = (1 + atom(noise)) / 2
+    for low, high in zip(points[:40], points[1:41], strict=False):
+        total += integral(noise.pdf, [low, high])
+        assert noise.cdf(high) == pytest.approx(total, abs=1e-12)
+
+
+@pytest.mark.parametrize("noise", CONTINUOUS, ids=str)
+@pytest.mark.parametrize("power", [0.5, 1, 2, 3.7])
+def test_moments_are_integrals(noise: ContinuousNoise, power: float) -> None:
+    # x**0.5 is not smooth at 0: towards it the stretches become ever smaller.
+    points = edges(noise, 1e-30)
+    points = sorted({*points, *(points[-1] * 2.0**-n for n in range(1, 80))})
+    expected = 2 * integral(lambda x: x**power * noise.pdf(x), points)
+    assert noise.abs_moment(power) == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("noise", [noise for noise in CONTINUOUS if hasattr(noise, "entropy")], ids=str)
+def test_entropy_is_an_integral(noise: Any) -> None:
+    if atom(noise):
+        assert noise.entropy() == -math.inf
+        return
+
+    def surprise(x: Any) -> Any:
+        density = noise.pdf(x)
+        return -density * np.log(np.where(density > 0, density, 1))
+
+    assert noise.entropy() == pytest.approx(2 * integral(surprise, edges(noise, 1e-30)), rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("noise", DISCRETE, ids=str)
+def test_masses_add_up(noise: DiscreteNoise) -> None:
+    most = -int(noise.ppf(1e-30))
+    n = np.arange(-most, most + 1)
+    masses = noise.pmf(n)
+    assert masses.sum() == pytest.approx(1, abs=1e-13)
+    np.testing.assert_allclose(noise.cdf(n), np.cumsum(masses), rtol=1e-9, atol=1e-29)
+    np.testing.assert_allclose(noise.cdf(n + 0.5), noise.cdf(n), rtol=0)
+    for power in (0.3, 1, 2, 5):
+        assert noise.abs_moment(power) == pytest.approx((masses * np.abs(n) ** float(power)).sum(), rel=1e-12)
+    entropy = -(masses * np.log(masses)).sum()
+    assert noise.entropy() == pytest.approx(entropy, rel=1e-12)  # type: ignore[attr-defined]
+    assert noise.pmf([0.5, math.inf, -math.inf]).tolist() == [0, 0, 0]
+
+
+@given(continuous, st.floats(1e-12, 1 - 1e-12))
+def test_quantiles_invert(noise: ContinuousNoise, q: float) -> None:
+    x = noise.ppf(q)
+    if atom(noise) and abs(q - 0.5) <= atom(noise) / 2 * (1 + 1e-9):
+        assert x == pytest.approx(0, abs=1e-9 * noise.support[1])
+        return
+    assert noise.cdf(x) == pytest.approx(q, rel=1e-11)
+    assert noise.ppf(noise.cdf(-abs(x))) == pytest.approx(-abs(x), rel=1e-9, abs=1e-12 * noise.std())
+    assert noise.isf(q) == -x
+    assert noise.sf(noise.isf(q)) == pytest.approx(q, rel=1e-11)
+
+
+@given(continuous, st.floats(1e-200, 0.4))
+def test_the_tail_keeps_its_digits(noise: ContinuousNoise, s: float) -> None:
+    x = noise.isf(s)
+    if x == noise.support[1]:
+        assert s < 4 * np.spacing(x) * noise.pdf(x)
+    else:
+        assert x > 0
+        # Near a finite end of the support x itself has only so many digits.
+        bounded = math.isfinite(noise.support[1])
+        digits = 4 * np.spacing(noise.support[1]) * noise.pdf(x) if bounded else 0
+        assert noise.sf(x) == pytest.approx(s, rel=1e-10, abs=digits)
+
+
+@given(discrete, st.floats(1e-250, 1 - 1e-12))
+def test_quantiles_of_integers_are_the_least(noise: DiscreteNoise, q: float) -> None:
+    n = noise.ppf(q)
+    assert n == int(n)
+    assert noise.cdf(n - 1) < q <= noise.cdf(n)
+    assert noise.ppf(noise.cdf(-abs(n))) == -abs(n)
+
+
+@given(st.one_of(continuous, discrete), st.floats(-50, 50))
+def test_symmetry(noise: Noise, scaled: float) -> None:
+    x = scaled * noise.std()
+    assert noise.cdf(x) + noise.sf(x) == pytest.approx(1, abs=1e-15)
+    if isinstance(noise, ContinuousNoise):
+        assert noise.pdf(-x) == noise.pdf(x) >= 0
+        assert noise.sf(-x) == (noise.cdf(x) if x else noise.sf(0))
+    else:
+        assert isinstance(noise, DiscreteNoise)
+        assert noise.pmf(-math.floor(x)) == noise.pmf(math.floor(x))
+    assert noise.moment(0) == 1
+    assert noise.moment(3) == noise.mean() == 0
+    assert noise.moment(4) == noise.abs_moment(4) >= noise.var() ** 2
+    low, high = noise.interval(0.9)
+    assert low == -high
+    assert noise.cdf(high) - noise.cdf(low) >= 0.9 - 1e-12 or atom(noise) or isinstance(noise, DiscreteNoise)
+
+
+@pytest.mark.parametrize("noise", ALL, ids=str)
+def test_samples_follow_the_distribution(noise: Noise) -> None:
+    generator = np.random.default_rng(2024)
+    x = noise.rvs(100_000, generator=generator)
+    if isinstance(noise, DiscreteNoise):
+        assert x.dtype == np.int64
+        most = -int(noise.ppf(1e-3))
+        n = np.arange(-most, most + 1)
+        observed = [(x < -most).sum(), *((x == k).sum() for k in n), (x > most).sum()]
+        expected = np.array([noise.cdf(-most - 1), *noise.pmf(n), noise.sf(most)]) * x.size
+        keep = expected > 5
+        cells = np.append(np.array(observed)[keep], x.size - np.array(observed)[keep].sum())
+        wanted = np.append(expected[keep], x.size - expected[keep].sum())
+        if wanted[-1] < 5:
+            cells, wanted = cells[:-1], wanted[:-1] * cells[:-1].sum() / wanted[:-1].sum()
+        assert stats.chisquare(cells, wanted).pvalue > FALSE_ALARM
+        return
+    if atom(noise):
+        zeros = stats.binomtest(int((x == 0).sum()), x.size, atom(noise))
+        assert zeros.pvalue > FALSE_ALARM
+        x = x[x != 0]
+        h = noise.support[1]
+        assert stats.kstest(x, stats.uniform(-h, 2 * h).cdf).pvalue > FALSE_ALARM
+        return
+    assert stats.kstest(x, noise.cdf).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("noise", ALL, ids=str)
+def test_samples_of_any_shape(noise: Noise) -> None:
+    generator = np.random.default_rng(1)
+    single = noise.rvs(generator=generator)
+    assert type(single) is (int if isinstance(noise, DiscreteNoise) else float)
+    assert noise.rvs(3, generator=generator).shape == (3,)
+    assert noise.rvs((2, 0), generator=generator).shape == (2, 0)
+    many = noise.rvs((300, 200), generator=generator)
+    assert many.shape == (300, 200)
+    assert len(np.unique(many)) > 1
+    again = noise.rvs((300, 200), generator=np.random.default_rng(7))
+    assert (again == noise.rvs((300, 200), generator=np.random.default_rng(7))).all()
+    with pytest.raises(ParameterError, match="generator must be"):
+        noise.rvs(3, generator=5)  # type: ignore[call-overload]
+    with pytest.raises(ParameterError, match="size must be at least 0, got -1"):
+        noise.rvs(-1, generator=generator)
+
+
+@pytest.mark.parametrize("noise", ALL, ids=str)
+def test_scalars_and_arrays_agree(noise: Any) -> None:
+    x = np.array([[-7.0, -1.5, 0.0], [0.25, 3.0, 40.0]]) * noise.std()
+    if isinstance(noise, DiscreteNoise):
+        x = np.round(x)
+    density = noise.pmf if isinstance(noise, DiscreteNoise) else noise.pdf
+    for function in (noise.cdf, noise.sf, density):
+        values = function(x)
+        assert values.shape == x.shape
+        assert values.dtype == np.float64
+        assert function(x.tolist()).tolist() == values.tolist()
+        for index, point in np.ndenumerate(x):
+            assert type(function(float(point))) is float
+            assert function(point) == values[index]
+        assert function(np.array([])).shape == (0,)
+        assert math.isnan(function(math.nan))
+        with pytest.raises(ParameterError, match="must be real numbers"):
+            function("a")
+    assert type(noise.cdf(1)) is float
+    assert (noise.cdf(-math.inf), noise.cdf(math.inf)) == (0, 1)
+    assert (noise.sf(-math.inf), noise.sf(math.inf)) == (1, 0)
+    assert (density(-math.inf), density(math.inf)) == (0, 0)
+    assert (noise.ppf(0), noise.ppf(1)) == noise.support
+    assert np.isnan(noise.ppf([-0.1, 1.1, math.nan])).all()
+    assert str(noise.ppf(0.5)) == "0.0"
+
+
+@pytest.mark.parametrize("noise", ALL, ids=str)
+def test_values_are_frozen_and_written_out(noise: Any) -> None:
+    copy = eval(repr(noise), vars(arcwise.noise))
+    assert copy == noise
+    assert hash(copy) == hash(noise)
+    assert [other for other in ALL if other == noise] == [noise]
+    with pytest.raises(FrozenInstanceError):
+        setattr(noise, fields(noise)[0].name, 0.5)
+
+
+@given(continuous, st.floats(1e-3, 30.0), st.floats(1e-3, 30.0))
+def test_moments_grow(noise: ContinuousNoise, p: float, q: float) -> None:
+    """Lyapunov: the p-th root of the p-th moment grows with p."""
+    low, high = sorted((p, q))
+    unit = noise.std()
+    first, second = noise.abs_moment(low) / unit**low, noise.abs_moment(high) / unit**high
+    assert math.log(first) / low <= math.log(second) / high * (1 + 1e-12) + 1e-9
+
+
+def test_importing_the_package_loads_no_scipy() -> None:
+    code = "import sys, arcwise.noise; print('scipy' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
+BAD: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("Laplace", {"epsilon": 0}, r"epsilon must be more than 0 and at most 50, got 0\.0"),
+    ("Laplace", {"epsilon": 51}, "epsilon must be more than 0 and at most 50, got 51"),
+    ("Laplace", {"epsilon": math.nan}, "epsilon must be more than 0 and at most 50, got nan"),
+    ("Laplace", {"epsilon": True}, "epsilon must be a real number, got True"),
+    ("Laplace", {"epsilon": "1"}, "epsilon must be a real number, got '1'"),
+    ("Laplace", {"epsilon": 1, "sensitivity": 0}, r"sensitivity must be positive and finite, got 0\.0"),
+    ("Laplace", {"epsilon": 1, "sensitivity": math.inf}, "sensitivity must be positive and finite, got inf"),
+    ("Staircase", {"epsilon": 1, "sensitivity": 1, "gamma": 1.5}, r"gamma must be from 0 to 1, got 1\.5"),
+    ("Geometric", {"epsilon": 1, "sensitivity": 1.5}, r"sensitivity must be an integer, got 1\.5"),
+    ("Geometric", {"epsilon": 1, "sensitivity": 0}, "sensitivity must be at least 1, got 0"),
+    ("DiscreteStaircase", {"epsilon": 1, "sensitivity": 4, "r": 5}, "r must be from 1 to 4, got 5"),
+    (
+        "TruncatedLaplace",
+        {"epsilon": 1, "delta": 0.6},
+        r"delta must be more than 0 and at most 0\.5, got 0\.6",
+    ),
+    ("TruncatedLaplace", {"epsilon": 1, "delta": 0}, "delta must be more than 0 and at most 0.5"),
+    ("AnalyticGaussian", {"epsilon": -1, "delta": 0.1}, "epsilon must be at least 0 and at most 50"),
+    ("AnalyticGaussian", {"epsilon": 1, "delta": 1}, r"delta must be more than 0 and less than 1, got 1\.0"),
+    ("UniformAtom", {"delta": 0.5, "sensitivity": 1, "alpha": 0.5}, "alpha must be less than delta = 0.5"),
+    ("UniformAtom", {"delta": 0.5, "sensitivity": 1, "alpha": -0.1}, "alpha must be from 0 to 0.5, got -0.1"),
+)
+
+
+@pytest.mark.parametrize(("family", "arguments", "message"), BAD)
+def test_bad_arguments_are_named(family: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        getattr(arcwise.noise, family)(**arguments)
+
+
+@pytest.mark.parametrize("noise", ALL[:1] + ALL[-1:], ids=str)
+def test_bad_orders_are_named(noise: Noise) -> None:
+    with pytest.raises(ParameterError, match=r"power must be positive and finite, got 0\.0"):
+        noise.abs_moment(0)
+    with pytest.raises(ParameterError, match="order must be at least 0, got -2"):
+        noise.moment(-2)
+    with pytest.raises(ParameterError, match=r"level must be more than 0 and less than 1, got 1\.0"):
+        noise.interval(1)
