@@ -28,7 +28,7 @@ class GaussianMechanism(ApproximateAdditive):
     delta
         More than 0, less than 1; what `certificate` shows is at most this, and close to it.
     nodes
-        N, from 2 to 331. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
+        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
         200 kB in a task.
     reach
         How far the codes extend beyond either end of the interval, in its lengths, rounded to grid steps.

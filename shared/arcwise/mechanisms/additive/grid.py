@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 __all__ = ["LEAST", "MOST_NODES", "additive_rows", "code_positions", "fit_grid", "most_margin"]
 
 TAIL = 1e-4
-"""What the codes leave to both end codes together, by default, for a node in the middle: less than this."""
+"""By default the noise goes beyond the codes, on either side, with at most this probability from any node."""
 
 LEAST = 2.0**-33 * (1.0 + 1e-6)
 """The least probability of a code: weights of 2**31 or more, which rounding moves by less than 2**-31."""
 
 MOST_WEIGHTS = 110_000
-"""A weight takes nine bytes in a task, and a task at most 2**20 bytes."""
+"""A weight takes nine bytes in a task, as does the output value of a code, and a task at most 2**20 bytes."""
 
-MOST_NODES = 331  # without a margin the table is square
+MOST_NODES = 330  # without a margin the table is square
 
 DEFAULT_NODES = (65, 33, 17, 9, 5, 3, 2)
 DEFAULT_WEIGHTS = 22_000
-"""The default is the largest of these numbers of nodes whose table has no more weights: 200 kB in a task."""
+"""The default is the largest of these numbers of nodes whose table has no more numbers: 200 kB in a task."""
 
 AnyNoise = TypeVar("AnyNoise", bound="Noise")
 
@@ -81,11 +81,11 @@ def fit_grid(
         steps = candidate - 1
         fitted = noise(steps)
         margin = _margin(fitted, steps, reach, pure=pure)
-        weights = candidate * (candidate + 2 * margin)
+        weights = (candidate + 1) * (candidate + 2 * margin)
         if weights <= most:
             return fitted, steps, margin
     raise ParameterError(
-        f"nodes * codes must be at most {most}, got {weights} at nodes = {candidate} and "
+        f"(nodes + 1) * codes must be at most {most}, got {weights} at nodes = {candidate} and "
         f"reach = {margin / steps:g}: give a smaller reach, which moves more of the "
         "noise into the end codes, or fewer nodes"
     )

@@ -27,7 +27,7 @@ class LaplaceMechanism(PureAdditive):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 331. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
+        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
         200 kB in a task.
     reach
         How far the codes extend beyond either end of the interval, in its lengths, rounded to grid steps.
@@ -73,7 +73,7 @@ class BoundedLaplaceMechanism(TableMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N = K, from 2 to 331. With 2 it is randomised response between the ends.
+        N = K, from 2 to 330. With 2 it is randomised response between the ends.
 
     Raises
     ------
