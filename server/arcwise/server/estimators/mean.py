@@ -17,7 +17,7 @@ from arcwise.server.estimators.few import NO_POPULATION, few_note, join, two_sid
 from arcwise.server.estimators.grid import to_domain
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.rows import node_means
-from arcwise.server.estimators.unbiasing import unbiased_numbers
+from arcwise.server.estimators.unbiasing import Numbers, mean_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["clamp_units", "mean"]
-
-_NO_NUMBERS = "no number per code has the value as its mean: the reports do not tell the mean without a bias"
 
 _NOT = "of the population, not only of the devices that reported"
 
@@ -50,14 +48,14 @@ def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Va
     kernel, domain = mechanism.kernel, mechanism.domain
     if mechanism.placement == "clamp" and isinstance(kernel, WindowKernel):
         return _clamp(domain, kernel, counts, level)
-    unbiased = unbiased_numbers(mechanism)
-    if unbiased is None:
-        low, high = to_domain(domain, 0.0), to_domain(domain, 1.0)
-        return Value(None, low, high, "none: the interval is the domain", join(_NO_NUMBERS, _NOT))
-    # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
-    unit, error = _average(kernel, unbiased.numbers, counts)
     n = float(counts.sum())
-    method = f"{unbiased.method}; Student's t interval from the reports' variance"
+    numbers = mean_numbers(mechanism, n)
+    # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
+    unit, error = _average(kernel, numbers.values, counts)
+    if numbers.bias:
+        reach = numbers.bias + two_sided(level, n) * error if n > 1 else math.inf
+        return _bounded(domain, unit - reach, unit + reach, numbers, n)
+    method = f"{numbers.method}; Student's t interval from the reports' variance"
     if n < 2:
         # A mean lies in the domain; the single decoded report may lie far outside.
         low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
@@ -76,6 +74,23 @@ def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Va
         to_domain(domain, high),
         method,
         join(outside, few_note(n), _NOT),
+    )
+
+
+def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, n: float) -> Value:
+    """Return the range of means that numbers with a bias leave, within the domain."""
+    note = (
+        "no numbers per code tell the mean without a bias or a huge variance, so no single mean can be told; "
+        f"the bias of these is at most {numbers.bias * domain.length:.4g}, which the range takes in; {_NOT}"
+    )
+    if low > 1.0 or high < 0.0:
+        note = f"{NO_POPULATION}; {note}"
+    return Value(
+        None,
+        to_domain(domain, min(max(low, 0.0), 1.0)),
+        to_domain(domain, min(max(high, 0.0), 1.0)),
+        f"range of possible means: {numbers.method}, widened by the bias and Student's t error",
+        join(few_note(n), note),
     )
 
 
