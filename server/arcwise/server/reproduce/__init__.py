@@ -12,8 +12,14 @@ from arcwise.server.reproduce.output import write_outcome
 __all__ = ["Check", "Outcome", "Reproduction", "Table", "find", "reproductions", "write_outcome"]
 
 _SOURCES = (
+    "zero_delta",
     "soria_comas_univariate",
-    "soria_comas_multivariate",
+    "soria_comas_regions",
+    "soria_comas_components",
+    "truncated_laplace",
+    "staircase_noise",
+    "staircase_gamma",
+    "staircase_integers",
 )
 
 

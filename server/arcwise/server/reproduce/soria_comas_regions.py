@@ -1,8 +1,4 @@
-"""Soria-Comas and Domingo-Ferrer, section 6: noise for two attributes. Tables 3 and 4, Figures 6 and 7.
-
-All of it is Example 2: epsilon 1, one attribute changes by at most 1, the other by at most 10, in every
-combination; the core of the box-shaped noise is [-0.1, 0.1] x [-1, 1].
-"""
+"""Soria-Comas and Domingo-Ferrer, section 6: confidence regions for two attributes. Tables 3 and 4."""
 
 from __future__ import annotations
 
@@ -10,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.noise import BoxStaircase, Laplace
+from arcwise.noise import BoxStaircase
 from arcwise.server.reproduce.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.direct_labels import label_at
 from arcwise.server.reproduce.published import printed
+from arcwise.server.reproduce.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITIES
 from arcwise.server.reproduce.style import COLOURS, DASHES, finish
 
 if TYPE_CHECKING:
@@ -23,16 +20,10 @@ __all__ = ["REPRODUCTIONS"]
 
 _PAPER = "Soria-Comas, Domingo-Ferrer 2013"
 _LEVELS = (0.99, 0.95, 0.90)
-_SENSITIVITIES = (1.0, 10.0)
-_BOX = BoxStaircase(1.0, _SENSITIVITIES, (0.1, 1.0))
-_LAPLACE = Laplace(1.0, sum(_SENSITIVITIES))  # of the L1 sensitivity 11, the same for both attributes
-_SCALED = tuple(Laplace(1.0, 2.0 * s) for s in _SENSITIVITIES)
-"""The fairer comparator: attributes in units of their own sensitivity have the L1 sensitivity 2. A change by
-(1, 10) costs 1/2 + 10/20 = 1 = epsilon, so this noise protects Example 2 too."""
 
 
 def _laplace_radius(level: float) -> float:
-    """Return the r within which ``|X_1| / scale_1 + |X_2| / scale_2`` is at this level: its law is Gamma(2)."""
+    """Return the quantile of ``|X_1| / scale_1 + |X_2| / scale_2`` at this level: a Gamma(2) law."""
     from scipy import special
 
     return float(special.gammaincinv(2.0, level))
@@ -53,8 +44,8 @@ def _table_3(_full: bool, _progress: Progress) -> Outcome:
     prints = {0.99: ("73.02", "10663"), 0.95: ("52.18", "5445"), 0.90: ("42.79", "3662")}
     checks, rows, diamonds = [], [], {}
     for level in _LEVELS:
-        half, size = _diamond((_LAPLACE.scale, _LAPLACE.scale), level)
-        _, scaled = diamonds[level] = _diamond((_SCALED[0].scale, _SCALED[1].scale), level)
+        half, size = _diamond((LAPLACE.scale, LAPLACE.scale), level)
+        _, scaled = diamonds[level] = _diamond((SCALED[0].scale, SCALED[1].scale), level)
         rows.append((level, half[0], size, scaled))
         first, second = prints[level]
         checks.append(printed(f"alpha at level {level:g}", first, half[0]))
@@ -101,11 +92,11 @@ def _table_4(_full: bool, _progress: Progress) -> Outcome:
         0.90: "cut off, not rounded; its own size 611.2 belongs to 3.909",
     }
     checks, rows = [], []
-    best = BoxStaircase.optimal(1.0, _SENSITIVITIES)
+    best = BoxStaircase.optimal(1.0, SENSITIVITIES)
     for level in _LEVELS:
-        box = _BOX.confidence_box(level)
-        _, laplace = _diamond((_LAPLACE.scale, _LAPLACE.scale), level)
-        _, scaled = _diamond((_SCALED[0].scale, _SCALED[1].scale), level)
+        box = BOX.confidence_box(level)
+        _, laplace = _diamond((LAPLACE.scale, LAPLACE.scale), level)
+        _, scaled = _diamond((SCALED[0].scale, SCALED[1].scale), level)
         side = box.half_widths[0]
         rows.append((level, side - 0.1, side, box.half_widths[1], box.volume, laplace, scaled))
         first, second = prints[level]
@@ -186,104 +177,6 @@ def _table_4(_full: bool, _progress: Progress) -> Outcome:
     )
 
 
-def _figure_6(_full: bool, _progress: Progress) -> Outcome:
-    first, second = np.linspace(-12.0, 12.0, 481), np.linspace(-60.0, 60.0, 481)
-    grid = np.stack(np.meshgrid(first, second), axis=-1)
-    box = _BOX.pdf(grid)
-    laplace = _LAPLACE.pdf(second)[:, None] * _LAPLACE.pdf(first)[None, :]
-    origin = _LAPLACE.pdf(0.0) ** 2
-
-    def draw(figure: Figure) -> None:
-        from matplotlib.colors import LogNorm
-
-        axes = figure.subplots(1, 2, sharey=True)
-        norm = LogNorm(box.min(), box.max())
-        for one, density, title in zip(
-            axes, (laplace, box), ("Laplace, scale 11 for both", "box-shaped"), strict=True
-        ):
-            mesh = one.pcolormesh(
-                first, second, density, norm=norm, cmap="cividis", shading="nearest", rasterized=True
-            )
-            one.plot([-1, 1, 1, -1, -1], [-10, -10, 10, 10, -10], color="white", linewidth=1.0)
-            one.grid(visible=False)
-            finish(one, x="noise of the first attribute", y="", title=title)
-        levels = origin * np.exp(-np.arange(7.0, 0.0, -1.0))
-        axes[0].contour(first, second, laplace, levels, colors="white", linewidths=0.5, linestyles=":")
-        label_at(axes[0], 1, 10, r"$S_f$", "white", offset=(2, -4))
-        axes[0].set_ylabel("noise of the second attribute")
-        figure.colorbar(mesh, ax=axes, label="density per unit of area")
-
-    sample = slice(None, None, 20)
-    rows = [
-        (float(a), float(b), float(laplace[j, i]), float(box[j, i]))
-        for j, b in list(enumerate(second))[sample]
-        for i, a in list(enumerate(first))[sample]
-    ]
-    return Outcome(
-        {"": Table(("x_1", "x_2", "laplace_density", "box_density"), rows)},
-        draw,
-        [
-            printed("variance of either component of Laplace noise", "242", _LAPLACE.var()),
-            printed("variance of the first component of box-shaped noise", "4.0338", float(_BOX.var()[0])),
-            printed("variance of the second component of box-shaped noise", "403.38", float(_BOX.var()[1])),
-        ],
-        [
-            f"The density at 0 is {_BOX.peak:.5f} against {origin:.5f} of Laplace noise, "
-            f"{_BOX.peak / origin:.1f} times "
-            "as much.",
-        ],
-        size=(6.8, 3.8),
-    )
-
-
-def _figure_7(_full: bool, _progress: Progress) -> Outcome:
-    spans = (15.0, 60.0)
-    panels: list[Any] = []
-    rows: list[tuple[int, float, float, float, float]] = []
-    for j in (0, 1):
-        x = np.linspace(-spans[j], spans[j], 1201)
-        component = _BOX.component(j)
-        densities = (_LAPLACE.pdf(x), _SCALED[j].pdf(x), component.pdf(x))
-        panels.append((x, *densities))
-        rows.extend(
-            (j + 1, float(a), float(b), float(c), float(d)) for a, b, c, d in zip(x, *densities, strict=True)
-        )
-    variances = _BOX.var()
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots(2, 1)
-        for j, one in enumerate(axes):
-            x, laplace, scaled, box = panels[j]
-            one.plot(x, laplace, color=COLOURS[0], label="Laplace, scale 11 (the paper)")
-            one.plot(
-                x,
-                scaled,
-                color=COLOURS[1],
-                linestyle=DASHES[1],
-                linewidth=1.2,
-                label=f"Laplace, scale {_SCALED[j].scale:g}",
-            )
-            one.plot(x, box, color=COLOURS[2], label="box-shaped")
-            one.set_ylim(0.0, None)
-            one.set_xlim(-spans[j], spans[j])
-            finish(one, x=f"noise of attribute {j + 1} (sensitivity {_SENSITIVITIES[j]:g})", y="density")
-
-    return Outcome(
-        {"": Table(("component", "x", "laplace_density", "scaled_laplace_density", "box_density"), rows)},
-        draw,
-        [],
-        [
-            f"The variance of the second component is {variances[1] / _LAPLACE.var():.2f} times that of the "
-            f"paper's "
-            "Laplace noise, where the paper says about twice; that of the first is "
-            f"{_LAPLACE.var() / variances[0]:.0f} times smaller.",
-            f"Beside Laplace noise in proportion to the sensitivities (variances {_SCALED[0].var():g} and "
-            f"{_SCALED[1].var():g}) both variances are {_SCALED[0].var() / variances[0]:.2f} times smaller.",
-        ],
-        size=(6.4, 5.4),
-    )
-
-
 REPRODUCTIONS = (
     Reproduction(
         "soria-comas-table-3",
@@ -296,17 +189,5 @@ REPRODUCTIONS = (
         f"{_PAPER}, Table 4",
         "confidence regions of box-shaped noise for two attributes",
         _table_4,
-    ),
-    Reproduction(
-        "soria-comas-figure-6",
-        f"{_PAPER}, Figure 6 and Example 2",
-        "joint densities of Laplace and box-shaped noise",
-        _figure_6,
-    ),
-    Reproduction(
-        "soria-comas-figure-7",
-        f"{_PAPER}, Figure 7",
-        "densities of the components of Laplace and box-shaped noise",
-        _figure_7,
     ),
 )
