@@ -134,19 +134,25 @@ class WindowMechanism(Mechanism):
         return (nodes + self.kernel.window / 2) / self.kernel.codes
 
     def code_units(self) -> NDArray[np.float64]:
-        """Return what each code decodes to on the unit interval: unbiased for inset, else cell centres.
+        """Return what codes decode to on the unit interval: `unbiased_units` for inset, else cell centres."""
+        import numpy as np
 
-        Inset: the mean code of node s is ``a + m s`` (`mean_code`), so ``(code - a) / (m (N-1))`` has mean
-        s/(N-1).
+        if self._placement == "clamp":
+            return (np.arange(self.kernel.codes) + 0.5) / self.kernel.codes
+        return self.unbiased_units()
+
+    def unbiased_units(self) -> NDArray[np.float64]:
+        """Return the number for each code whose mean is the node's place s/(N-1), for inset.
+
+        The mean code of node s is ``a + m s`` (`mean_code`), so ``(code - a) / (m (N-1))`` has mean s/(N-1).
         """
         import numpy as np
 
         kernel = self.kernel
-        codes = np.arange(kernel.codes, dtype=np.float64)
-        if self._placement == "clamp":
-            return (codes + 0.5) / kernel.codes
         intercept, slope = mean_code(kernel)
-        units: NDArray[np.float64] = (codes - intercept) / (slope * (kernel.nodes - 1))
+        units: NDArray[np.float64] = (np.arange(float(kernel.codes)) - intercept) / (
+            slope * (kernel.nodes - 1)
+        )
         return units
 
 

@@ -36,7 +36,7 @@ __all__ = [
 HYBRID_FROM = math.log(
     (-5 + 2 * (6353 - 405 * math.sqrt(241)) ** (1 / 3) + 2 * (6353 + 405 * math.sqrt(241)) ** (1 / 3)) / 27
 )
-"""Up to this epsilon, about 0.611, HM is Duchi's mechanism (Wang et al., ICDE 2019, equation 5)."""
+"""Up to this epsilon, about 0.611, HM is Duchi's mechanism (Wang et al., ICDE 2019)."""
 
 
 def duchi_variance(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
@@ -135,7 +135,7 @@ def three_outputs_worst_variance(epsilon: float, *, a: float | None = None) -> f
 
 
 def hybrid_share(epsilon: float) -> float:
-    """Return alpha, with which HM uses PM instead of Duchi's mechanism (Wang et al., ICDE 2019, equation 5).
+    """Return alpha, with which HM uses PM instead of Duchi's mechanism (Wang et al., ICDE 2019).
 
     ``1 - e^(-epsilon/2)`` above `HYBRID_FROM`, else 0.
     """

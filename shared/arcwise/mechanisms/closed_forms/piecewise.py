@@ -71,7 +71,7 @@ def piecewise_parameter(epsilon: float, member: PiecewiseMember = "pm") -> float
     growth = math.exp(epsilon)
     # g(s) = s + 2E - 2E/s^2 - E^2/s^3 has the same root, increases and is concave, and is negative at the
     # start: Newton's steps rise to the root and never pass it.
-    s = max(1.0, (growth / 2) ** (1 / 3))
+    s = max(1.0, math.pow(growth / 2, 1 / 3))
     while True:
         value = s + 2 * growth - 2 * growth / s**2 - growth**2 / s**3
         nearer = s - value / (1 + 4 * growth / s**3 + 3 * growth**2 / s**4)
@@ -83,7 +83,7 @@ def piecewise_parameter(epsilon: float, member: PiecewiseMember = "pm") -> float
 def least_half_range(epsilon: float, s: float) -> float:
     """Return ``A = (e^epsilon + s)(s+1) / (s (e^epsilon - 1))``, the C of PM, for inputs in [-1, 1].
 
-    Wang et al. 2019, equation 4, and Zhao et al. 2020, for any s > 0.
+    Wang et al. (ICDE 2019) for their s; Zhao et al. (IEEE IoT Journal 2020) for any s > 0.
     """
     epsilon, s = check_epsilon(epsilon), _check_s(s)
     return (math.exp(epsilon) + s) * (s + 1) / (s * math.expm1(epsilon))

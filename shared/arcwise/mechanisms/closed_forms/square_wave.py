@@ -1,8 +1,8 @@
 """Closed forms of the Square Wave mechanism (Li et al., SIGMOD 2020).
 
-For an input x in [0, 1] it outputs a number in [-b, 1+b], with the density p within b of x and q = p e^-epsilon
-elsewhere. The output is close to x but its mean is ``slope x + intercept``; with that undone it is the member of the
-unbiased 3-piece family whose window has the share 2b/(1+2b), s = 1/(2b).
+For an input x in [0, 1] it outputs a number in [-b, 1+b], with the density p within b of x and
+q = p e^-epsilon elsewhere. The output is close to x but its mean is ``slope x + intercept``; with that undone
+it is the member of the unbiased 3-piece family whose window has the share 2b/(1+2b), s = 1/(2b).
 """
 
 from __future__ import annotations

@@ -1,0 +1,82 @@
+"""Two directional mechanisms on the circle: von Mises-Fisher and Purkayastha, as one integer row, turned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from arcwise.kernels.base import MAX_CODES
+from arcwise.kernels.certificate import check_epsilon
+from arcwise.kernels.rounding import integer_row
+from arcwise.mechanisms.circular import CirculantMechanism, check_circle
+from arcwise.mechanisms.window import DEFAULT_NODES, check_nodes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.domains import Circle
+
+__all__ = ["Purkayastha", "VonMises"]
+
+
+class VonMises(CirculantMechanism):
+    """The von Mises-Fisher mechanism on a circle: probability proportional to ``e^(kappa cos angle)``.
+
+    Parameters
+    ----------
+    domain
+        The `Circle` of the values.
+    epsilon
+        From 0.01 to 20.
+    nodes
+        N = K, from 2 to 65,536.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    Notes
+    -----
+    Weggenmann and Kerschbaum (CCS 2021). The largest and the smallest weight of the row have the ratio
+    e^epsilon: kappa is epsilon over the difference of the exponents on the grid, epsilon/2 for an even number
+    of nodes. At every epsilon `OptimalCircular` has the smaller expected error.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str] = "von-mises"
+    version: ClassVar[int] = 1
+
+    def __init__(self, domain: Circle, epsilon: float, *, nodes: int = DEFAULT_NODES) -> None:
+        import numpy as np
+
+        domain, epsilon = check_circle(domain, type(self).__name__), check_epsilon(epsilon)
+        check_nodes(nodes, MAX_CODES)
+        turned = np.arange(nodes)
+        decay = self._decay(2 * np.pi * np.minimum(turned, nodes - turned) / nodes)
+        row = np.exp(-epsilon * decay / decay.max())
+        self._init(domain, epsilon, integer_row(row / row.sum(), epsilon))
+
+    @staticmethod
+    def _decay(angle: NDArray[np.float64]) -> NDArray[Any]:
+        """Return what the exponent loses at an angle in [0, pi], in any unit: here ``1 - cos angle``."""
+        import numpy as np
+
+        return 2 * np.sin(angle / 2) ** 2
+
+
+class Purkayastha(VonMises):
+    """The Purkayastha mechanism on a circle: probability proportional to ``e^(-kappa angle)``.
+
+    Parameters, errors and source are those of `VonMises`; kappa is epsilon/pi for an even number of nodes.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str] = "purkayastha"
+
+    @staticmethod
+    def _decay(angle: NDArray[np.float64]) -> NDArray[Any]:
+        """Return what the exponent loses at an angle in [0, pi], in any unit: the angle."""
+        return angle

@@ -1,0 +1,105 @@
+"""Sizes of grids on which a continuous window is close to a whole number of codes, and the table of a window.
+
+A window of W codes beside N nodes has W/(N-1) of the way that it slides, and rounding W for a given N moves
+that by up to half a code, which is much of a narrow window. So N is chosen for the window, not before it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from arcwise.mechanisms.window import DEFAULT_NODES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MOST_TABLE_NODES", "fitted_nodes", "table_nodes", "window_table"]
+
+MOST_TABLE_NODES = 1024
+"""What a caller may ask of a table: about 10 MB."""
+
+_MOST_NODES = 4096
+"""Of `fitted_nodes`, for windows that are less than one code of a grid of the default size."""
+
+_FEWEST, _MOST, _WEIGHTS = 40, 160, 20_000
+"""Of `table_nodes`: nodes, and weights in the table, of nine bytes in a task."""
+
+
+def fitted_nodes(share: float) -> int:
+    """Return a number of nodes near 128 for which an inset window of this share W/K is whole codes.
+
+    More only where the window is narrower than a code otherwise, at most 4,096.
+    """
+    ratio = share / (1.0 - share)  # W / (N - 1)
+    window = max(1, round((DEFAULT_NODES - 1) * ratio))
+    return min(1 + max(1, round(window / ratio)), _MOST_NODES)
+
+
+def table_nodes(window: float, span: float, variance: float) -> int:
+    """Return a number of nodes for a table of at most 20,000 weights with little grid error.
+
+    Parameters
+    ----------
+    window
+        Length of the window, in units of the way that it slides.
+    span
+        Length of the output range, in the same unit.
+    variance
+        Of the continuous mechanism on [0, 1]: rounding to nodes adds up to 1/(4 (N-1)^2) to it.
+
+    Notes
+    -----
+    It compares the sum of three relative errors of the variance, at first order: rounding the window, twice,
+    and rounding the output range, four times (for small epsilon the variance is that range to the power of 4
+    over the window's square), and the rounding of values.
+    """
+
+    def error(nodes: int) -> float:
+        gaps = nodes - 1
+        of_window = 2 * abs(max(1, round(gaps * window)) / (gaps * window) - 1)
+        of_span = 4 * abs(max(1, round(gaps * span)) / (gaps * span) - 1)
+        return of_window + of_span + 1 / (4 * gaps**2 * variance)
+
+    sizes = [n for n in range(_FEWEST, _MOST + 1) if n * (n * span + 2) <= _WEIGHTS]
+    return min(sizes or [_FEWEST], key=error)
+
+
+def window_table(
+    nodes: int, window: float, span: float, epsilon: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the rows of a sliding window with margins, and the unbiased output values on [0, 1].
+
+    Parameters
+    ----------
+    nodes
+        N.
+    window
+        Length of the window, in units of the way that it slides.
+    span
+        Length of the output range in the same unit, at least ``1 + window``.
+    epsilon
+        Codes inside the window are e^epsilon times as likely as those outside.
+
+    Returns
+    -------
+    rows
+        Shape (N, K).
+    units
+        Shape (K,).
+    """
+    import numpy as np
+
+    width = max(1, round((nodes - 1) * window))
+    codes = max(nodes + width - 1, round((nodes - 1) * span))
+    margin = (codes - (nodes + width - 1)) // 2
+    code = np.arange(codes)
+    start = margin + np.arange(nodes)[:, None]
+    inside = (start <= code) & (code < start + width)
+    low = 1 / (codes + width * math.expm1(epsilon))
+    rows: NDArray[np.float64] = np.where(inside, low * math.exp(epsilon), low)
+    # With the window's mass above the rest the mean code moves by `mass` from node to node.
+    mass = width * math.expm1(epsilon) * low
+    first = (1 - mass) * (codes - 1) / 2 + mass * (margin + (width - 1) / 2)
+    return rows, np.asarray((code - first) / (mass * (nodes - 1)), dtype=np.float64)

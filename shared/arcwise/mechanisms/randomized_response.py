@@ -1,0 +1,53 @@
+"""k-ary randomised response on a grid: the value's node with more probability than any other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from arcwise.kernels.certificate import check_epsilon
+from arcwise.mechanisms.closed_forms.finite import randomized_response_nodes
+from arcwise.mechanisms.window import WindowMechanism, check_interval
+
+if TYPE_CHECKING:
+    from arcwise.domains import Interval
+
+__all__ = ["RandomizedResponse"]
+
+
+class RandomizedResponse(WindowMechanism):
+    """k-ary (generalised) randomised response on k nodes (Kairouz, Oh and Viswanath, JMLR 2016).
+
+    Parameters
+    ----------
+    domain
+        The `Interval` of the values.
+    epsilon
+        From 0.01 to 20.
+    nodes
+        k, from 2 to 32,768. None (default): the k with the least worst-case variance over all inputs, the
+        rounding to nodes included; 2, which is `Duchi`, up to epsilon 1.2, 3 at 2, 5 at 4, 17 at 8.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    Notes
+    -----
+    A window of one code. A value is rounded stochastically to one of the k nodes, and `decode` is affine, so
+    means are exactly unbiased; `closed_forms.finite` has the variance.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str] = "randomized-response"
+    version: ClassVar[int] = 1
+
+    def __init__(self, domain: Interval, epsilon: float, *, nodes: int | None = None) -> None:
+        domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
+        self._fit(domain, epsilon, 0.0, nodes=randomized_response_nodes(epsilon) if nodes is None else nodes)
+
+    @property
+    def default_goal(self) -> str:
+        """The goal "mean"."""
+        return "mean"
