@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ import pytest
 from arcwise.client import Client, Counters, MemoryLedger, Uplink
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, DomainError, ParameterError, UnknownTaskError
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms.table import TableMechanism
 from arcwise.randomness import SYSTEM, InsecureSeededRandomness
 from arcwise.tasks import Caps, Task
 
@@ -209,11 +212,61 @@ def test_every_certificate_is_verified() -> None:
         Client(URL, tasks=[forged])
 
 
-@pytest.mark.parametrize("max_epsilon", [0, -1.0, True, "1", float("nan")])
+@pytest.mark.parametrize("max_epsilon", [0, -1.0, True, "1", float("nan"), -(10**400)])
 def test_bad_max_epsilon(heading: Task, max_epsilon: Any) -> None:
     Client(URL, tasks=[heading], max_epsilon=1)  # what is cached for 1 is not for True
     with pytest.raises(ParameterError, match="max_epsilon must be"):
         Client(URL, tasks=[heading], max_epsilon=max_epsilon)
+
+
+@pytest.fixture(scope="session")
+def noisy() -> Task:
+    """Return a task that spends a delta of 2**-20 at epsilon 0: two rows that differ by so much."""
+    part = UNIT >> 20
+    rows = ((UNIT // 2 + part, UNIT // 2 - part), (UNIT // 2, UNIT // 2))
+    return Task("noisy", Interval(0, 1), 0.0, mechanism=Spender(Interval(0, 1), rows), caps=Caps(rolling=1.0))
+
+
+class Spender(TableMechanism):
+    """Any two rows, certified by their exact delta at epsilon 0."""
+
+    __slots__ = ()
+
+    name = "spender"
+    version = 1
+    approximate = True
+
+    def __init__(self, domain: Interval, rows: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        self._init(domain, 0.0, rows, (0.0, 1.0))
+
+
+def test_max_delta_names_both_numbers_and_is_compared_exactly(noisy: Task, heading: Task) -> None:
+    assert noisy.mechanism.certificate().delta == UNIT >> 20
+    exactly = 2.0**-20
+    Client(URL, tasks=[heading, noisy], max_delta=exactly)
+    Client(URL, tasks=[heading, noisy], max_delta=0.5, max_epsilon=1)
+    for below in (0, 0.0, 1e-9, math.nextafter(exactly, 0.0)):
+        message = f"'noisy' spends delta = 9.53674e-07 .*{UNIT >> 20} / 2.*more than max_delta = {below!r}"
+        with pytest.raises(CertificateError, match=message):
+            Client(URL, tasks=[heading, noisy], max_delta=below)
+    with pytest.raises(CertificateError, match="max_delta = 0"):
+        Client(URL, tasks=[noisy])
+
+
+@pytest.mark.parametrize("max_delta", [-1e-9, 1, 1.0, True, False, "0", None, float("nan"), 10**400])
+def test_bad_max_delta(heading: Task, max_delta: Any) -> None:
+    Client(URL, tasks=[heading], max_delta=0)
+    with pytest.raises(ParameterError, match=r"max_delta must be a number in \[0, 1\), got"):
+        Client(URL, tasks=[heading], max_delta=max_delta)
+
+
+def test_a_report_that_spends_delta_only_leaves_nothing_behind(recorder: Recorder, noisy: Task) -> None:
+    ledger = MemoryLedger()
+    with Client(URL, tasks=[noisy], max_delta=1e-6, ledger=ledger, transport=recorder) as client:
+        assert all(client.report("noisy", 1.0) for _ in range(50))
+        assert client.spent("noisy") == 0.0
+    assert recorder.codes == 50
+    assert not ledger._recent
 
 
 def test_bad_tasks(heading: Task) -> None:

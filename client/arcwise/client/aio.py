@@ -204,6 +204,7 @@ class AsyncClient(Reporter[AsyncUplink]):
         tasks: Iterable[Task],
         ledger: Ledger | None = None,
         max_epsilon: float | None = None,
+        max_delta: float = 0.0,
         randomness: Randomness = SYSTEM,
         **options: Unpack[AsyncUplinkOptions],
     ) -> None:
@@ -218,6 +219,7 @@ class AsyncClient(Reporter[AsyncUplink]):
             tasks=tasks,
             ledger=ledger,
             max_epsilon=max_epsilon,
+            max_delta=max_delta,
             randomness=randomness,
         )
 

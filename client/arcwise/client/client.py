@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -12,6 +13,7 @@ from arcwise.client.ledger import MemoryLedger
 from arcwise.client.sending import Sending, checked_number
 from arcwise.client.uplink import Uplink
 from arcwise.errors import CertificateError, ParameterError, UnknownTaskError
+from arcwise.kernels.certificate import UNIT
 from arcwise.randomness import SYSTEM
 from arcwise.tasks import Task
 
@@ -32,7 +34,7 @@ UplinkT = TypeVar("UplinkT", bound=Sending)
 
 
 @lru_cache(maxsize=256, typed=True)
-def _verified(tasks: tuple[object, ...], max_epsilon: object) -> dict[str, Task]:
+def _verified(tasks: tuple[object, ...], max_epsilon: object, max_delta: object) -> dict[str, Task]:
     """Return the tasks by name, each with its certificate checked.
 
     Cached, since tasks are immutable: the second client of the same tasks costs a look-up.
@@ -41,23 +43,41 @@ def _verified(tasks: tuple[object, ...], max_epsilon: object) -> dict[str, Task]
         raise ParameterError("tasks must hold at least one Task")
     ceiling = math.inf
     if max_epsilon is not None:
-        if isinstance(max_epsilon, bool) or not isinstance(max_epsilon, Real) or not float(max_epsilon) > 0:
+        ceiling = _number(max_epsilon)
+        if not ceiling > 0:
             raise ParameterError(f"max_epsilon must be None or a number above 0, got {max_epsilon!r}")
-        ceiling = float(max_epsilon)
+    if not 0 <= _number(max_delta) < 1:
+        raise ParameterError(f"max_delta must be a number in [0, 1), got {max_delta!r}")
+    delta_ceiling = Fraction(_number(max_delta)) * UNIT
     by_name: dict[str, Task] = {}
     for task in tasks:
         if not isinstance(task, Task):
             raise ParameterError(f"tasks must be Tasks, got {task!r}")
         if task.name in by_name:
             raise ParameterError(f"tasks must have different names, got {task.name!r} twice")
-        epsilon = task.mechanism.certificate().epsilon
-        if epsilon > ceiling:
+        certificate = task.mechanism.certificate()
+        if certificate.epsilon > ceiling:
             raise CertificateError(
-                f"a report to task {task.name!r} spends epsilon = {epsilon!r}, "
+                f"a report to task {task.name!r} spends epsilon = {certificate.epsilon!r}, "
                 f"more than max_epsilon = {max_epsilon!r}"
+            )
+        if certificate.delta > delta_ceiling:
+            raise CertificateError(
+                f"a report to task {task.name!r} spends delta = {certificate.delta / UNIT:.6g} "
+                f"(exactly {certificate.delta} / 2**64), more than max_delta = {max_delta!r}"
             )
         by_name[task.name] = task
     return by_name
+
+
+def _number(value: object) -> float:
+    """Return a real number as a float, NaN for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond the range of a float
+        return math.copysign(math.inf, value)
 
 
 class Reporter(Generic[UplinkT]):
@@ -73,10 +93,11 @@ class Reporter(Generic[UplinkT]):
         tasks: Iterable[Task],
         ledger: Ledger | None,
         max_epsilon: float | None,
+        max_delta: float,
         randomness: Randomness,
     ) -> None:
         try:
-            self._tasks = _verified(tuple(tasks), max_epsilon)
+            self._tasks = _verified(tuple(tasks), max_epsilon, max_delta)
         except TypeError as error:  # not iterable, or not hashable as a Task is
             raise ParameterError(f"tasks must be an iterable of Task: {error}") from error
         if not randomness.secure and not uplink.is_loopback():
@@ -157,6 +178,10 @@ class Client(Reporter[Uplink]):
         Where spending is written down; a new `MemoryLedger` unless given.
     max_epsilon
         Largest epsilon that one report may spend; a task above it is refused. ``None`` (default): no limit.
+    max_delta
+        Largest delta that one report may spend, in [0, 1); a task whose exact delta is above it is refused.
+        0 (default): pure epsilon only. The ledger charges epsilon and does not charge delta yet, and a task's
+        caps bound epsilon only: who allows a delta above 0 must count reports, each of which spends it again.
     randomness
         The operating system's CSPRNG. Anything that is not secure is taken only for a server on this machine.
     options
@@ -167,7 +192,7 @@ class Client(Reporter[Uplink]):
     ParameterError
         When an argument is out of its bounds.
     CertificateError
-        When a task's certificate does not hold, or is above `max_epsilon`.
+        When a task's certificate does not hold, or is above `max_epsilon` or `max_delta`.
 
     Notes
     -----
@@ -193,6 +218,7 @@ class Client(Reporter[Uplink]):
         tasks: Iterable[Task],
         ledger: Ledger | None = None,
         max_epsilon: float | None = None,
+        max_delta: float = 0.0,
         randomness: Randomness = SYSTEM,
         **options: Unpack[UplinkOptions],
     ) -> None:
@@ -207,6 +233,7 @@ class Client(Reporter[Uplink]):
             tasks=tasks,
             ledger=ledger,
             max_epsilon=max_epsilon,
+            max_delta=max_delta,
             randomness=randomness,
         )
 

@@ -95,7 +95,8 @@ class MemoryLedger:
             spent = self._spent.get(task.id, 0) + charge
             if lifetime is not None and spent > lifetime:
                 return False
-            if rolling is not None and not self._fits_window(task.id, charge, rolling, window):
+            # A charge of 0 (delta only) fits any cap; entering it would fill the window without end.
+            if rolling is not None and charge and not self._fits_window(task.id, charge, rolling, window):
                 return False
             self._spent[task.id] = spent
             return True
