@@ -71,13 +71,13 @@ def _verified(tasks: tuple[object, ...], max_epsilon: object, max_delta: object)
 
 
 def _number(value: object) -> float:
-    """Return a real number as a float, NaN for anything else."""
+    """Return a real number as a float, NaN for anything else and for what is beyond the range of a float."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
         return float(value)
-    except OverflowError:  # an integer beyond the range of a float
-        return math.copysign(math.inf, value)
+    except OverflowError:
+        return math.nan
 
 
 class Reporter(Generic[UplinkT]):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.circular import CircularMechanism
 
 # By module, not by name: a function of a submodule's name would hide the submodule.
@@ -66,6 +67,7 @@ def estimate(task: Task, counts: ArrayLike, *, level: float = 0.95) -> Estimate:
         level=level,
         target=_TARGET,
         domain=str(task.domain),
+        delta=mechanism.certificate().delta / UNIT,
         distribution=distribution.distribution(mechanism, fitted),
     )
     if isinstance(mechanism, CircularMechanism):

@@ -120,6 +120,8 @@ class Estimate:
         How many reports were counted.
     epsilon
         The privacy loss of one report.
+    delta
+        Its delta: what the certificate says of the integers, as a float; 0 for pure epsilon.
     level
         The level of every interval.
     target
@@ -143,6 +145,7 @@ class Estimate:
     level: float
     target: str
     domain: str
+    delta: float = 0.0
     mean: Value | None = None
     direction: Value | None = None
     resultant_length: Value | None = None
@@ -159,6 +162,8 @@ class Estimate:
             "level": self.level,
             "target": self.target,
         }
+        if self.delta:
+            result["delta"] = self.delta
         for name in ("mean", "direction", "resultant_length", "distribution"):
             part = getattr(self, name)
             if part is not None:
@@ -168,8 +173,9 @@ class Estimate:
         return result
 
     def __str__(self) -> str:
+        loss = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:.3g}" if self.delta else "")
         lines = [
-            f"{self.task}: {self.n:,} reports at epsilon {self.epsilon:g}, values in {self.domain}",
+            f"{self.task}: {self.n:,} reports at {loss}, values in {self.domain}",
             f"intervals at level {self.level:g}, for {self.target}",
         ]
         rows = [

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import StoreError
+from arcwise.kernels.certificate import UNIT
 from arcwise.server.estimators import estimate
 from arcwise.server.problems import Problem, store_busy
 
@@ -66,7 +67,9 @@ class Estimates:
     def _compute(self, task: Task) -> dict[str, Any]:
         counts = self._store().counts(task)
         if not counts.any():
-            return {"task": task.name, "task_id": task.id, "epsilon": task.epsilon, "n": 0}
+            delta = task.mechanism.certificate().delta / UNIT
+            loss = {"epsilon": task.epsilon, "delta": delta} if delta else {"epsilon": task.epsilon}
+            return {"task": task.name, "task_id": task.id, **loss, "n": 0}
         version = counts.tobytes()
         last = self._last.get(task.id)
         if last is None or last[0] != version:

@@ -1,0 +1,101 @@
+"""Every kind of kernel from end to end: a real client, a real server process, counts, estimates."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+import pytest
+
+from arcwise.client import Client
+from arcwise.domains import Circle, Interval
+from arcwise.errors import CertificateError
+from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.rounding import integer_row, integer_rows
+from arcwise.mechanisms import DesignedCircular, DesignedTable, TruncatedLaplaceMechanism
+from arcwise.server.cli.demo.run import running_server
+from arcwise.server.store import open_store
+from arcwise.tasks import Caps, Task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEMPERATURE = Interval(-20.0, 40.0)
+
+
+def table() -> DesignedTable:
+    """Return an unbiased table at epsilon 2: three nodes, three codes, outputs -a, 1/2, 1 + a."""
+    high, low = math.exp(2.0) / (math.exp(2.0) + 2.0), 1.0 / (math.exp(2.0) + 2.0)
+    rows = [[high, low, low], [(1 - high) / 2, high, (1 - high) / 2], [low, low, high]]
+    end = 0.5 / (high - low)
+    return DesignedTable(TEMPERATURE, 2.0, integer_rows(rows, 2.0), (0.5 - end, 0.5, 0.5 + end))
+
+
+def turned() -> DesignedCircular:
+    row = np.exp(2.0 * (0.5 + 0.5 * np.cos(2 * np.pi * np.arange(300) / 300)))
+    return DesignedCircular(Circle(24.0), 2.0, integer_row(row / row.sum(), 2.0))
+
+
+def shifted(scale: float) -> TruncatedLaplaceMechanism:
+    return TruncatedLaplaceMechanism(TEMPERATURE, scale, 1e-3)
+
+
+TASKS = [
+    Task("table", TEMPERATURE, 2.0, goal="mean", mechanism=table(), caps=Caps(lifetime=100_000.0)),
+    Task("turned", Circle(24.0), 2.0, mechanism=turned()),
+    Task("spends delta", TEMPERATURE, 4.0, mechanism=shifted(4.0)),
+]
+REPORTS = 4000
+
+
+def test_an_unbiased_table_is_one() -> None:
+    assert table().unbiased
+
+
+def test_reports_of_every_kind_of_kernel_are_counted_and_estimated(tmp_path: Path) -> None:
+    """5 standard errors of three estimates: a false alarm in a million runs (draws are new each time)."""
+    generator = np.random.default_rng(4)
+    degrees = TEMPERATURE.from_unit(generator.beta(2, 4, REPORTS))
+    hours = generator.normal(22.0, 2.0, REPORTS)
+    with running_server(tmp_path, TASKS) as (url, _server):
+        listed = httpx.get(f"{url}/v1/tasks").json()["tasks"]
+        kinds = {task["name"]: task["mechanism"]["kernel"]["kind"] for task in listed}
+        assert kinds == {"table": "table", "turned": "circulant", "spends delta": "table"}
+        before = httpx.get(f"{url}/v1/tasks/{TASKS[2].id}/estimate", timeout=30).json()
+        assert before["n"] == 0
+        assert before["delta"] == shifted(4.0).certificate().delta / UNIT
+        with pytest.raises(CertificateError, match=r"'spends delta' spends delta = .* max_delta = 0"):
+            Client(url, tasks=TASKS)
+        # The tasks as the server tells them are the tasks: a client of theirs makes the same reports.
+        told = [Task.from_json(task) for task in listed]
+        assert {task.id for task in told} == {task.id for task in TASKS}
+        with Client(url, tasks=told, max_epsilon=4.0, max_delta=2e-3) as client:
+            for degree, hour in zip(degrees.tolist(), hours.tolist(), strict=True):
+                assert client.report("table", degree)
+                assert client.report("turned", hour)
+                assert client.report("spends delta", degree)
+            assert client.flush(60)
+            assert client.counters.sent == 3 * REPORTS
+        answers: list[dict[str, Any]] = [
+            httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=60).json() for task in TASKS
+        ]
+    (store,) = tmp_path.glob("*.db")
+    opened = open_store(f"sqlite:///{store}", create=False)
+    counts = [opened.counts(task) for task in TASKS]
+    opened.close()
+    assert [count.sum() for count in counts] == [REPORTS] * 3
+    assert [len(count) for count in counts] == [task.mechanism.kernel.codes for task in TASKS]
+    assert [answer["n"] for answer in answers] == [REPORTS] * 3
+    for answer in (answers[0], answers[2]):
+        mean = answer["mean"]
+
+        assert abs(mean["value"] - degrees.mean()) < 5 / 3.92 * (mean["high"] - mean["low"])
+        assert "unbiased" in mean["method"]
+        assert len(answer["quantiles"]) == 5
+    assert "delta" not in answers[0]
+    assert answers[2]["delta"] == before["delta"] <= 1e-3
+    heading = answers[1]["direction"]
+    gap = (heading["value"] - 22.0 + 12.0) % 24.0 - 12.0
+    assert abs(gap) < 5 / 3.92 * (heading["high"] - heading["low"])
