@@ -24,7 +24,7 @@ def _loss(power: float) -> str:
 
 
 def _gamma(_full: bool, _progress: Progress) -> Outcome:
-    epsilons = np.linspace(0.02, 10.0, 500)
+    epsilons = np.linspace(0.05, 10.0, 200)
     powers = (1.0, 2.0, 4.0)
     curves = {p: np.array([optimal_gamma(e, p) for e in epsilons]) for p in powers}
     heuristic = np.array([heuristic_gamma(e) for e in epsilons])

@@ -57,21 +57,25 @@ def _mass(_full: bool, _progress: Progress) -> Outcome:
     )
 
 
-def _optimal_r(full: bool, _progress: Progress) -> Outcome:
-    epsilons = (0.5, 1.0, 2.0, 4.0)
+def _optimal_r(full: bool, progress: Progress) -> Outcome:
+    epsilons, fixed = (0.5, 1.0, 2.0, 4.0), (1, 2, 5, 20)
     most = 1000 if full else 200
-    sensitivities = np.unique(np.rint(np.geomspace(1, most, 400)).astype(int))
+    sensitivities = np.unique(np.rint(np.geomspace(1, most, 160)).astype(int))
     rows = []
-    for e in epsilons:
+    for done, e in enumerate(epsilons):
+        progress(done, len(epsilons) + len(fixed))
         for s in sensitivities.tolist():
             best = [DiscreteStaircase.optimal(e, s, power=p) for p in (1, 2)]
             geometric = Geometric(e, s)
             gains = [geometric.abs_moment(p) / best[p - 1].abs_moment(p) for p in (1, 2)]
             rows.append((e, s, best[0].r, best[1].r, *gains))
     table = np.array(rows).reshape(len(epsilons), len(sensitivities), -1)
-    fine = np.linspace(0.02, 8.0, 400)
-    fixed = (1, 2, 5, 20)
-    over_epsilon = {s: np.array([optimal_r(e, s) for e in fine]) for s in fixed}
+    fine = np.linspace(0.02, 8.0, 267)
+    over_epsilon = {}
+    for done, s in enumerate(fixed):
+        progress(len(epsilons) + done, len(epsilons) + len(fixed))
+        over_epsilon[s] = np.array([optimal_r(e, s) for e in fine])
+    progress(1, 1)
     checks = [
         Check(
             f"E|X|^{p} at sensitivity 1 and epsilon {e:g}, that of geometric noise",

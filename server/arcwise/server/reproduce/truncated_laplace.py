@@ -251,7 +251,7 @@ REPRODUCTIONS = (
         _gaussian,
     ),
     Reproduction(
-        "truncated-laplace-tightness",
+        "truncated-laplace-bounds",
         f"{_SOURCE}, tightness of the bounds",
         "lower over upper bounds of amplitude and power, and their limits",
         _tightness,

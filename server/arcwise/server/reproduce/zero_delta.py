@@ -6,6 +6,7 @@ linear program over mixtures of uniform densities, and a minimisation over alpha
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +51,7 @@ def _printed_cost(delta: float, power: int) -> float:
     return 1.0 / (12.0 * delta**2) if delta <= 2.0 / 3.0 else 9.0 / 16.0 * (1.0 - delta)
 
 
-def _cost(_full: bool, _progress: Progress) -> Outcome:
+def _cost(_full: bool, progress: Progress) -> Outcome:
     rows = []
     for delta in _DELTAS.tolist():
         gaussian = AnalyticGaussian(0.0, delta)
@@ -64,16 +65,18 @@ def _cost(_full: bool, _progress: Progress) -> Outcome:
             ]
         rows.append(tuple(row))
     table = np.array(rows)
-    checks = [
-        Check(
-            f"least E|X|^{power} at delta {delta:g}, by a linear program",
-            _printed_cost(delta, power),
-            _programmed_cost(delta, power),
-            tolerance=1e-6,
+    checks = []
+    for done, (power, delta) in enumerate(itertools.product((1, 2), _CHECKED)):
+        progress(done, 2 * len(_CHECKED))
+        checks.append(
+            Check(
+                f"least E|X|^{power} at delta {delta:g}, by a linear program",
+                _printed_cost(delta, power),
+                _programmed_cost(delta, power),
+                tolerance=1e-6,
+            )
         )
-        for power in (1, 2)
-        for delta in _CHECKED
-    ]
+    progress(2 * len(_CHECKED), 2 * len(_CHECKED))
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots(2, 2, sharex=True, gridspec_kw={"height_ratios": (1.5, 1.0)})
@@ -154,18 +157,21 @@ def _alpha(_full: bool, _progress: Progress) -> Outcome:
         left, right = figure.subplots(1, 2)
         for k, (power, noise) in enumerate(shown):
             h, colour = noise.half_support, COLOURS[k]
-            left.plot([-h, -h, h, h], [0, noise.density, noise.density, 0], color=colour, linestyle=DASHES[k])
-            name = f"$|x|^{power:g}$"
+            name = rf"$|x|^{power:g}$: $\alpha$ = {noise.alpha:g}"
+            left.plot(
+                [-h, -h, h, h],
+                [0, noise.density, noise.density, 0],
+                color=colour,
+                linestyle=DASHES[k],
+                label=name,
+            )
             if noise.alpha:
                 # Side by side, so that one arrow does not hide the other; both stand for atoms at 0.
                 x = 0.05 * k - 0.025
                 left.annotate(
                     "", (x, noise.alpha), (x, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.5}
                 )
-                name += rf", $\alpha$ = {noise.alpha:g}"
-            x, y = (-h, -11) if k == 0 else (0.08, 3)
-            label_at(left, x, noise.density, name, colour, offset=(2, y))
-        left.set_ylim(0.0, 0.9)
+        left.set_ylim(0.0, 1.15)
         finish(
             left, x=r"$x\,/\,\Delta$", y="density, arrows: mass at 0", title=r"optimal noise, $\delta = 0.75$"
         )

@@ -1,0 +1,241 @@
+"""The reproductions of the four papers on additive noise: what they print, find and write."""
+
+import csv
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from arcwise.noise import AnalyticGaussian, DiscreteStaircase, Laplace, Staircase, TruncatedLaplace, optimal_r
+from arcwise.server.cli import main
+from arcwise.server.reproduce import Outcome, find, reproductions, write_outcome
+from arcwise.server.reproduce.published import printed
+from arcwise.server.reproduce.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITIES
+
+NAMES = (
+    "zero-delta-cost",
+    "zero-delta-alpha",
+    "soria-comas-table-1",
+    "soria-comas-table-2",
+    "soria-comas-table-3",
+    "soria-comas-table-4",
+    "soria-comas-figure-2",
+    "soria-comas-figure-3",
+    "soria-comas-figure-6",
+    "soria-comas-figure-7",
+    "truncated-laplace-gaussian",
+    "truncated-laplace-bounds",
+    "staircase-density",
+    "staircase-gain",
+    "staircase-asymptotics",
+    "staircase-gamma",
+    "staircase-heuristic",
+    "staircase-integers-mass",
+    "staircase-integers-r",
+)
+
+
+@cache
+def outcome(name: str) -> Outcome:
+    return find(name).run(False, lambda done, total: None)
+
+
+def rows(name: str, table: str = "") -> np.ndarray:
+    return np.array(outcome(name).tables[table].rows, dtype=float)
+
+
+def test_the_command_lists_them() -> None:
+    result = CliRunner().invoke(main, ["reproduce", "--list"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    for name in NAMES:
+        assert name in result.output
+        assert name in reproductions()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_published_values_agree_but_for_errata(name: str) -> None:
+    for check in outcome(name).checks:
+        assert math.isfinite(check.computed)
+        assert check.agrees != bool(check.erratum), (check.what, check.published, check.computed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_writes_numbers_and_a_picture(name: str, tmp_path: Path) -> None:
+    found = outcome(name)
+    paths = write_outcome(tmp_path, name, found)
+    assert len(paths) == len(found.tables) + 1
+    for path, table in zip(paths, found.tables.values(), strict=False):
+        with path.open(encoding="utf-8", newline="") as file:
+            written = list(csv.reader(file))
+        assert written[0] == list(table.columns)
+        assert len(written) == len(table.rows) + 1
+        assert len(table.rows) > 1
+        assert all(len(row) == len(table.columns) for row in written)
+        np.testing.assert_array_equal(np.array(written[1:], dtype=float), np.array(table.rows, dtype=float))
+    picture = paths[-1].read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 10_000  # an empty figure has less than half of it
+
+
+def test_the_same_numbers_draw_the_same_svg(tmp_path: Path) -> None:
+    found = outcome("staircase-gain")
+    (tmp_path / "again").mkdir()
+    first = write_outcome(tmp_path, "x", found, picture="svg")[-1].read_bytes()
+    assert write_outcome(tmp_path / "again", "x", found, picture="svg")[-1].read_bytes() == first
+
+
+def test_tolerance_follows_from_the_printed_digits() -> None:
+    assert printed("", "1.92", 1.9249).agrees
+    assert not printed("", "1.92", 1.9251).agrees
+    assert printed("", "11.97", 11.9799, units=1.0).agrees
+    assert not printed("", "23", 24.1, units=1.0).agrees
+    assert printed("", "73.02", 73.02).deviation == 0.0
+
+
+def test_every_printed_number_of_soria_comas_is_checked() -> None:
+    count = {
+        "table-1": 6,
+        "table-2": 6,
+        "table-3": 6,
+        "table-4": 6,
+        "figure-2": 2,
+        "figure-3": 1,
+        "figure-6": 3,
+    }
+    for name, number in count.items():
+        assert len(outcome(f"soria-comas-{name}").checks) == number
+
+
+def test_table_3_and_4_exactly() -> None:
+    # By 50-digit integration of the definitions, levels 0.99, 0.95, 0.90.
+    np.testing.assert_allclose(
+        rows("soria-comas-table-3")[:, 1:3],
+        [
+            [73.02187274793194, 10664.38779923033],
+            [52.182509702296365, 5446.028637660508],
+            [42.78692186854172, 3661.4413659693873],
+        ],
+        rtol=1e-11,
+    )
+    table = rows("soria-comas-table-4")
+    np.testing.assert_allclose(
+        table[:, 2], [6.688547839911114, 4.787717484753619, 3.908395380052418], rtol=1e-11
+    )
+    np.testing.assert_allclose(
+        table[:, 4], [1789.4668882711849, 916.8895485526209, 611.0221778726034], rtol=1e-11
+    )
+    assert [check.published for check in outcome("soria-comas-table-4").checks if check.erratum] == [
+        6.99,
+        3.90,
+    ]
+
+
+def test_laplace_noise_in_proportion_to_the_sensitivities_protects_the_example() -> None:
+    def loss(noises: tuple[Laplace, ...]) -> float:
+        return sum(math.log(n.pdf(0.0) / n.pdf(s)) for n, s in zip(noises, SENSITIVITIES, strict=True))
+
+    assert loss(SCALED) == pytest.approx(1.0)
+    assert loss((LAPLACE, LAPLACE)) == pytest.approx(1.0)
+    # Its regions are 11 * 11 / (2 * 20) times smaller; the box-shaped noise still halves its variances.
+    table = rows("soria-comas-table-3")
+    np.testing.assert_allclose(table[:, 2] / table[:, 3], 121.0 / 40.0)
+    np.testing.assert_allclose(
+        [n.var() / v for n, v in zip(SCALED, BOX.var(), strict=True)], 1.983239, rtol=1e-6
+    )
+
+
+def test_nothing_is_saved_where_the_interval_ends_on_a_whole_period() -> None:
+    for k in (1, 2, 3, 6, 30):
+        epsilon = math.log(20.0) / k
+        widths = [Staircase(epsilon, 1.0, gamma).half_width(0.95) for gamma in (0.1, 0.4, 0.9)]
+        np.testing.assert_allclose(widths, k, rtol=1e-9)
+        assert Laplace(epsilon).half_width(0.95) == pytest.approx(k)
+    assert Staircase.shortest_interval(2.0).half_width(0.95) < 0.86 * Laplace(2.0).half_width(0.95)
+
+
+def test_the_marked_minima_are_the_least_of_their_curves() -> None:
+    for name, d, least in (
+        ("soria-comas-figure-2", 0.41673743492888243, 1.9181035312355252),
+        ("soria-comas-figure-3", 0.9932629423561018, 5.986525884712203),
+    ):
+        curve = rows(name, "curve")
+        assert curve[:, 1].min() == pytest.approx(least, rel=1e-6)
+        assert curve[curve[:, 1].argmin(), 0] == pytest.approx(d, abs=2e-3)
+        assert (curve[:, 1] >= least * (1.0 - 1e-12)).all()
+
+
+def test_optimal_zero_delta_noise_is_never_beaten() -> None:
+    table = rows("zero-delta-cost")
+    assert (table[:, 1:2] <= table[:, 2:4] * (1.0 + 1e-12)).all()
+    assert (table[:, 4:5] <= table[:, 5:7] * (1.0 + 1e-12)).all()
+    # The atom helps above delta = p / (p + 1), and only there.
+    for column, knee in ((1, 0.5), (4, 2.0 / 3.0)):
+        helps = table[:, column] < table[:, column + 1] * (1.0 - 1e-9)
+        np.testing.assert_array_equal(helps, table[:, 0] > knee + 1e-12)
+
+
+def test_gaussian_noise_wins_somewhere_above_the_found_delta_and_nowhere_below() -> None:
+    epsilons = np.geomspace(0.01, 20.0, 60)
+    for power, even in ((1, 0.3948), (2, 0.4018)):
+        assert f"{even:.4f}" in outcome("truncated-laplace-gaussian").findings[0]
+        for delta, wins in ((even - 1e-3, False), (even + 1e-3, True)):
+            ratios = [
+                TruncatedLaplace(e, delta).abs_moment(power) / AnalyticGaussian(e, delta).abs_moment(power)
+                for e in (*epsilons, *np.linspace(0.8, 2.5, 60))
+            ]
+            assert (max(ratios) > 1.0) is wins
+    table = rows("truncated-laplace-gaussian")
+    assert (table[table[:, 0] < 0.39, 2:] < 1.0).all()
+
+
+def test_lower_bounds_are_below_what_is_achieved() -> None:
+    table = rows("truncated-laplace-bounds")
+    for column in (2, 6):
+        low, upper, ratio, with_staircase = table[:, column : column + 4].T
+        assert (low < upper).all()
+        np.testing.assert_allclose(ratio, low / upper)
+        assert (with_staircase >= ratio).all()
+        assert (with_staircase < 1.0).all()
+
+
+def test_gains_of_the_staircase_at_epsilon_10() -> None:
+    last = rows("staircase-gain")[-1]
+    # By 50-digit integration of the definitions.
+    np.testing.assert_allclose(last[:3], [10.0, 14.840642115557753, 23.60689300418911], rtol=1e-12)
+    assert (last[3:] < 1.0).all()
+
+
+def test_the_heuristic_loses_to_laplace_noise_at_large_epsilon() -> None:
+    table = rows("staircase-heuristic")
+    far = table[table[:, 0] > 2.0]
+    near = table[table[:, 0] < 1.0]
+    assert (far[:, 3:5] > far[:, 5:7]).all()
+    assert (near[:, 3:5] < near[:, 5:7]).all()
+    assert Staircase.heuristic(30.0).abs_moment(1) == pytest.approx(1.0 / 3.0)
+    assert Staircase.heuristic(30.0).abs_moment(2) == pytest.approx(2.0 / 9.0)
+
+
+def test_gamma_falls_with_epsilon_and_stays_below_a_half() -> None:
+    table = rows("staircase-gamma")[:, 1:]
+    assert (np.diff(table, axis=0) < 0.0).all()
+    assert (table < 0.5).all()
+    assert (np.diff(table[:, :3], axis=1) > 0.0).all()
+
+
+def test_r_is_the_best_of_all_r() -> None:
+    table = rows("staircase-integers-r", "over-sensitivity")
+    for epsilon, sensitivity, *found in table[::23, :4]:
+        for power, r in zip((1, 2), found, strict=True):
+            costs = [
+                DiscreteStaircase(epsilon, int(sensitivity), k).abs_moment(power)
+                for k in range(1, int(sensitivity) + 1)
+            ]
+            assert costs[int(r) - 1] == pytest.approx(min(costs), rel=1e-12)
+    assert (table[:, 4:] >= 1.0 - 1e-12).all()
+    over = rows("staircase-integers-r", "over-epsilon")
+    assert (over[:, 1] == 1).all()
+    assert (np.diff(over, axis=0)[:, 1:] <= 0).all()
+    assert over[0, -1] == optimal_r(over[0, 0], 20) == 10
