@@ -19,16 +19,29 @@ from arcwise.mechanisms import (
     DesignedCircular,
     DesignedTable,
     DiscreteStaircaseMechanism,
+    Duchi,
     GaussianMechanism,
     GeometricMechanism,
+    Hybrid,
     LaplaceMechanism,
     Mechanism,
     OptimalCircular,
     OptimalPiecewise,
+    Piecewise,
+    PiecewiseOpt,
+    PiecewiseSub,
+    PiecewiseTransformation,
+    Purkayastha,
+    RandomizedResponse,
+    SquareWave,
     StaircaseMechanism,
+    ThreeOutputs,
     TruncatedLaplaceMechanism,
+    UnbiasedOptimalPiecewise,
     UniformAtomMechanism,
+    VonMises,
 )
+from arcwise.mechanisms.closed_forms import least_half_range
 from arcwise.tasks import DAY, Caps, Task
 
 if TYPE_CHECKING:
@@ -146,6 +159,38 @@ EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
         Example("uniform-atom", lambda epsilon: UniformAtomMechanism(HEIGHT, epsilon / (epsilon + 1.0))),
     ),
     ("gaussian", 1): (Example("gaussian", lambda epsilon: GaussianMechanism(HEIGHT, epsilon, 1e-5)),),
+    ("piecewise", 1): (Example("piecewise", lambda epsilon: Piecewise(HEIGHT, epsilon)),),
+    ("piecewise-sub", 1): (Example("piecewise-sub", lambda epsilon: PiecewiseSub(HEIGHT, epsilon)),),
+    ("piecewise-opt", 1): (
+        Example("piecewise-opt", lambda epsilon: PiecewiseOpt(HEIGHT, epsilon, nodes=20)),
+    ),
+    ("square-wave", 1): (Example("square-wave", lambda epsilon: SquareWave(HEIGHT, epsilon)),),
+    ("piecewise-transformation", 1): (
+        Example("piecewise-transformation", lambda epsilon: PiecewiseTransformation(HEIGHT, epsilon)),
+        Example(
+            "transformation with margins",
+            lambda epsilon: PiecewiseTransformation(
+                HEIGHT, epsilon, s=3.0, half_range=1.3 * least_half_range(epsilon, 3.0), nodes=12
+            ),
+        ),
+    ),
+    ("unbiased-optimal-piecewise", 1): (
+        Example(
+            "unbiased-optimal-piecewise", lambda epsilon: UnbiasedOptimalPiecewise(HEIGHT, epsilon, nodes=30)
+        ),
+    ),
+    ("duchi", 1): (Example("duchi", lambda epsilon: Duchi(HEIGHT, epsilon)),),
+    ("three-outputs", 1): (Example("three-outputs", lambda epsilon: ThreeOutputs(HEIGHT, epsilon)),),
+    ("hybrid", 1): (
+        Example("hybrid", lambda epsilon: Hybrid(HEIGHT, epsilon)),
+        Example("hybrid on few nodes", lambda epsilon: Hybrid(HEIGHT, epsilon, nodes=9)),
+    ),
+    ("randomized-response", 1): (
+        Example("randomized-response", lambda epsilon: RandomizedResponse(HEIGHT, epsilon)),
+        Example("randomized-response of 20", lambda epsilon: RandomizedResponse(HEIGHT, epsilon, nodes=20)),
+    ),
+    ("von-mises", 1): (Example("von-mises", lambda epsilon: VonMises(HEADING, epsilon)),),
+    ("purkayastha", 1): (Example("purkayastha", lambda epsilon: Purkayastha(HEADING, epsilon, nodes=45)),),
 }
 """Ways to make every mechanism, by name and version as in the registry."""
 

@@ -20,23 +20,43 @@ from arcwise.mechanisms.closed_forms import (
     optimal_levels,
 )
 from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
+from arcwise.mechanisms.directional import Purkayastha, VonMises
+from arcwise.mechanisms.duchi import Duchi
+from arcwise.mechanisms.hybrid import Hybrid
 from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms.piecewise import Piecewise, PiecewiseOpt, PiecewiseSub
+from arcwise.mechanisms.randomized_response import RandomizedResponse
+from arcwise.mechanisms.square_wave import SquareWave
+from arcwise.mechanisms.three_outputs import ThreeOutputs
+from arcwise.mechanisms.transformation import PiecewiseTransformation, UnbiasedOptimalPiecewise
 
 __all__ = [
     "BoundedLaplaceMechanism",
     "DesignedCircular",
     "DesignedTable",
     "DiscreteStaircaseMechanism",
+    "Duchi",
     "GaussianMechanism",
     "GeometricMechanism",
+    "Hybrid",
     "LaplaceMechanism",
     "Levels",
     "Mechanism",
     "OptimalCircular",
     "OptimalPiecewise",
+    "Piecewise",
+    "PiecewiseOpt",
+    "PiecewiseSub",
+    "PiecewiseTransformation",
+    "Purkayastha",
+    "RandomizedResponse",
+    "SquareWave",
     "StaircaseMechanism",
+    "ThreeOutputs",
     "TruncatedLaplaceMechanism",
+    "UnbiasedOptimalPiecewise",
     "UniformAtomMechanism",
+    "VonMises",
     "circle_attenuation",
     "circle_expected_error",
     "half_window",

@@ -20,7 +20,15 @@ from arcwise.mechanisms.additive import (
     UniformAtomMechanism,
 )
 from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
+from arcwise.mechanisms.directional import Purkayastha, VonMises
+from arcwise.mechanisms.duchi import Duchi
+from arcwise.mechanisms.hybrid import Hybrid
 from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms.piecewise import Piecewise, PiecewiseOpt, PiecewiseSub
+from arcwise.mechanisms.randomized_response import RandomizedResponse
+from arcwise.mechanisms.square_wave import SquareWave
+from arcwise.mechanisms.three_outputs import ThreeOutputs
+from arcwise.mechanisms.transformation import PiecewiseTransformation, UnbiasedOptimalPiecewise
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -41,6 +49,18 @@ _CLASSES: tuple[type[Mechanism], ...] = (
     TruncatedLaplaceMechanism,
     UniformAtomMechanism,
     GaussianMechanism,
+    Piecewise,
+    PiecewiseSub,
+    PiecewiseOpt,
+    SquareWave,
+    PiecewiseTransformation,
+    UnbiasedOptimalPiecewise,
+    Duchi,
+    ThreeOutputs,
+    Hybrid,
+    RandomizedResponse,
+    VonMises,
+    Purkayastha,
 )
 
 MECHANISMS: dict[tuple[str, int], type[Mechanism]] = {(cls.name, cls.version): cls for cls in _CLASSES}

@@ -150,9 +150,8 @@ class WindowMechanism(Mechanism):
 
         kernel = self.kernel
         intercept, slope = mean_code(kernel)
-        units: NDArray[np.float64] = (np.arange(float(kernel.codes)) - intercept) / (
-            slope * (kernel.nodes - 1)
-        )
+        step = slope * (kernel.nodes - 1)
+        units: NDArray[np.float64] = (np.arange(float(kernel.codes)) - intercept) / step
         return units
 
 
