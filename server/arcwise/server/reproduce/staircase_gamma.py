@@ -105,13 +105,16 @@ def _heuristic(_full: bool, _progress: Progress) -> Outcome:
         finish(left, x=r"$\varepsilon$", y=r"$P(|X| \leq \Delta\, e^{-\varepsilon}/2)$")
         left.legend(loc="center right", bbox_to_anchor=(1.0, 0.6))
         for k, name in enumerate((r"$|x|$", r"$x^2$")):
-            right.semilogy(epsilons, table[:, 3 + k], color=COLOURS[k], label=f"{name}, heuristic")
+            width = 1.3 + k  # apart in grey too
+            right.semilogy(
+                epsilons, table[:, 3 + k], color=COLOURS[k], linewidth=width, label=f"{name}, heuristic"
+            )
             right.semilogy(
                 epsilons,
                 table[:, 5 + k],
                 color=COLOURS[k],
                 linestyle=DASHES[1],
-                linewidth=1.2,
+                linewidth=width,
                 label=f"{name}, Laplace",
             )
         right.set_xlim(0.0, 15.0)

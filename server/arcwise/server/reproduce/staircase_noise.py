@@ -85,17 +85,26 @@ def _gain(_full: bool, _progress: Progress) -> Outcome:
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for k, name in enumerate((r"$|x|$", r"$x^2$")):
-            axes.semilogy(epsilons, table[:, 1 + k], color=COLOURS[k], label=f"{name}, optimal $\\gamma$")
+            width = 1.3 + k  # apart in grey too
+            axes.semilogy(
+                epsilons,
+                table[:, 1 + k],
+                color=COLOURS[k],
+                linewidth=width,
+                label=f"{name}, optimal $\\gamma$",
+            )
             axes.semilogy(
                 epsilons,
                 table[:, 3 + k],
                 color=COLOURS[k],
                 linestyle=DASHES[1],
-                linewidth=1.2,
+                linewidth=width,
                 label=rf"{name}, $\gamma = e^{{-\varepsilon}}/2$",
             )
             axes.plot(10.0, table[-1, 1 + k], "o", color=COLOURS[k], clip_on=False)
-            label_at(axes, 10.0, table[-1, 1 + k], f"{table[-1, 1 + k]:.2f}", COLOURS[k], offset=(5, -3))
+            label_at(
+                axes, 10.0, table[-1, 1 + k], f"{name}: {table[-1, 1 + k]:.2f}", COLOURS[k], offset=(5, -3)
+            )
         axes.axhline(1.0, color="0.35", linewidth=0.9)
         axes.yaxis.set_major_formatter("{x:g}")
         axes.set_xlim(0.0, 10.0)
