@@ -107,8 +107,9 @@ def _print_checks(console: Console, outcome: Outcome) -> None:
 
 def _print_list(console: Console) -> None:
     table = Table(box=None, pad_edge=False)
-    for heading in ("name", "source", "shows"):
-        table.add_column(heading)
+    table.add_column("name", no_wrap=True)  # it is there to be typed
+    table.add_column("source")
+    table.add_column("shows")
     for one in reproductions().values():
         table.add_row(one.name, one.source, one.title)
     console.print(table)

@@ -55,10 +55,11 @@ def new_figure(size: tuple[float, float]) -> Iterator[Figure]:
     """
     try:
         import matplotlib as mpl
+        from cycler import cycler
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("pictures need matplotlib: pip install 'arcwise[plots]'") from error
-    style = {**_STYLE, "axes.prop_cycle": mpl.cycler(color=list(COLOURS))}
+    style = {**_STYLE, "axes.prop_cycle": cycler(color=list(COLOURS))}
     with mpl.rc_context(style):
         yield Figure(figsize=size, layout="constrained")
 
