@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from arcwise.noise import (
     AnalyticGaussian,
+    BoxComponent,
     BoxStaircase,
     ContinuousNoise,
     DiscreteNoise,
@@ -84,7 +85,7 @@ def edges(noise: ContinuousNoise, mass: float = 1e-18) -> list[float]:
     if isinstance(noise, Staircase):
         step, first = noise.sensitivity, noise.half_step
         points = [k * step + t for k in range(int(high / step) + 2) for t in (0.0, first)]
-    elif hasattr(noise, "core"):
+    elif isinstance(noise, BoxComponent):
         step, first = noise.sensitivities[noise.index], noise.core[noise.index]
         points = [0.0, *(first + k * step for k in range(int(high / step) + 2))]
     else:

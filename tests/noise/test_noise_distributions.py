@@ -9,6 +9,7 @@ import math
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,17 @@ from scipy import stats
 
 import arcwise.noise
 from arcwise.errors import ParameterError
-from arcwise.noise import ContinuousNoise, DiscreteNoise, Noise, UniformAtom
+from arcwise.noise import (
+    AnalyticGaussian,
+    BoxStaircase,
+    ContinuousNoise,
+    DiscreteNoise,
+    Laplace,
+    Noise,
+    Staircase,
+    TruncatedLaplace,
+    UniformAtom,
+)
 from noise.families import CONTINUOUS, DISCRETE, continuous, discrete, edges
 
 ALL: tuple[Noise, ...] = (*CONTINUOUS, *DISCRETE)
@@ -44,7 +55,7 @@ def test_the_density_integrates_to_the_distribution(noise: ContinuousNoise) -> N
     points = edges(noise)
     assert 2 * integral(noise.pdf, points) + atom(noise) == pytest.approx(1, abs=1e-12)
     total = (1 + atom(noise)) / 2
-    for low, high in zip(points[:40], points[1:41], strict=False):
+    for low, high in pairwise(points[:40]):
         total += integral(noise.pdf, [low, high])
         assert noise.cdf(high) == pytest.approx(total, abs=1e-12)
 
@@ -227,6 +238,34 @@ def test_moments_grow(noise: ContinuousNoise, p: float, q: float) -> None:
     unit = noise.std()
     first, second = noise.abs_moment(low) / unit**low, noise.abs_moment(high) / unit**high
     assert math.log(first) / low <= math.log(second) / high * (1 + 1e-12) + 1e-9
+
+
+MAKERS: tuple[Any, ...] = (
+    lambda unit: Laplace(0.01, unit),
+    lambda unit: Laplace(20.0, unit),
+    lambda unit: Staircase(0.01, unit, 0.3),
+    lambda unit: Staircase(20.0, unit, 0.01),
+    lambda unit: TruncatedLaplace(0.01, 0.1, unit),
+    lambda unit: TruncatedLaplace(20.0, 1e-12, unit),
+    lambda unit: UniformAtom(0.5, unit, 0.2),
+    lambda unit: AnalyticGaussian(1.0, 1e-9, unit),
+    lambda unit: BoxStaircase(0.3, (unit, 3.0, 1.0), (0.0, 1.0, 1.0)).component(0),
+    lambda unit: BoxStaircase(3.0, (unit, 3.0), (0.0, 1.0)).component(0),
+)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("power", [0.01, 1.0, 19.5, 40.0, 100.0])
+def test_moments_scale_and_neither_overflow_nor_vanish(make: Any, power: float) -> None:
+    """Far powers and units, where a power by itself would be infinite or 0."""
+    moment = make(1.0).abs_moment(power)
+    for unit in (1e-3, 0.1, 7.0):
+        expected = math.log(moment) + power * math.log(unit) if 0 < moment < math.inf else None
+        scaled = make(unit).abs_moment(power)
+        if expected is not None and -700 < expected < 700:
+            assert math.log(scaled) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    # Where a formula changes its form the value does not jump.
+    assert make(1.0).abs_moment(20.0 * (1 + 1e-15)) == pytest.approx(make(1.0).abs_moment(20.0), rel=1e-11)
 
 
 def test_importing_the_package_loads_no_scipy() -> None:

@@ -1,4 +1,4 @@
-"""What makes noise private: bounds between a distribution and its shifts, from density, mass or distribution."""
+"""What makes noise private: bounds between a distribution and its shifts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ deltas = st.floats(1e-12, 0.5)
 )
 def test_densities_of_pure_noise(noise: Laplace | Staircase, at: float, share: float) -> None:
     x = at * noise.sensitivity
-    # The difference of two positions near an edge is a float; a millionth of the sensitivity is more than that.
+    # Positions near an edge are rounded; a millionth of the sensitivity is more than that.
     ratio = noise.pdf(x) / noise.pdf(x + share * noise.sensitivity)
     assert math.exp(-noise.epsilon) * (1 - 1e-12) <= ratio <= math.exp(noise.epsilon) * (1 + 1e-12)
 

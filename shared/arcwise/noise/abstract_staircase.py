@@ -151,7 +151,7 @@ class AbstractStaircase:
         ------
         CertificateError
             When it exceeds e^epsilon, or a weight is 0 where a neighbour's is not: costs that are very many
-            steps apart have probabilities below 2**-64.
+            steps apart have probabilities below the range of a float.
         """
         rows = self.kernel().rows
         ratio: Fraction | None = Fraction(1)

@@ -143,8 +143,9 @@ class BoxComponent(ContinuousNoise):
         s, _ = self._own
         offsets = [c / w for c, w in zip(self.core, self.sensitivities, strict=True)]
         v = offsets.pop(self.index)
-        scale = np.float64(s) ** power * math.prod(self.sensitivities) / ((power + 1.0) * self._whole)
-        return float(scale * offset_sum(self.epsilon, power + 1.0, v, offsets))
+        # As in `Staircase`: the unit to the power of the terms, power + 1, is s to the power.
+        total = offset_sum(self.epsilon, power + 1.0, v, offsets, s ** (power / (power + 1.0)))
+        return math.prod(self.sensitivities) / ((power + 1.0) * self._whole) * total
 
     def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
         index = box_index(self.epsilon, self.core, self.sensitivities, (count,), generator)

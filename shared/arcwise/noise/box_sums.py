@@ -66,8 +66,10 @@ def excess_box_sum(
     return float(_summed(epsilon, excess))
 
 
-def offset_sum(epsilon: float, power: float, offset: float, others: Sequence[float]) -> float:
-    """Return ``sum_{i >= 0} b^i (i + offset)^power prod_l (i + others_l)`` for offsets from 0 to 1.
+def offset_sum(
+    epsilon: float, power: float, offset: float, others: Sequence[float], unit: float = 1.0
+) -> float:
+    """Return ``sum_i b^i (unit (i + offset))^power prod_l (i + others_l)`` for offsets from 0 to 1.
 
     From epsilon 0.5 on by adding up. Below, the other factors are expanded around `offset`; the many i that
     count then are large against the differences, so that nothing cancels.
@@ -77,12 +79,14 @@ def offset_sum(epsilon: float, power: float, offset: float, others: Sequence[flo
 
         degree = power + len(others)
         i = np.arange(math.ceil(float(special.gammainccinv(degree + 1.0, 1e-20)) / epsilon) + 3, dtype=float)
-        terms = np.exp(-epsilon * i) * (i + offset) ** power
+        terms = (unit * (i + offset) * np.exp(-epsilon * i / power)) ** power
         for other in others:
             terms *= i + other
         return float(terms.sum())
     expanded = np.polynomial.polynomial.polyfromroots([offset - other for other in others])
-    return float(sum(a * float(lerch_sum(epsilon, power + k, offset)) for k, a in enumerate(expanded)))
+    return math.fsum(
+        a * unit**-k * float(lerch_sum(epsilon, power + k, offset, unit)) for k, a in enumerate(expanded)
+    )
 
 
 def box_index(

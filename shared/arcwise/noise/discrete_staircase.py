@@ -131,9 +131,10 @@ class DiscreteStaircase(DiscreteNoise):
 
     def _abs_moment(self, power: float) -> float:
         b = math.exp(-self.epsilon)
-        sums = lerch_sum(self.epsilon, power, np.arange(self.sensitivity) / self.sensitivity)
+        offsets = np.arange(self.sensitivity) / self.sensitivity
+        sums = lerch_sum(self.epsilon, power, offsets, self.sensitivity)
         total = float(sums[: self.r].sum() + b * sums[self.r :].sum())
-        return float(2.0 * self.peak * np.float64(self.sensitivity) ** power * total)
+        return float(2.0 * self.peak * total)
 
     def _rvs(self, count: int, generator: np.random.Generator) -> NDArray[Any]:
         x = self._two_sided(count, generator)

@@ -153,8 +153,12 @@ class AnalyticGaussian(ContinuousNoise):
     def _abs_moment(self, power: float) -> float:
         from scipy import special
 
-        scale = np.float64(self.sigma) ** power * 2.0 ** (power / 2.0)
-        return float(scale * special.gamma((power + 1.0) / 2.0) / math.sqrt(math.pi))
+        half = (power - 1.0) / 2.0
+        if power <= 20.0:
+            gamma = special.gamma(half + 1.0)
+            return float(np.float64(self.sigma * math.sqrt(2.0)) ** power * gamma / math.sqrt(math.pi))
+        logarithm = power * math.log(self.sigma * math.sqrt(2.0)) + special.gammaln(half + 1.0)
+        return float(np.exp(logarithm) / math.sqrt(math.pi))
 
     def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
         return generator.normal(0.0, self.sigma, count)

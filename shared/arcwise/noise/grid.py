@@ -38,9 +38,9 @@ class GridNoise:
     multiply the sum by `step`. What the weights prove is exact (`certificate`), however they were made.
 
     A finite table cannot be pure epsilon-DP: a shifted copy of it reaches points that the other does not. The
-    certificate therefore has a delta of at least the weight of the last points, about 2**-64 for the tables
-    that `from_noise` makes. Where pure epsilon is needed use the local mechanisms of `arcwise.mechanisms`,
-    which clamp into their end codes.
+    certificate therefore has a delta of at least the weight of the last points, as many as the sensitivity:
+    about ``e^epsilon 2**-64`` for the tables that `from_noise` makes. Where pure epsilon is needed use the
+    local mechanisms of `arcwise.mechanisms`, which clamp into their end codes.
 
     Parameters
     ----------

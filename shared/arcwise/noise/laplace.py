@@ -10,6 +10,7 @@ import numpy as np
 
 from arcwise.noise.checks import checked_epsilon, checked_sensitivity
 from arcwise.noise.continuous import ContinuousNoise
+from arcwise.noise.series import gamma_moment
 
 if TYPE_CHECKING:
     from arcwise.noise.base import Floats
@@ -75,9 +76,7 @@ class Laplace(ContinuousNoise):
             return 0.0 - self.scale * np.log(s)
 
     def _abs_moment(self, power: float) -> float:
-        from scipy import special
-
-        return float(np.float64(self.scale) ** power * special.gamma(power + 1.0))
+        return gamma_moment(self.scale, power)
 
     def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
         return generator.laplace(0.0, self.scale, count)

@@ -66,8 +66,8 @@ def approximate_lower_bound(
         k = np.arange(start, min(start + _BLOCK, terms + 1), dtype=np.float64)
         # delta (e^(epsilon (length - (k - 1))) - 1), so that nothing cancels where g_k is near 0.
         g = b * delta * np.expm1(np.maximum(epsilon * (length - (k - 1.0)), 0.0)) / above
-        # k^power - (k-1)^power: the difference is exact in integers for small powers only.
-        steps = k**power * -np.expm1(power * np.log1p(-1.0 / np.maximum(k, 2.0)))
-        steps = np.where(k == 1.0, 1.0, steps)
+        # k^power - (k-1)^power, without the difference of near numbers.
+        steps = (sensitivity * k) ** power * -np.expm1(power * np.log1p(-1.0 / np.maximum(k, 2.0)))
+        steps = np.where(k == 1.0, sensitivity**power, steps)
         total += float(np.dot(steps, g))
-    return float(np.float64(sensitivity) ** power * (2.0 * total))
+    return 2.0 * total

@@ -13,14 +13,26 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["lerch_sum"]
+__all__ = ["gamma_moment", "lerch_sum"]
 
 _EULER_MACLAURIN_BELOW = 0.5
 _ORDERS = 12
 
 
-def lerch_sum(rate: float, power: float, offset: ArrayLike) -> NDArray[np.float64]:
-    """Return ``sum_{k >= 0} e^(-rate k) (k + offset)^power`` for each offset, to nearly full precision.
+def gamma_moment(scale: float, power: float) -> float:
+    """Return ``scale^power Gamma(power + 1)``, the moment of an exponential number of this mean.
+
+    By logarithms for large powers, where one factor can overflow and the other vanish.
+    """
+    from scipy import special
+
+    if power <= 20.0:
+        return float(np.float64(scale) ** power * special.gamma(power + 1.0))
+    return float(np.exp(power * math.log(scale) + special.gammaln(power + 1.0)))
+
+
+def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -> NDArray[np.float64]:
+    """Return ``sum_{k >= 0} e^(-rate k) (unit (k + offset))^power`` for each offset, nearly exact.
 
     Parameters
     ----------
@@ -30,6 +42,8 @@ def lerch_sum(rate: float, power: float, offset: ArrayLike) -> NDArray[np.float6
         At least 0; ``0**0`` counts as 1.
     offset
         Any shape, non-negative, at most a few units.
+    unit
+        Positive; inside the power, so that nothing overflows unless the sum does.
 
     Returns
     -------
@@ -48,32 +62,39 @@ def lerch_sum(rate: float, power: float, offset: ArrayLike) -> NDArray[np.float6
 
     v = np.asarray(offset, dtype=np.float64)
     total = np.zeros(v.shape)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         if rate >= _EULER_MACLAURIN_BELOW:
             # The tail of the gamma density with this shape, less than 1e-20 of it, bounds what is left out.
             terms = math.ceil(float(special.gammainccinv(power + 1.0, 1e-20)) / rate) + 3
         else:
             terms = math.ceil(power) + 20
         for k in range(terms):
-            total += math.exp(-rate * k) * (k + v) ** power
+            total += _term(rate, power, unit * (k + v), k)
         if rate < _EULER_MACLAURIN_BELOW:
-            total += _tail(rate, power, v, terms)
-    return total
+            total += _tail(rate, power, v, unit, terms)
+    # Infinite terms of both signs meet only where the sum itself is beyond a float.
+    return np.where(np.isnan(total), np.inf, total)
 
 
-def _tail(rate: float, power: float, v: NDArray[np.float64], start: int) -> NDArray[Any]:
+def _term(rate: float, power: float, x: NDArray[np.float64], k: int) -> NDArray[Any]:
+    """Return ``e^(-rate k) x^power``; neither factor overflows unless the product does."""
+    if power <= 1.0:
+        return np.asarray(math.exp(-rate * k) * x**power)
+    return np.asarray((x * math.exp(-rate * k / power)) ** power)
+
+
+def _tail(rate: float, power: float, v: NDArray[np.float64], unit: float, start: int) -> NDArray[Any]:
     """Return the sum from k = `start` on by the Euler-Maclaurin formula."""
     from scipy import special
 
     x = start + v
-    first = math.exp(-rate * start) * x**power
+    first = _term(rate, power, unit * x, start)
     exponential = [1.0]
     binomial = [np.ones(v.shape)]
     for n in range(1, 2 * _ORDERS):
         exponential.append(exponential[-1] * -rate / n)
         binomial.append(binomial[-1] * ((power - n + 1) / n) / x)
-    # Beyond order 170 gamma is infinite as a float, and so is the sum for every rate below 0.5.
-    scale = np.float64(special.gamma(power + 1.0)) * np.float64(rate) ** -(power + 1.0)
+    scale = gamma_moment(unit / rate, power) / rate
     result = np.exp(rate * v) * special.gammaincc(power + 1.0, rate * x) * scale + first / 2
     numbers = special.bernoulli(2 * _ORDERS)
     for j in range(1, _ORDERS + 1):

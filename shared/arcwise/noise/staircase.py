@@ -110,7 +110,7 @@ class Staircase(ContinuousNoise):
 
     @property
     def peak(self) -> float:
-        """The density at 0, their M0: ``(1 - b) / (2 D sensitivity)``, per unit of x."""
+        """The density of the highest step, their M0: ``(1 - b) / (2 D sensitivity)``, per unit of x."""
         return -math.expm1(-self.epsilon) / (2.0 * self.sensitivity * self._spread)
 
     @property
@@ -166,9 +166,10 @@ class Staircase(ContinuousNoise):
 
     def _abs_moment(self, power: float) -> float:
         above = -math.expm1(-self.epsilon)
-        total = lerch_sum(self.epsilon, power + 1.0, self.gamma)
-        scale = np.float64(self.sensitivity) ** power
-        return float(scale * (above**2 / ((power + 1.0) * self._spread) * total))
+        # The unit to the power of the terms, power + 1, is the sensitivity to the power.
+        unit = self.sensitivity ** (power / (power + 1.0))
+        total = lerch_sum(self.epsilon, power + 1.0, self.gamma, unit)
+        return float(above**2 / ((power + 1.0) * self._spread) * total)
 
     def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
         # Geng and Viswanath, Algorithm 1, with their four variables from three: the integer part of an

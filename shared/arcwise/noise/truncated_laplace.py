@@ -111,15 +111,14 @@ class TruncatedLaplace(ContinuousNoise):
     def _abs_moment(self, power: float) -> float:
         from scipy import special
 
-        edge = math.log1p(self._c)
-        order = power + 1.0
-        if order < 150.0:
-            whole = special.gammainc(order, edge) * special.gamma(order)
-        else:  # gamma overflows, its lower part need not: x^a e^-x / a times Kummer's 1F1(1, a + 1, x)
-            whole = np.exp(order * math.log(edge) - edge - math.log(order))
-            whole *= special.hyp1f1(1.0, order + 1.0, edge)
-        scale = np.float64(self.scale) ** power
-        return float(scale * whole * (1.0 + 1.0 / self._c))
+        edge, order = math.log1p(self._c), power + 1.0
+        if power <= 20.0:
+            lower = special.gammainc(order, edge) * special.gamma(order)
+            return float(np.float64(self.scale) ** power * lower * (1.0 + 1.0 / self._c))
+        # The lower incomplete gamma function as x^a e^-x / a times Kummer's 1F1(1, a + 1, x), by logarithms.
+        logarithm = power * math.log(self.half_support) + math.log(edge / order) - edge
+        kummer = special.hyp1f1(1.0, order + 1.0, edge)
+        return float(np.exp(logarithm + math.log(kummer)) * (1.0 + 1.0 / self._c))
 
     def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
         side = generator.random(count)
