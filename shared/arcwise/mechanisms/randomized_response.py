@@ -25,7 +25,7 @@ class RandomizedResponse(WindowMechanism):
         From 0.01 to 20.
     nodes
         k, from 2 to 32,768. None (default): the k with the least worst-case variance over all inputs, the
-        rounding to nodes included; 2, which is `Duchi`, up to epsilon 1.2, 3 at 2, 5 at 4, 17 at 8.
+        rounding to nodes included; 2, which is `Duchi`, up to epsilon 1, 3 at 2, 5 at 4, 17 at 8.
 
     Raises
     ------
