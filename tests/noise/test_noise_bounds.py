@@ -39,6 +39,9 @@ def test_published_form_where_n_is_an_integer(epsilon: float, n: int) -> None:
     assert approximate_lower_bound(epsilon, delta, power=2) == pytest.approx(second, rel=1e-9)
     printed = 2 * a * ((b - b**n) / (1 - b) ** 2 - (n - 1) * b**n / (1 - b))
     assert first == pytest.approx(printed, rel=1e-9)
+    inner = 2 * (b * (1 - b ** (n - 1)) / (1 - b) ** 2 - (n - 1) * b**n / (1 - b))
+    inner += -b - b**2 * (1 - b ** (n - 2)) / (1 - b) - (n - 1) ** 2 * b**n
+    assert second == pytest.approx(2 * a / (1 - b) * inner, rel=1e-6)
 
 
 @pytest.mark.parametrize("power", [0.5, 1, 2])

@@ -161,6 +161,10 @@ def test_independent_laplace(epsilon: float, lengths: list[float], level: float)
     assert region.volume == pytest.approx(expected, rel=1e-11)
     x = noise.rvs((5, 2), generator=np.random.default_rng(0))
     assert x.shape == (5, 2, noise.dimension)
+    density = (epsilon / (2 * math.fsum(lengths))) ** noise.dimension
+    np.testing.assert_allclose(
+        noise.pdf(x), density * np.exp(-np.abs(x).sum(axis=-1) * epsilon / math.fsum(lengths)), rtol=1e-10
+    )
 
 
 BAD: tuple[tuple[Any, Any, str], ...] = (

@@ -70,13 +70,13 @@ class AbstractStaircase:
 
     __slots__ = (
         "_costs",
+        "_decay",
+        "_gamma",
         "_kernel",
         "_logs",
         "_neighbours",
         "_probabilities",
-        "decay",
-        "gamma",
-        "sensitivity",
+        "_sensitivity",
     )
 
     def __init__(
@@ -90,14 +90,14 @@ class AbstractStaircase:
     ) -> None:
         self._costs = _checked_costs(costs)
         inputs, outputs = self._costs.shape
-        self.decay = checked_epsilon(decay)
-        self.gamma = checked_within("gamma", gamma, 0.0, 1.0)
+        self._decay = checked_epsilon(decay)
+        self._gamma = checked_within("gamma", gamma, 0.0, 1.0)
         self._neighbours = _checked_pairs(neighbours, inputs)
         measure = np.ones(outputs) if base is None else np.asarray(base, dtype=np.float64)
         if measure.shape != (outputs,) or not (np.isfinite(measure).all() and measure.min() > 0.0):
             raise ParameterError(f"base must be {outputs} positive finite numbers, got {base!r}")
         sensitivity = _exact_sensitivity(self._costs, self._neighbours)
-        self.sensitivity = float(sensitivity)
+        self._sensitivity = float(sensitivity)
         # Logarithms, because a probability can be too small for a float.
         logs = np.log(measure) - self.decay * _levels(self._costs, sensitivity, self.gamma)
         logs -= logs.max(axis=1, keepdims=True)
@@ -122,6 +122,21 @@ class AbstractStaircase:
         """
         decay = checked_epsilon(epsilon) / 2.0 * (1.0 - 1e-9)
         return cls(costs, decay, gamma, base=base, neighbours=neighbours)
+
+    @property
+    def decay(self) -> float:
+        """The epsilon of the staircase function."""
+        return self._decay
+
+    @property
+    def gamma(self) -> float:
+        """Where the first step ends, as a fraction of the sensitivity."""
+        return self._gamma
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest change of the cost of one output between neighbours."""
+        return self._sensitivity
 
     @property
     def probabilities(self) -> NDArray[np.float64]:

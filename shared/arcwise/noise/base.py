@@ -134,7 +134,7 @@ class Noise(ABC):
         On a lattice it is the smallest central interval with at least this much.
         """
         low = self.ppf((1.0 - checked_level(level)) / 2.0)
-        return low, -low
+        return low, 0.0 - low
 
     @overload
     def rvs(self, size: None = None, *, generator: np.random.Generator) -> float: ...

@@ -67,8 +67,9 @@ class BoxStaircase:
     weights ``M (1 - b) b^i V_i``, ``b = e^-epsilon``: that gives M, the moments, a joint sampler and the
     probability of every box. With one attribute it is `Staircase`.
 
-    The paper's Table 4 heads its second column beta, but prints the half width ``z_1 + beta s_1`` of the
-    first side, and there 6.99 for 6.69; its sizes come from rounded half widths.
+    The paper's Theorem 13 takes from shell i + 1 only the shells before i; shell i itself must go as well, as
+    in the text before it. Its Table 4 heads the second column beta, but prints the half width
+    ``z_1 + beta s_1`` of the first side, and there 6.99 for 6.69; its sizes come from rounded half widths.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from arcwise.noise.checks import checked_epsilon, checked_integer, checked_level
 from arcwise.noise.laplace import Laplace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from arcwise.noise.base import Size
 
@@ -62,6 +62,13 @@ class IndependentLaplace:
         """Return the distribution of one component; all have the same."""
         checked_integer("index", index, 0, self.dimension - 1)
         return Laplace(self.epsilon, math.fsum(self.sensitivities))
+
+    def pdf(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return the joint density at points x, shape (..., d), in the shape (...)."""
+        array = np.asarray(x)
+        if array.dtype.kind not in "fiu" or not array.ndim or array.shape[-1] != self.dimension:
+            raise ParameterError(f"points must be real numbers of shape (..., {self.dimension}), got {x!r}")
+        return np.asarray(self.component(0).pdf(array).prod(axis=-1))
 
     def var(self) -> NDArray[np.float64]:
         """Return the variances of the components, shape (d,)."""

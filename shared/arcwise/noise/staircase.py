@@ -81,7 +81,10 @@ class Staircase(ContinuousNoise):
 
     @classmethod
     def shortest_interval(cls, epsilon: float, sensitivity: float = 1.0, *, level: float = 0.95) -> Staircase:
-        """Return the member whose symmetric confidence interval of this level is shortest."""
+        """Return the member whose symmetric confidence interval of this level is shortest.
+
+        The paper's Table 2 cuts its sizes off instead of rounding them: 11.97 is 11.978, 5.98 is 5.987.
+        """
         return cls(epsilon, sensitivity, interval_gamma(epsilon, level))
 
     @classmethod

@@ -45,7 +45,8 @@ class TruncatedLaplace(ContinuousNoise):
     Notes
     -----
     With ``c = (e^epsilon - 1) / (2 delta)`` and ``scale = sensitivity / epsilon``:
-    ``A = scale log(1 + c)`` and ``B = (1 + 1/c) / (2 scale)`` (Theorem 1).
+    ``A = scale log(1 + c)`` and ``B = (1 + 1/c) / (2 scale)`` (Theorem 1). The slides of the paper print its
+    constraint as that of (0, delta), without the factor e^epsilon.
     """
 
     epsilon: float
