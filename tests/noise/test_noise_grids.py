@@ -120,8 +120,10 @@ def test_the_ends_of_a_stretch(weight: int) -> None:
     assert [grid.draw(randomness=FixedDraw(0, u)) for u in draws] == [1, 1, 3, 3]
 
 
-def test_scalar_and_vector_draws_are_the_same() -> None:
-    grid = GridNoise.from_noise(Staircase.optimal(0.5), step=0.01)
+@pytest.mark.parametrize("step", [1.0, 0.01, 0.002])  # the last has more than 2**16 weights
+def test_scalar_and_vector_draws_are_the_same(step: float) -> None:
+    grid = GridNoise.from_noise(Staircase.optimal(0.5), step=step)
+    assert (grid.weights.size > 2**16) == (step == 0.002)
     many = grid.draw_many(5000, randomness=InsecureSeededRandomness(8))
     one = InsecureSeededRandomness(8)
     assert many.tolist() == [grid.draw(randomness=one) for _ in range(5000)]

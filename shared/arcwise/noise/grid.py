@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.inversion import Inversion
 from arcwise.noise.checks import checked_integer, checked_sensitivity
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.discrete import DiscreteNoise
@@ -27,6 +29,11 @@ __all__ = ["GRID_POINTS_MAX", "GridNoise"]
 
 GRID_POINTS_MAX = 2**22
 """What a table of weights may hold: 32 MB."""
+
+_CHUNK = 2**16
+_GUIDED_MAX = (
+    2**16
+)  # more than the guide table of `Inversion` numbers; a binary search takes ten times as long
 
 
 class GridNoise:
@@ -64,10 +71,11 @@ class GridNoise:
     True
     """
 
-    __slots__ = ("_ends", "_first", "_step", "_weights")
+    __slots__ = ("_ends", "_first", "_inversion", "_step", "_weights")
 
     _weights: NDArray[np.uint64]
     _ends: NDArray[np.uint64]
+    _inversion: Inversion | None
 
     def __init__(self, weights: Sequence[int], *, first: int, step: float = 1.0) -> None:
         if not 2 <= len(weights) <= GRID_POINTS_MAX:
@@ -84,6 +92,7 @@ class GridNoise:
         # The running sums below 2**64, which is no uint64: the last point with weight needs none.
         last = int(np.flatnonzero(weights)[-1])
         self._ends = np.cumsum(weights[:last], dtype=np.uint64)
+        self._inversion = None
 
     @classmethod
     def from_noise(cls, noise: Noise, *, step: float = 1.0) -> GridNoise:
@@ -202,9 +211,17 @@ class GridNoise:
         for start in range(0, count, _CHUNK):
             part = min(_CHUNK, count - start)
             u = np.frombuffer(randomness.draws(part), "<u8").reshape(-1, 2)[:, 1]
-            out[start : start + part] = np.searchsorted(self._ends, u.astype(np.uint64), side="right")
+            out[start : start + part] = self._points(u.astype(np.uint64))
         out += self._first
         return out
+
+    def _points(self, u: NDArray[np.uint64]) -> NDArray[Any]:
+        """Return the index of the weight that each draw picks."""
+        if self._weights.size > _GUIDED_MAX:
+            return np.searchsorted(self._ends, u, side="right")
+        if self._inversion is None:
+            self._inversion = Inversion([list(accumulate(self._weights.tolist()))])
+        return self._inversion.sample_many(np.zeros(u.size, np.int64), u)
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, GridNoise):
@@ -218,6 +235,3 @@ class GridNoise:
     def __repr__(self) -> str:
         last = self._first + self._weights.size - 1
         return f"GridNoise({self._weights.size} weights, k from {self._first} to {last}, step={self._step!r})"
-
-
-_CHUNK = 2**18
