@@ -96,7 +96,7 @@ def test_default_grids_keep_the_worst_case(name: str, epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
 @pytest.mark.parametrize("cls", [Piecewise, PiecewiseOpt, SquareWave])
 def test_the_grid_error_falls_with_the_nodes(cls: Any, epsilon: float) -> None:
-    """A window is off by half a code at most, 1/(2W), and the variance by four times that; rounding adds its own."""
+    """A window is off by half a code, 1/(2W), and the variance by four times that; rounding adds its own."""
     worst = {
         Piecewise: forms.piecewise_worst_variance,
         PiecewiseOpt: forms.transformation_worst_variance,
