@@ -1,13 +1,19 @@
 """The `arcwise` command, as a user types it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from arcwise.domains import Interval
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism
+from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server.cli import main
+from arcwise.server.cli.task.words import worst_variance
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import Batch
@@ -73,7 +79,6 @@ def test_new_show_and_verify(cli: Cli) -> None:
         (["--circle", "24", "--interval", "0:1", "--epsilon", "1"], "give one of"),
         (["--circle", "24", "--clip", "--epsilon", "1"], "modulo"),
         (["--circle", "24", "--epsilon", "21"], "0.01 to 20"),
-        (["--interval", "0:1", "--epsilon", "1", "--goal", "mean"], "default goal"),
         (["--interval", "0:1", "--epsilon", "1", "--goal", "direction"], "must be one of"),
         (["--interval", "0:1", "--epsilon", "1", "--lifetime-cap", "0.5"], "allows no report"),
     ],
@@ -81,6 +86,83 @@ def test_new_show_and_verify(cli: Cli) -> None:
 def test_new_says_what_is_wrong(cli: Cli, args: list[str], message: str) -> None:
     assert message in " ".join(cli.bad("task", "new", "x", *args).split())
     assert not Path("x.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--interval", "0:1", "--epsilon", "1", "--mechanism", "gaussian"], "give --delta"),
+        (
+            ["--interval", "0:1", "--epsilon", "1", "--mechanism", "laplace", "--delta", "0.1"],
+            "spends no delta",
+        ),
+        (["--interval", "0:1", "--epsilon", "1", "--delta", "0.1"], "for a --mechanism that spends one"),
+        (
+            ["--interval", "0:1", "--epsilon", "1", "--mechanism", "uniform-atom", "--delta", "0.1"],
+            "--epsilon 0",
+        ),
+        (["--interval", "0:1", "--epsilon", "1", "--mechanism", "von-mises"], "domain must be a Circle"),
+        (["--circle", "24", "--epsilon", "1", "--mechanism", "laplace"], "domain must be an Interval"),
+        (["--interval", "0:1", "--epsilon", "1", "--mechanism", "designed-table"], "is not one of"),
+        (["--interval", "0:1", "--epsilon", "0", "--mechanism", "laplace"], "0.01 to 20"),
+        (["--circle", "24", "--epsilon", "1", "--goal", "mean"], "must be one of"),
+    ],
+)
+def test_new_says_what_is_wrong_with_a_mechanism(cli: Cli, args: list[str], message: str) -> None:
+    assert message in " ".join(cli.bad("task", "new", "x", *args).split())
+    assert not Path("x.json").exists()
+
+
+@pytest.mark.parametrize(("name", "version"), list(MECHANISMS))
+def test_new_show_and_verify_of_every_mechanism(cli: Cli, name: str, version: int) -> None:
+    cls = MECHANISMS[name, version]
+    if cls in (DesignedTable, DesignedCircular):
+        return
+    args = ["--interval", "0:10"] if cls.domain_type is Interval else ["--circle", "24"]
+    args += ["--epsilon", "0" if name == "uniform-atom" else "1", "--mechanism", name]
+    args += ["--delta", "0.01"] if cls.approximate else []
+    text = cli.good("task", "new", "x", *args)
+    task = Task.load("x.json")
+    assert type(task.mechanism) is cls
+    certificate = task.mechanism.certificate()
+    shown = cli.good("task", "show", "x.json")
+    assert shown.strip() in text
+    assert f"{name} {version}, placement {task.mechanism.placement}" in shown
+    assert f"{task.mechanism.kernel.nodes} nodes, {task.mechanism.kernel.codes} codes" in shown
+    assert str(certificate) in shown
+    assert ("caps do not bound it" in shown) == cls.approximate
+    verified = cli.good("task", "verify", "x.json")
+    assert str(certificate) in verified
+    if cls.approximate:
+        assert 0 < certificate.delta / UNIT <= 0.01
+        assert f"exactly {certificate.delta} / 2**64" in verified
+    if task.mechanism.kind == "table":
+        low, high = task.mechanism.values.min(), task.mechanism.values.max()
+        assert f"from {low:.6g} to {high:.6g}" in shown
+        assert ("times as many reports" in shown) == (task.mechanism.unbiased and not cls.approximate)
+
+
+def test_show_tells_the_worst_variance_over_all_inputs(cli: Cli) -> None:
+    cli.good("task", "new", "x", "--interval", "0:10", "--epsilon", "1", "--mechanism", "three-outputs")
+    mechanism = Task.load("x.json").mechanism
+    worst = max(mechanism.variance(x) for x in np.linspace(0, 10, 2001))
+    assert worst_variance(mechanism) == pytest.approx(worst, rel=1e-6)
+    # Three outputs: 1.114 on [0, 1] at epsilon 1, where PM has 1.306.
+    assert f"at most {worst:.5g}" in cli.good("task", "show", "x.json")
+    assert worst == pytest.approx(111.4, rel=1e-3)
+    assert "needs 1.17 times as many reports" in cli.good("task", "show", "x.json")
+
+
+@pytest.mark.parametrize(("kind", "message"), [("pure", "above e^epsilon"), ("delta", "larger delta")])
+def test_verify_trusts_no_certificate(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: str, message: str
+) -> None:
+    extra = ["--mechanism", "truncated-laplace", "--delta", "1e-4"] if kind == "delta" else []
+    cli.good("task", "new", "x", "--interval", "0:10", "--epsilon", "1", *extra)
+    honest = Task.load("x.json").mechanism.certificate()
+    claimed = replace(honest, epsilon=0.9) if kind == "pure" else replace(honest, delta=honest.delta - 1)
+    monkeypatch.setattr(Mechanism, "certificate", lambda self: claimed)
+    assert message in cli.bad("task", "verify", "x.json")
 
 
 def test_new_makes_the_folder_of_its_output(cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""`arcwise task`: make, show and verify task files."""
+"""The commands of `arcwise task`, as a user types them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 import click
 
 from arcwise.domains import Circle, Domain, Interval
-from arcwise.errors import ArcwiseError, CertificateError
-from arcwise.kernels.certificate import UNIT
+from arcwise.errors import ArcwiseError
+from arcwise.server.cli.task.checks import verified
+from arcwise.server.cli.task.making import NAMES, mechanism_for
+from arcwise.server.cli.task.words import describe
 from arcwise.tasks import DAY, Caps, Task
 
 __all__ = ["task"]
@@ -30,8 +32,15 @@ def task() -> None:
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
 @click.option(
     "--goal",
-    help="Interval: distribution (default), value. Circle: direction (default), distribution.",
+    help="Interval: distribution (default), mean, value. Circle: direction (default), distribution.",
 )
+@click.option(
+    "--mechanism",
+    type=click.Choice(NAMES),
+    metavar="NAME",
+    help="Instead of the goal's: any mechanism that `arcwise compare` lists, with its defaults.",
+)
+@click.option("--delta", type=float, help="Delta of one report, for mechanisms that spend one.")
 @click.option("--expected-reports", type=int, help="From a million on, distributions get a finer grid.")
 @click.option("--period", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
 @click.option("--lifetime-cap", type=float, help="Epsilon that one device may spend in all.")
@@ -48,6 +57,8 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     clip: bool,
     epsilon: float,
     goal: str | None,
+    mechanism: str | None,
+    delta: float | None,
     expected_reports: int | None,
     period: int,
     lifetime_cap: float | None,
@@ -61,20 +72,26 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     \b
     arcwise task new delay --interval -60:180 --clip --epsilon 1
     arcwise task new heading --circle 360 --epsilon 0.5 --lifetime-cap 15
+    arcwise task new dose --interval 0:100 --epsilon 1 --goal mean
+    arcwise task new load --interval 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
+
+    The goal mean designs its mechanism by linear programming: that takes seconds, once.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
+    domain = _domain(interval, circle, clip)
+    caps = Caps(lifetime_cap, rolling_cap, rolling_window)
+    path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ".json")
+    _check_free(path, force)  # before a solver takes its time
     made = Task(
         name,
-        _domain(interval, circle, clip),
+        domain,
         epsilon,
         goal=goal,
+        mechanism=mechanism_for(domain, epsilon, goal=goal, name=mechanism, delta=delta),
         expected_reports=expected_reports,
         period=period,
-        caps=Caps(lifetime_cap, rolling_cap, rolling_window),
+        caps=caps,
     )
-    path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ".json")
     try:
-        if path.exists() and not force:
-            raise click.ClickException(f"{path} exists; give another --output, or --force")
         path.parent.mkdir(parents=True, exist_ok=True)
         made.save(path)
     except OSError as error:
@@ -100,7 +117,7 @@ def verify(files: tuple[Path, ...]) -> None:
     failed = 0
     for path in files:
         try:
-            click.echo(f"ok      {path}: {_verified(Task.load(path))}")
+            click.echo(f"ok      {path}: {verified(Task.load(path))}")
         except ArcwiseError as error:  # noqa: PERF203 (one bad file must not hide the others)
             failed += 1
             click.echo(f"FAILED  {error}", err=True)  # the error names the file
@@ -108,44 +125,13 @@ def verify(files: tuple[Path, ...]) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _verified(task: Task) -> str:
-    """Check the certificate's claim on the integers themselves, every row and every code."""
-    kernel, certificate = task.mechanism.kernel, task.mechanism.certificate()
-    ratio = certificate.ratio
-    rows = [kernel.row(node) for node in range(kernel.nodes)]
-    if any(sum(row) != UNIT for row in rows):
-        raise CertificateError("a row does not sum to 2**64")
-    for column in zip(*rows, strict=True):
-        if max(column) * ratio.denominator > min(column) * ratio.numerator:
-            raise CertificateError("two weights of one code have a larger ratio than the certificate says")
-    return f"{kernel.nodes} rows sum to 2**64; {certificate}"
-
-
-def describe(task: Task) -> str:
-    """Return what a task asks of devices, a line for each fact."""
-    kernel = task.mechanism.kernel
-    caps = task.caps
-    cap_words = [
-        f"{caps.lifetime:g} in all" if caps.lifetime is not None else "",
-        f"{caps.rolling:g} within any {caps.window} s" if caps.rolling is not None else "",
-    ]
-    caps_line = ", ".join(word for word in cap_words if word) or "none: every report costs epsilon again"
-    clip = ", values outside are clipped" if isinstance(task.domain, Interval) and task.domain.clip else ""
-    inside = kernel.window * (kernel.background + kernel.extra) / UNIT
-    lines = {
-        "task": task.name,
-        "id": task.id,
-        "domain": f"{task.domain}{clip}",
-        "goal": task.goal,
-        "epsilon": f"{task.epsilon:g} per report",
-        "caps": f"epsilon {caps_line}" if caps_line[0].isdigit() else caps_line,
-        "epoch": f"{task.period} s",
-        "mechanism": f"{task.mechanism.name} {task.mechanism.version}, placement {task.mechanism.placement}",
-        "kernel": f"{kernel.nodes} nodes, {kernel.codes} codes, window of {kernel.window}: "
-        f"a report lies in the true value's window with probability {inside:.3f}",
-        "certificate": str(task.mechanism.certificate()),
-    }
-    return "\n".join(f"{key:<12} {value}" for key, value in lines.items())
+def _check_free(path: Path, force: bool) -> None:
+    try:
+        taken = path.exists() and not force
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from error
+    if taken:
+        raise click.ClickException(f"{path} exists; give another --output, or --force")
 
 
 def _domain(interval: str | None, circle: float | None, clip: bool) -> Domain:

@@ -1,0 +1,78 @@
+"""The mechanism of a new task: one of the registry by its name, or one that is designed for the goal mean."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arcwise.domains import Interval
+from arcwise.mechanisms import DesignedCircular, DesignedTable
+from arcwise.mechanisms.registry import MECHANISMS
+
+if TYPE_CHECKING:
+    from arcwise.domains import Domain
+    from arcwise.mechanisms import Mechanism
+
+__all__ = ["NAMES", "mechanism_for"]
+
+# New tasks take the last version of a name. What was designed is no family with defaults.
+_BY_NAME: dict[str, Any] = {
+    name: cls
+    for (name, _), cls in sorted(MECHANISMS.items(), key=lambda item: item[0])
+    if cls not in (DesignedTable, DesignedCircular)
+}
+
+NAMES = tuple(_BY_NAME)
+
+
+def mechanism_for(
+    domain: Domain, epsilon: float, *, goal: str | None, name: str | None, delta: float | None
+) -> Mechanism | None:
+    """Return the mechanism that was asked for, or None where the task's goal is to pick it.
+
+    Raises
+    ------
+    click.UsageError
+        When a delta is missing, or given where none is spent.
+    ParameterError
+        When the mechanism does not serve the domain, or an argument is out of its bounds.
+    """
+    if name is None:
+        if delta is not None:
+            raise click.UsageError("--delta is for a --mechanism that spends one")
+        return _designed(domain, epsilon) if goal == "mean" and isinstance(domain, Interval) else None
+    cls = _BY_NAME[name]
+    takes = inspect.signature(cls).parameters
+    given: dict[str, Any] = {}
+    if "delta" in takes:
+        if delta is None:
+            raise click.UsageError(f"--mechanism {name} spends a delta: give --delta, for example 1e-6")
+        given["delta"] = delta
+    elif delta is not None:
+        raise click.UsageError(f"--mechanism {name} spends no delta: leave --delta out")
+    if "epsilon" in takes:
+        given["epsilon"] = epsilon
+    elif epsilon:
+        raise click.UsageError(f"--mechanism {name} spends a delta only: give --epsilon 0")
+    mechanism: Mechanism = cls(domain, **given)
+    return mechanism
+
+
+def _designed(domain: Interval, epsilon: float) -> Mechanism:
+    """Return the mechanism that the solver designs, and show how far it is."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from arcwise.server.design import minimax
+
+    columns = BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        job = bar.add_task("designing the mechanism", total=1.0)
+
+        def shown(done: float, worst: float) -> None:
+            variance = worst * domain.length**2
+            bar.update(job, completed=done, description=f"worst-case variance so far {variance:.5g}")
+
+        return minimax(domain, epsilon, goal="mean", progress=shown)

@@ -1,0 +1,111 @@
+"""What a task asks of devices, in words and numbers: what `arcwise task show` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.domains import Interval
+from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.window import WindowKernel
+from arcwise.mechanisms.circular import CircularMechanism
+from arcwise.mechanisms.closed_forms import piecewise_worst_variance
+from arcwise.server.estimators.rows import node_means
+
+if TYPE_CHECKING:
+    from arcwise.mechanisms import Mechanism
+    from arcwise.tasks import Task
+
+__all__ = ["describe", "worst_variance"]
+
+
+def describe(task: Task) -> str:
+    """Return what a task asks of devices, a line for each fact."""
+    mechanism = task.mechanism
+    certificate = mechanism.certificate()
+    clip = ", values outside are clipped" if isinstance(task.domain, Interval) and task.domain.clip else ""
+    lines = {
+        "task": task.name,
+        "id": task.id,
+        "domain": f"{task.domain}{clip}",
+        "goal": task.goal,
+        "epsilon": f"{task.epsilon:g} per report",
+        "delta": f"{certificate.delta / UNIT:.6g} per report: caps do not bound it"
+        if certificate.delta
+        else "",
+        "caps": _caps(task),
+        "epoch": f"{task.period} s",
+        "mechanism": f"{mechanism.name} {mechanism.version}, placement {mechanism.placement}",
+        "kernel": _kernel(mechanism),
+        "outputs": _outputs(mechanism),
+        "variance": _variance(mechanism),
+        "certificate": str(certificate),
+    }
+    return "\n".join(f"{key:<12} {value}" for key, value in lines.items() if value)
+
+
+def worst_variance(mechanism: Mechanism) -> float:
+    """Return the largest variance of a decoded report over all inputs, in the squared unit of the domain.
+
+    Between two nodes the second moment S is linear in the input x, because rounding mixes their rows, and the
+    variance is ``S(x) - x^2``: its largest value there is at half the slope of S, or at the nearer node.
+
+    Parameters
+    ----------
+    mechanism
+        `unbiased`, on an interval.
+    """
+    kernel = mechanism.kernel
+    at = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
+    second = node_means(kernel, mechanism.code_units() ** 2)
+    slope = np.diff(second) / np.diff(at)
+    x = np.clip(slope / 2, at[:-1], at[1:])
+    worst = float((second[:-1] + slope * (x - at[:-1]) - x**2).max())
+    return worst * mechanism.domain.length**2
+
+
+def _caps(task: Task) -> str:
+    caps = task.caps
+    words = [
+        f"{caps.lifetime:g} in all" if caps.lifetime is not None else "",
+        f"{caps.rolling:g} within any {caps.window} s" if caps.rolling is not None else "",
+    ]
+    line = ", ".join(word for word in words if word)
+    return f"epsilon {line}" if line else "none: every report costs epsilon again"
+
+
+def _kernel(mechanism: Mechanism) -> str:
+    kernel = mechanism.kernel
+    size = f"{kernel.nodes} nodes, {kernel.codes} codes"
+    if isinstance(kernel, WindowKernel):
+        inside = kernel.window * (kernel.background + kernel.extra) / UNIT
+        return (
+            f"{size}, window of {kernel.window}: "
+            f"a report lies in the true value's window with probability {inside:.3f}"
+        )
+    if isinstance(mechanism, CircularMechanism):
+        return (
+            f"{size}, one row that is turned with the value: a report keeps {mechanism.attenuation():.3f} "
+            "of the first trigonometric moment"
+        )
+    return f"{size}, a table of {kernel.nodes * kernel.codes:,} weights"
+
+
+def _outputs(mechanism: Mechanism) -> str:
+    if mechanism.kind != "table":
+        return ""
+    low, high = mechanism.values.min(), mechanism.values.max()
+    means = "unbiased" if mechanism.unbiased else "biased: the server's numbers per code correct for it"
+    return f"from {low:.6g} to {high:.6g}, {means}"
+
+
+def _variance(mechanism: Mechanism) -> str:
+    if mechanism.kind != "table" or not mechanism.unbiased:
+        return ""
+    worst = worst_variance(mechanism)
+    words = f"of one decoded report at most {worst:.5g} (standard deviation {worst**0.5:.5g}), at any value"
+    if mechanism.approximate:
+        return words
+    published = piecewise_worst_variance(mechanism.epsilon) * mechanism.domain.length**2
+    return f"{words}; the Piecewise Mechanism needs {published / worst:.2f} times as many reports"
