@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from arcwise.domains import Circle
-from arcwise.server.reproduce.style import COLOURS, new_figure
+from arcwise.server.reproduce.style import COLOURS, new_figure, plain_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ def _dots(axes: Axes, pairs: Sequence[tuple[float, float]], colour: str) -> None
     """Draw the average as an open and the worst case as a full dot, joined by a line, on a log axis."""
     places = range(len(pairs))
     averages, worsts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    axes.set_xscale("log")
+    plain_log(axes, "x")
     axes.hlines(places, averages, worsts, color=colour, linewidth=1.0, alpha=0.6)
     axes.plot(worsts, places, "o", color=colour, markersize=5, label="worst input")
     axes.plot(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "DASHES", "finish", "new_figure"]
+__all__ = ["COLOURS", "DASHES", "finish", "new_figure", "plain_log"]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#b8a200")
 """Colours that stay apart for colour-blind readers (Okabe and Ito 2008), ours first."""
@@ -73,3 +73,14 @@ def finish(axes: Axes, *, x: str, y: str, title: str = "", legend: bool = True) 
     handles: Sequence[Any] = axes.get_legend_handles_labels()[0]
     if legend and handles:
         axes.legend()
+
+
+def plain_log(axes: Axes, which: str) -> None:
+    """Make the "x" or "y" axis logarithmic, with 1, 2 and 5 of every decade written as plain numbers."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
