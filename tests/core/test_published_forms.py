@@ -80,7 +80,7 @@ def test_parameters_agree_with_the_reference(epsilon: str) -> None:
     assert POWER(value, "pm-opt") == close(entry["pm_opt_t"], 1e-7)
     assert forms.least_half_range(value, POWER(value, "pm-opt")) == close(entry["pm_opt_A"], 1e-7)
     assert forms.hybrid_share(value) == close(entry["hm_alpha"], 1e-7)
-    a, k = forms.three_outputs_levels(value)
+    a, _, k = forms.three_outputs_levels(value)
     assert a == pytest.approx(entry["three_a"], rel=1e-7, abs=1e-9)
     assert k == close(entry["three_K"], 1e-7)
 
@@ -148,7 +148,7 @@ def test_no_other_window_or_level_has_a_smaller_worst_case(epsilon: float, chang
     best = forms.transformation_worst_variance(epsilon)
     other = POWER(epsilon, "pm-opt") * math.exp(change)
     assert forms.piecewise_worst_variance(epsilon, s=other) >= best * (1 - 1e-12)
-    a, _ = forms.three_outputs_levels(epsilon)
+    a, _, _ = forms.three_outputs_levels(epsilon)
     cap = 1 / (1 + 2 * math.exp(-epsilon))
     moved = min(cap, max(0.0, a + change))
     level = forms.three_outputs_worst_variance(epsilon, a=moved)
@@ -274,7 +274,7 @@ def test_renormalised_laplace_keeps_that_epsilon_and_no_less(epsilon: float, dis
 def test_the_ends_of_epsilon(epsilon: float) -> None:
     """Leading terms: at 0.01 of the expansion around 0, at 20 of that around infinity."""
     b = forms.square_wave_half_window(epsilon)
-    a, k = forms.three_outputs_levels(epsilon)
+    a, outer, k = forms.three_outputs_levels(epsilon)
     mises, cone = forms.von_mises(epsilon), forms.purkayastha(epsilon)
     low = math.exp(-epsilon)
     if epsilon < 1:
@@ -286,7 +286,8 @@ def test_the_ends_of_epsilon(epsilon: float) -> None:
         assert forms.clamped_laplace_worst_error(epsilon) == close(0.5 - epsilon / 8, 1e-4)
     else:
         assert b == close((epsilon - 1) / 2 * low, 1e-6)
-        assert 1 - a == close(2 * low, 1e-6)
+        assert outer == close(2 * low, 1e-6)
+        assert 4 * float(forms.three_outputs_variance(0.5, epsilon)) == close(2 * low, 1e-7)
         assert POWER(epsilon, "pm-opt") == close((1 / low / 2) ** (1 / 3), 1e-3)
         assert cone.abs_angle == close(math.pi / epsilon, 1e-6)
         assert float(forms.three_outputs_variance(1.0, epsilon)) == close(5 * low / 4, 1e-7)

@@ -50,14 +50,14 @@ class ThreeOutputs(TableMechanism):
 
     def __init__(self, domain: Interval, epsilon: float) -> None:
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
-        a, reach = three_outputs_levels(epsilon)
+        a, outer, reach = three_outputs_levels(epsilon)
         at_end = a * math.exp(-epsilon)
         if at_end < _NOTHING:
-            a, at_end, reach = 0.0, 0.0, 1 / math.tanh(epsilon / 2)
+            a, outer, at_end, reach = 0.0, 1.0, 0.0, 1 / math.tanh(epsilon / 2)
         # At an end the two outer outputs share 1 - a/E in the proportion of E to 1.
         near = (1 - at_end) / (1 + math.exp(-epsilon))
         far = (1 - at_end) / (1 + math.exp(epsilon))
-        rows = [[near, at_end, far], [(1 - a) / 2, a, (1 - a) / 2], [far, at_end, near]]
+        rows = [[near, at_end, far], [outer / 2, a, outer / 2], [far, at_end, near]]
         units = [(1 - reach) / 2, 0.5, (1 + reach) / 2]
         if not a:
             rows, units = [[row[0], row[2]] for row in rows], [units[0], units[2]]

@@ -11,6 +11,7 @@ from arcwise.mechanisms.closed_forms.directional import (
 )
 from arcwise.mechanisms.closed_forms.finite import (
     HYBRID_FROM,
+    ThreeOutputsLevels,
     duchi_variance,
     duchi_worst_variance,
     hybrid_share,
@@ -72,6 +73,7 @@ __all__ = [
     "Mixture",
     "PiecewiseMember",
     "SquareWaveLevels",
+    "ThreeOutputsLevels",
     "best_mixture",
     "best_published_variance",
     "circle_attenuation",

@@ -7,11 +7,11 @@ written out: c^2 - t^2 as (c^2 - 1) + (1 - t)(1 + t).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
-from arcwise.mechanisms.closed_forms.checks import check_unit, from_end
+from arcwise.mechanisms.closed_forms.checks import check_unit, from_centre, from_end
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_variance
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HYBRID_FROM",
+    "ThreeOutputsLevels",
     "duchi_variance",
     "duchi_worst_variance",
     "hybrid_share",
@@ -55,8 +56,19 @@ def duchi_worst_variance(epsilon: float) -> float:
     return float(duchi_variance(0.5, epsilon))
 
 
-def three_outputs_levels(epsilon: float) -> tuple[float, float]:
-    """Return a and K of the three-outputs mechanism with the least worst-case variance.
+class ThreeOutputsLevels(NamedTuple):
+    """Probabilities and the outer outputs of the three-outputs mechanism, for inputs in [-1, 1]."""
+
+    a: float
+    """Of the output 0 at the input 0."""
+    outer: float
+    """1 - a, of the two outer outputs together there; a itself is too close to 1 at large epsilon."""
+    reach: float
+    """K, the outer outputs are -K and K."""
+
+
+def three_outputs_levels(epsilon: float) -> ThreeOutputsLevels:
+    """Return the levels of the three-outputs mechanism with the least worst-case variance.
 
     For inputs in [-1, 1] it outputs -K, 0 or K; 0 with the probability a at the input 0 and a/E at both ends
     (Zhao et al., IEEE IoT Journal 2020). The ends have the ratio E of the outputs -K and K, so
@@ -86,7 +98,10 @@ def three_outputs_levels(epsilon: float) -> tuple[float, float]:
             if nearer >= h:
                 break
             h = nearer
-    return growth * h / (1 + h), (growth + 1) / math.expm1(epsilon) * (1 + h)
+    else:
+        return ThreeOutputsLevels(growth / (growth + 2), 2 / (growth + 2), 1 + 3 / math.expm1(epsilon))
+    a = growth * h / (1 + h)
+    return ThreeOutputsLevels(a, 1 - a, (growth + 1) / math.expm1(epsilon) * (1 + h))
 
 
 def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = None) -> NDArray[np.float64]:
@@ -109,19 +124,22 @@ def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = No
 
     Notes
     -----
-    ``K^2 (1 - a + a (1 - 1/E) t) - t^2``, written as ``K^2 (1 - a/E) - 1 + (1-t) (1 + t - K^2 a (1-1/E))``.
+    ``K^2 (1 - a + a (1 - 1/E) t) - t^2``, written as ``V(0) + t (V(1) - V(0) + 1 - t)``: all of these are
+    small at large epsilon.
     """
     epsilon = check_epsilon(epsilon)
     low = math.exp(-epsilon)
-    a = three_outputs_levels(epsilon)[0] if a is None else a
+    if a is None:
+        a, outer, _ = three_outputs_levels(epsilon)
+    else:
+        outer = 1 - a
     if not 0.0 <= a <= (1 + 1e-12) / (1 + 2 * low):
         raise ParameterError(f"a must be from 0 to {1 / (1 + 2 * low)!r}, got {a!r}")
     # K^2 (1 - a/E) - 1 = ((1+1/E)^2 - (1-1/E)^2 (1-a/E)) / ((1-1/E)^2 (1-a/E)), and 4/E is that difference.
     below = -math.expm1(-epsilon)
     at_end = (4 * low + below**2 * a * low) / (below**2 * (1 - a * low))
-    slope = ((1 + low) / (1 - a * low)) ** 2 * a / below
-    end = from_end(x)
-    variance: NDArray[np.float64] = (at_end + end * (2 - end - slope)) / 4
+    at_middle = ((1 + low) / (below * (1 - a * low))) ** 2 * outer
+    variance: NDArray[np.float64] = (at_middle + from_centre(x) * (at_end - at_middle + from_end(x))) / 4
     return variance
 
 
@@ -129,8 +147,8 @@ def three_outputs_worst_variance(epsilon: float, *, a: float | None = None) -> f
     """Return the largest `three_outputs_variance`, attained at ``t = min(1, K^2 a (1 - 1/E) / 2)``."""
     epsilon = check_epsilon(epsilon)
     low = math.exp(-epsilon)
-    a = three_outputs_levels(epsilon)[0] if a is None else a
-    slope = ((1 + low) / (1 - a * low)) ** 2 * a / -math.expm1(-epsilon)
+    level = three_outputs_levels(epsilon).a if a is None else a
+    slope = ((1 + low) / (1 - level * low)) ** 2 * level / -math.expm1(-epsilon)
     return float(three_outputs_variance((1 + min(1.0, slope / 2)) / 2, epsilon, a=a))
 
 
