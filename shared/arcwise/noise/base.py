@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[Any] | Sequence[Any]
     Size: TypeAlias = int | tuple[int, ...]
 
-__all__ = ["Noise", "elementwise"]
+__all__ = ["CHUNK", "Noise", "elementwise", "geometric_rvs"]
 
-_CHUNK = 2**14  # samples at a time, so that a sampler's intermediate arrays stay in the cache
+CHUNK = 2**14  # samples at a time, so that a sampler's intermediate arrays stay in the cache
 
 
 def elementwise(function: Callable[[Floats], Any], x: Any) -> Any:
@@ -36,6 +36,19 @@ def elementwise(function: Callable[[Floats], Any], x: Any) -> Any:
         raise ParameterError(f"arguments must be real numbers, got {x!r}")
     result = np.asarray(function(np.atleast_1d(array.astype(np.float64)))).reshape(array.shape)
     return result.item() if result.ndim == 0 else result
+
+
+def geometric_rvs(rate: float, count: int, generator: np.random.Generator) -> Floats:
+    """Return geometric numbers with ``P(G >= k) = e^(-rate k)`` as whole floats.
+
+    They are the integer parts of exponential numbers. 1 - u is exact, and numpy's logarithm of an array is
+    several times faster than its log1p and than its exponential generator.
+    """
+    x = generator.random(count)
+    np.subtract(1.0, x, out=x)
+    np.log(x, out=x)
+    x *= -1.0 / rate
+    return np.floor(x, out=x)
 
 
 class Noise(ABC):
@@ -156,7 +169,7 @@ class Noise(ABC):
         shape = tuple(checked_integer("size", length, 0) for length in shape)
         count = math.prod(shape)
         out = np.empty(count, self._dtype)
-        for start in range(0, count, _CHUNK):
-            stop = min(start + _CHUNK, count)
+        for start in range(0, count, CHUNK):
+            stop = min(start + CHUNK, count)
             out[start:stop] = self._rvs(stop - start, generator)
         return out.reshape(shape)

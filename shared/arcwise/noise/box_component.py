@@ -148,6 +148,6 @@ class BoxComponent(ContinuousNoise):
         return math.prod(self.sensitivities) / ((power + 1.0) * self._whole) * total
 
     def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
-        index = box_index(self.epsilon, self.core, self.sensitivities, (count,), generator)
+        index = box_index(self.epsilon, self.core, self.sensitivities, count, generator)
         s, z = self._own
         return np.asarray((z + index * s) * (2.0 * generator.random(count) - 1.0))

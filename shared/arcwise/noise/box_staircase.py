@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcwise.errors import ParameterError
+from arcwise.noise.base import CHUNK
 from arcwise.noise.box_component import BoxComponent, checked_lengths, peak
 from arcwise.noise.box_sums import box_index, box_sum, excess_box_sum
 from arcwise.noise.checks import (
@@ -218,9 +219,14 @@ class BoxStaircase:
             raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
         shape = size if isinstance(size, tuple) else () if size is None else (size,)
         shape = tuple(checked_integer("size", length, 0) for length in shape)
-        index = box_index(self.epsilon, self.core, self.sensitivities, shape, generator)
-        sides = np.array(self.core) + index[..., None] * np.array(self.sensitivities)
-        return np.asarray(sides * (2.0 * generator.random((*shape, self.dimension)) - 1.0))
+        count = math.prod(shape)
+        x = np.empty((count, self.dimension))
+        for start in range(0, count, CHUNK):
+            part = x[start : start + CHUNK]
+            index = box_index(self.epsilon, self.core, self.sensitivities, len(part), generator)
+            sides = np.array(self.core) + index[:, None] * np.array(self.sensitivities)
+            np.multiply(sides, 2.0 * generator.random(part.shape) - 1.0, out=part)
+        return x.reshape(*shape, self.dimension)
 
     def _outside(self, beta: float) -> float:
         """Return the probability outside the box of half widths ``z + beta s``, precise when small."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.noise.base import geometric_rvs
 from arcwise.noise.series import lerch_sum
 
 if TYPE_CHECKING:
@@ -93,19 +94,23 @@ def box_index(
     epsilon: float,
     core: Sequence[float],
     slopes: Sequence[float],
-    shape: tuple[int, ...],
+    count: int,
     generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Return random indices i with probabilities proportional to ``b^i prod_l (z_l + i s_l)``.
+) -> NDArray[np.float64]:
+    """Return random indices i, whole floats, with probabilities in proportion to ``b^i prod_l (z_l + i s_l)``.
 
-    In the basis of binomials that is a mixture, over k with positive weights, of k plus a negative binomial
-    number of order k + 1.
+    In the basis of binomials that is a mixture, over k with positive weights, of k plus k + 1 geometric
+    numbers.
     """
     ratio = 1.0 / math.expm1(epsilon)
     coefficients = binomial_coefficients(core, slopes)
     weights = np.cumsum([a * ratio**k for k, a in enumerate(coefficients)])
-    k = np.searchsorted(weights[:-1], generator.random(shape) * weights[-1], side="right")
-    return np.asarray(k + generator.negative_binomial(k + 1.0, -math.expm1(-epsilon)))
+    k = np.searchsorted(weights[:-1], generator.random(count) * weights[-1], side="right")
+    index: NDArray[np.float64] = k + geometric_rvs(epsilon, count, generator)
+    for order in range(1, len(coefficients)):
+        more = np.flatnonzero(k >= order)
+        index[more] += geometric_rvs(epsilon, more.size, generator)
+    return index
 
 
 def _times(coefficients: list[Any], c: Any, s: float) -> list[Any]:

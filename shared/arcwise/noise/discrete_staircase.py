@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcwise.errors import ParameterError
+from arcwise.noise.base import geometric_rvs
 from arcwise.noise.checks import checked_epsilon, checked_integer, checked_power
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.series import lerch_sum
@@ -148,10 +149,7 @@ class DiscreteStaircase(DiscreteNoise):
 
     def _two_sided(self, count: int, generator: np.random.Generator) -> Floats:
         """Return samples as whole floats, in which 0 and -0 have the probability a each, up to scale."""
-        x = generator.random(count)
-        np.log1p(-x, out=x)
-        x *= -1.0 / self.epsilon
-        np.floor(x, out=x)
+        x = geometric_rvs(self.epsilon, count, generator)
         x *= self.sensitivity
         side = 2.0 * generator.random(count) - 1.0
         position = generator.random(count)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.noise.base import geometric_rvs
 from arcwise.noise.checks import checked_epsilon, checked_integer
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.series import lerch_sum
@@ -78,10 +79,6 @@ class Geometric(DiscreteNoise):
         return float(2.0 * self.peak * lerch_sum(self._decay, power, 0.0))
 
     def _rvs(self, count: int, generator: np.random.Generator) -> NDArray[Any]:
-        # The difference of two geometric numbers, each the integer part of an exponential.
-        x = generator.random((2, count))
-        np.log1p(-x, out=x)
-        x *= -1.0 / self._decay
-        np.floor(x, out=x)
-        difference: Floats = x[0] - x[1]
-        return difference.astype(np.int64)
+        x = geometric_rvs(self._decay, count, generator)
+        x -= geometric_rvs(self._decay, count, generator)
+        return x.astype(np.int64)

@@ -79,4 +79,12 @@ class Laplace(ContinuousNoise):
         return gamma_moment(self.scale, power)
 
     def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
-        return generator.laplace(0.0, self.scale, count)
+        # One number in [-1, 1) gives the sign and, by inversion, the size; at -1 itself the logarithm is kept
+        # finite. An array's logarithm is several times faster than numpy's own Laplace generator.
+        side = generator.random(count)
+        side *= 2.0
+        side -= 1.0
+        x = np.maximum(1.0 - np.abs(side), 2.0**-54)
+        np.log(x, out=x)
+        x *= self.scale
+        return np.copysign(x, side, out=x)

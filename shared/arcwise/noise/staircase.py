@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.noise.base import geometric_rvs
 from arcwise.noise.checks import checked_epsilon, checked_sensitivity, checked_within
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.series import lerch_sum
@@ -175,12 +176,9 @@ class Staircase(ContinuousNoise):
         return float(above**2 / ((power + 1.0) * self._spread) * total)
 
     def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
-        # Geng and Viswanath, Algorithm 1, with their four variables from three: the integer part of an
-        # exponential is geometric, and one number in [-1, 1) gives the sign and the part of the period.
-        x = generator.random(count)
-        np.log1p(-x, out=x)
-        x *= -1.0 / self.epsilon
-        np.floor(x, out=x)
+        # Geng and Viswanath, Algorithm 1, with their four variables from three: one number in [-1, 1) gives
+        # the sign and the part of the period.
+        x = geometric_rvs(self.epsilon, count, generator)
         side = generator.random(count)
         side *= 2.0
         side -= 1.0
