@@ -97,7 +97,7 @@ def box_index(
     count: int,
     generator: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Return random indices i, whole floats, with probabilities in proportion to ``b^i prod_l (z_l + i s_l)``.
+    """Return indices, whole floats, with probabilities in proportion to ``b^i prod_l (z_l + i s_l)``.
 
     In the basis of binomials that is a mixture, over k with positive weights, of k plus k + 1 geometric
     numbers.
