@@ -59,7 +59,6 @@ def _draw(figure: Figure, rows: Sequence[Comparison], domain: Domain, epsilon: f
     right.set_xlabel(f"expected {distance}²")
     labels = [f"{row.label} †" if row.delta else row.label for row in rows]
     left.set_yticks(range(len(rows)), labels)
-    left.invert_yaxis()
     for axes in (left, right):
         axes.tick_params(axis="y", length=0)
     figure.suptitle(f"One report at ε = {epsilon:g}, values in {domain}", fontsize=11)
@@ -69,13 +68,12 @@ def _draw(figure: Figure, rows: Sequence[Comparison], domain: Domain, epsilon: f
 
 
 def _dots(axes: Axes, pairs: Sequence[tuple[float, float]], colour: str) -> None:
-    """Draw the average as an open and the worst case as a full dot, joined by a line, on a log axis."""
+    """Draw the average as a ring and the worst case as a dot, joined by a line, on a log axis; best on top."""
     places = range(len(pairs))
     averages, worsts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     plain_log(axes, "x")
     axes.hlines(places, averages, worsts, color=colour, linewidth=1.0, alpha=0.6)
-    axes.plot(worsts, places, "o", color=colour, markersize=5, label="worst input")
-    axes.plot(
-        averages, places, "o", markerfacecolor="white", markeredgecolor=colour, markersize=5,
-        label="average over uniform inputs",
-    )  # fmt: skip
+    axes.plot(worsts, places, "o", color=colour, markersize=4, label="worst input")
+    ring = {"markerfacecolor": "none", "markeredgecolor": colour, "markersize": 7.5}
+    axes.plot(averages, places, "o", label="average over uniform inputs", **ring)
+    axes.set_ylim(len(pairs) - 0.4, -0.6)

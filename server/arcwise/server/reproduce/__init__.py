@@ -20,6 +20,10 @@ _SOURCES = (
     "staircase_noise",
     "staircase_gamma",
     "staircase_integers",
+    "opm_interval",
+    "opm_noise",
+    "opm_own_domains",
+    "opm_circle",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["REPRODUCTIONS"]
 
 _LINES = tuple(line for line in LINES if line.name.startswith(("OPM", "Laplace", "staircase")))
+_MARKS: dict[str, Any] = {"marker": "o", "markersize": 3.5, "markevery": 8, "markerfacecolor": "white"}
 _MIDDLES = (np.arange(200) + 0.5) / 400.0
 """Middles of equal parts of [0, 1/2]: their mean is the average over uniform inputs, by symmetry."""
 
@@ -38,8 +39,8 @@ def _noise(_full: bool, progress: Progress) -> Outcome:
         for axes, power, name in zip(panels, (1.0, 2.0), ("|y-x|", "(y-x)^2"), strict=True):
             for line in _LINES[1:]:
                 worst, mean = ratios[power, line.name]
-                axes.plot(EPSILONS, mean, color=line.colour, linestyle="-", label=f"{line.name}: average")
-                axes.plot(EPSILONS, worst, color=line.colour, linestyle=(0, (4, 2)), label="worst input")
+                axes.plot(EPSILONS, mean, label=f"{line.name}: average", **line.style)
+                axes.plot(EPSILONS, worst, label="worst input", **line.style, **_MARKS)
             axes.axhline(1.0, color=_LINES[0].colour, label="OPM")
             axes.set_xlim(0.0, 8.0)
             plain_log(axes, "y")

@@ -71,7 +71,7 @@ def _own_domains(_full: bool, _progress: Progress) -> Outcome:
             title = rf"{mechanism} on $[{inputs[0]:g},\,1]$, $\varepsilon={_SHOWN:g}$"
             finish(upper, x="input $x$", y=r"$\mathrm{E}\,|y-x|$", title=title)
             lower.set_xlim(0.0, 8.0)
-            lower.set_ylim(0.0, 4.0)
+            lower.set_ylim(0.8, 2.0)
             finish(lower, x=r"$\varepsilon$", y=r"worst $\mathrm{E}\,|y-x|$, OPM $=1$", legend=False)
 
     rows: list[tuple[float | str, ...]] = [
