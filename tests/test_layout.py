@@ -23,6 +23,7 @@ ROOTS = ("shared", "client", "server")
 
 RANKS = {
     "arcwise.errors": 0,
+    "arcwise.lazy": 0,
     "arcwise.domains": 1,
     "arcwise.randomness": 1,
     "arcwise.kernels": 2,

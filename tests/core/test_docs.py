@@ -14,7 +14,7 @@ import pytest
 
 import strategies
 from arcwise.domains import Interval
-from arcwise.mechanisms.registry import MECHANISMS
+from arcwise.mechanisms.registry import MECHANISMS, PLACES
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-mechanism.md"
 contract: Any = importlib.import_module("test_contract")  # the suite beside this file
@@ -25,7 +25,7 @@ MODULE = "arcwise.mechanisms.exponential"
 def added(monkeypatch: pytest.MonkeyPatch) -> str:
     """Run the blocks of the page in order, in one namespace, and undo what they registered."""
     file, line, example = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    monkeypatch.setattr("arcwise.mechanisms.registry.MECHANISMS", dict(MECHANISMS))
+    monkeypatch.setattr("arcwise.mechanisms.registry.PLACES", dict(PLACES))
     monkeypatch.setattr(strategies, "EXAMPLES", dict(strategies.EXAMPLES))
     module = ModuleType(MODULE)
     monkeypatch.setitem(sys.modules, MODULE, module)
@@ -36,8 +36,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_page_makes_a_mechanism_that_keeps_the_contract(added: str) -> None:
-    registry = importlib.import_module("arcwise.mechanisms.registry")
-    assert (added, 1) in registry.MECHANISMS
+    assert (added, 1) in MECHANISMS
     (example,) = strategies.EXAMPLES[added, 1]
     run = 0
     for name, test in inspect.getmembers(contract, inspect.isfunction):

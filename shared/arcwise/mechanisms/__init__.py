@@ -1,34 +1,44 @@
-"""Mechanisms: how a value becomes a code on the device, and what a code stands for on the server."""
+"""Mechanisms: how a value becomes a code on the device, and what a code stands for on the server.
 
-from arcwise.mechanisms.additive import (
-    BoundedLaplaceMechanism,
-    DiscreteStaircaseMechanism,
-    GaussianMechanism,
-    GeometricMechanism,
-    LaplaceMechanism,
-    StaircaseMechanism,
-    TruncatedLaplaceMechanism,
-    UniformAtomMechanism,
-)
-from arcwise.mechanisms.base import Mechanism
-from arcwise.mechanisms.closed_forms import (
-    Levels,
-    circle_attenuation,
-    circle_expected_error,
-    half_window,
-    interval_expected_error,
-    optimal_levels,
-)
-from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
-from arcwise.mechanisms.directional import Purkayastha, VonMises
-from arcwise.mechanisms.duchi import Duchi
-from arcwise.mechanisms.hybrid import Hybrid
-from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
-from arcwise.mechanisms.piecewise import Piecewise, PiecewiseOpt, PiecewiseSub
-from arcwise.mechanisms.randomized_response import RandomizedResponse
-from arcwise.mechanisms.square_wave import SquareWave
-from arcwise.mechanisms.three_outputs import ThreeOutputs
-from arcwise.mechanisms.transformation import PiecewiseTransformation, UnbiasedOptimalPiecewise
+A name is imported when it is asked for: a device that samples from one mechanism loads one file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from arcwise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from arcwise.mechanisms.additive import (
+        BoundedLaplaceMechanism,
+        DiscreteStaircaseMechanism,
+        GaussianMechanism,
+        GeometricMechanism,
+        LaplaceMechanism,
+        StaircaseMechanism,
+        TruncatedLaplaceMechanism,
+        UniformAtomMechanism,
+    )
+    from arcwise.mechanisms.base import Mechanism
+    from arcwise.mechanisms.closed_forms import (
+        Levels,
+        circle_attenuation,
+        circle_expected_error,
+        half_window,
+        interval_expected_error,
+        optimal_levels,
+    )
+    from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
+    from arcwise.mechanisms.directional import Purkayastha, VonMises
+    from arcwise.mechanisms.duchi import Duchi
+    from arcwise.mechanisms.hybrid import Hybrid
+    from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
+    from arcwise.mechanisms.piecewise import Piecewise, PiecewiseOpt, PiecewiseSub
+    from arcwise.mechanisms.randomized_response import RandomizedResponse
+    from arcwise.mechanisms.square_wave import SquareWave
+    from arcwise.mechanisms.three_outputs import ThreeOutputs
+    from arcwise.mechanisms.transformation import PiecewiseTransformation, UnbiasedOptimalPiecewise
 
 __all__ = [
     "BoundedLaplaceMechanism",
@@ -63,3 +73,54 @@ __all__ = [
     "interval_expected_error",
     "optimal_levels",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "additive": (
+            "BoundedLaplaceMechanism",
+            "DiscreteStaircaseMechanism",
+            "GaussianMechanism",
+            "GeometricMechanism",
+            "LaplaceMechanism",
+            "StaircaseMechanism",
+            "TruncatedLaplaceMechanism",
+            "UniformAtomMechanism",
+        ),
+        "base": ("Mechanism",),
+        "closed_forms": (
+            "Levels",
+            "circle_attenuation",
+            "circle_expected_error",
+            "half_window",
+            "interval_expected_error",
+            "optimal_levels",
+        ),
+        "designed": (
+            "DesignedCircular",
+            "DesignedTable",
+        ),
+        "directional": (
+            "Purkayastha",
+            "VonMises",
+        ),
+        "duchi": ("Duchi",),
+        "hybrid": ("Hybrid",),
+        "optimal": (
+            "OptimalCircular",
+            "OptimalPiecewise",
+        ),
+        "piecewise": (
+            "Piecewise",
+            "PiecewiseOpt",
+            "PiecewiseSub",
+        ),
+        "randomized_response": ("RandomizedResponse",),
+        "square_wave": ("SquareWave",),
+        "three_outputs": ("ThreeOutputs",),
+        "transformation": (
+            "PiecewiseTransformation",
+            "UnbiasedOptimalPiecewise",
+        ),
+    },
+)

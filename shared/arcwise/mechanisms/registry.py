@@ -1,69 +1,68 @@
 """The mechanisms by name: what a task's bytes may name, and how its kernel is read back.
 
 A name with its version never changes its meaning and is never removed; a change is a new version. A new
-mechanism is one file and its class in the list below (docs/adding-a-mechanism.md).
+mechanism is one file and one line in `PLACES` below (docs/adding-a-mechanism.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import ParameterError
-from arcwise.mechanisms.additive import (
-    BoundedLaplaceMechanism,
-    DiscreteStaircaseMechanism,
-    GaussianMechanism,
-    GeometricMechanism,
-    LaplaceMechanism,
-    StaircaseMechanism,
-    TruncatedLaplaceMechanism,
-    UniformAtomMechanism,
-)
-from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
-from arcwise.mechanisms.directional import Purkayastha, VonMises
-from arcwise.mechanisms.duchi import Duchi
-from arcwise.mechanisms.hybrid import Hybrid
-from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
-from arcwise.mechanisms.piecewise import Piecewise, PiecewiseOpt, PiecewiseSub
-from arcwise.mechanisms.randomized_response import RandomizedResponse
-from arcwise.mechanisms.square_wave import SquareWave
-from arcwise.mechanisms.three_outputs import ThreeOutputs
-from arcwise.mechanisms.transformation import PiecewiseTransformation, UnbiasedOptimalPiecewise
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.mechanisms.base import Mechanism
 
-__all__ = ["MECHANISMS", "mechanism_from_fields", "mechanism_to_fields"]
+__all__ = ["MECHANISMS", "PLACES", "mechanism_from_fields", "mechanism_to_fields"]
 
-_CLASSES: tuple[type[Mechanism], ...] = (
-    OptimalPiecewise,
-    OptimalCircular,
-    DesignedTable,
-    DesignedCircular,
-    LaplaceMechanism,
-    BoundedLaplaceMechanism,
-    GeometricMechanism,
-    StaircaseMechanism,
-    DiscreteStaircaseMechanism,
-    TruncatedLaplaceMechanism,
-    UniformAtomMechanism,
-    GaussianMechanism,
-    Piecewise,
-    PiecewiseSub,
-    PiecewiseOpt,
-    SquareWave,
-    PiecewiseTransformation,
-    UnbiasedOptimalPiecewise,
-    Duchi,
-    ThreeOutputs,
-    Hybrid,
-    RandomizedResponse,
-    VonMises,
-    Purkayastha,
-)
+PLACES: dict[tuple[str, int], str] = {
+    ("optimal-piecewise", 1): "optimal:OptimalPiecewise",
+    ("optimal-circular", 1): "optimal:OptimalCircular",
+    ("designed-table", 1): "designed:DesignedTable",
+    ("designed-circular", 1): "designed:DesignedCircular",
+    ("laplace", 1): "additive.laplace:LaplaceMechanism",
+    ("bounded-laplace", 1): "additive.laplace:BoundedLaplaceMechanism",
+    ("geometric", 1): "additive.geometric:GeometricMechanism",
+    ("staircase", 1): "additive.staircase:StaircaseMechanism",
+    ("discrete-staircase", 1): "additive.staircase:DiscreteStaircaseMechanism",
+    ("truncated-laplace", 1): "additive.truncated_laplace:TruncatedLaplaceMechanism",
+    ("uniform-atom", 1): "additive.uniform_atom:UniformAtomMechanism",
+    ("gaussian", 1): "additive.gaussian:GaussianMechanism",
+    ("piecewise", 1): "piecewise:Piecewise",
+    ("piecewise-sub", 1): "piecewise:PiecewiseSub",
+    ("piecewise-opt", 1): "piecewise:PiecewiseOpt",
+    ("square-wave", 1): "square_wave:SquareWave",
+    ("piecewise-transformation", 1): "transformation:PiecewiseTransformation",
+    ("unbiased-optimal-piecewise", 1): "transformation:UnbiasedOptimalPiecewise",
+    ("duchi", 1): "duchi:Duchi",
+    ("three-outputs", 1): "three_outputs:ThreeOutputs",
+    ("hybrid", 1): "hybrid:Hybrid",
+    ("randomized-response", 1): "randomized_response:RandomizedResponse",
+    ("von-mises", 1): "directional:VonMises",
+    ("purkayastha", 1): "directional:Purkayastha",
+}
+"""Where the class of each name and version is: its module in this package, and its name there."""
 
-MECHANISMS: dict[tuple[str, int], type[Mechanism]] = {(cls.name, cls.version): cls for cls in _CLASSES}
+
+class _Mechanisms(Mapping[tuple[str, int], "type[Mechanism]"]):
+    """Imports a mechanism's file when it is asked for: a device needs one of them."""
+
+    def __getitem__(self, key: tuple[str, int]) -> type[Mechanism]:
+        module, _, name = PLACES[key].partition(":")
+        cls: type[Mechanism] = getattr(import_module(f"arcwise.mechanisms.{module}"), name)
+        return cls
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(PLACES)
+
+    def __len__(self) -> int:
+        return len(PLACES)
+
+
+MECHANISMS: Mapping[tuple[str, int], type[Mechanism]] = _Mechanisms()
 """Every mechanism by its name and version."""
 
 

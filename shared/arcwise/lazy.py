@@ -1,0 +1,34 @@
+"""Packages that import their public names when they are asked for (PEP 562): devices load little."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(package: str, places: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package whose public names are imported when they are asked for.
+
+    Parameters
+    ----------
+    package
+        Its ``__name__``.
+    places
+        The modules of the package, and the public names that each holds.
+    """
+    where = {name: module for module, names in places.items() for name in names}
+
+    def load(name: str) -> Any:
+        if name not in where:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{where[name]}"), name)
+        setattr(sys.modules[package], name, value)  # the next time without this detour
+        return value
+
+    return load
