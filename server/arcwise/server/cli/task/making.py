@@ -70,9 +70,9 @@ def _designed(domain: Interval, epsilon: float) -> Mechanism:
     columns = BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         job = bar.add_task("designing the mechanism", total=1.0)
-
-        def shown(done: float, worst: float) -> None:
-            variance = worst * domain.length**2
-            bar.update(job, completed=done, description=f"worst-case variance so far {variance:.5g}")
-
-        return minimax(domain, epsilon, goal="mean", progress=shown)
+        return minimax(
+            domain,
+            epsilon,
+            goal="mean",
+            progress=lambda share, text: bar.update(job, completed=share, description=text),
+        )

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.closed_forms import piecewise_worst_variance
-from arcwise.server.estimators.rows import node_means
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["describe", "worst_variance"]
+__all__ = ["describe"]
 
 
 def describe(task: Task) -> str:
@@ -43,26 +40,6 @@ def describe(task: Task) -> str:
         "certificate": str(certificate),
     }
     return "\n".join(f"{key:<12} {value}" for key, value in lines.items() if value)
-
-
-def worst_variance(mechanism: Mechanism) -> float:
-    """Return the largest variance of a decoded report over all inputs, in the squared unit of the domain.
-
-    Between two nodes the second moment S is linear in the input x, because rounding mixes their rows, and the
-    variance is ``S(x) - x^2``: its largest value there is at half the slope of S, or at the nearer node.
-
-    Parameters
-    ----------
-    mechanism
-        `unbiased`, on an interval.
-    """
-    kernel = mechanism.kernel
-    at = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
-    second = node_means(kernel, mechanism.code_units() ** 2)
-    slope = np.diff(second) / np.diff(at)
-    x = np.clip(slope / 2, at[:-1], at[1:])
-    worst = float((second[:-1] + slope * (x - at[:-1]) - x**2).max())
-    return worst * mechanism.domain.length**2
 
 
 def _caps(task: Task) -> str:
@@ -103,7 +80,9 @@ def _outputs(mechanism: Mechanism) -> str:
 def _variance(mechanism: Mechanism) -> str:
     if mechanism.kind != "table" or not mechanism.unbiased:
         return ""
-    worst = worst_variance(mechanism)
+    from arcwise.server.design import worst_case  # a second of imports, for tables only
+
+    worst = worst_case(mechanism)
     words = f"of one decoded report at most {worst:.5g} (standard deviation {worst**0.5:.5g}), at any value"
     if mechanism.approximate:
         return words
