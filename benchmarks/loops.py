@@ -1,9 +1,10 @@
 """Vectorised sampling beside loops that draw one report at a time: ``python benchmarks/loops.py``.
 
-The loops are written as scripts of papers and diffprivlib write them: one call per value, parameters
-computed in the call, scalars through numpy or the system's random source. None of them is private (floats).
-Every mechanism of the registry is compared with the loop of its kind; a mechanism that is a table has the
-loop that any table has, ``numpy.random.choice`` over its row.
+The loops are written as two kinds of code write them: local mechanisms as the scripts of their papers, with
+scalars through numpy; additive noise and angles as diffprivlib, with the system's random source. One call per
+value, parameters computed in the call. None of them is private (floats). Every mechanism of the registry is
+compared with the loop of its kind; a mechanism that is a table has the loop that any table has,
+``numpy.random.choice`` over its row.
 
 Both sides take turns; rates are the best of several repeats.
 """
@@ -82,9 +83,14 @@ def gaussian(x: float, epsilon: float) -> float:
 
 
 def geometric(x: float, epsilon: float) -> float:
-    """Add two-sided geometric noise."""
-    p = 1 - np.exp(-epsilon)
-    return float(x + np.random.geometric(p) - np.random.geometric(p))
+    """Add two-sided geometric noise as diffprivlib does: by inversion."""
+    uniform = SYSTEM.random() - 0.5
+    scale = -epsilon
+    uniform *= math.exp(scale) + 1
+    sign = -1 if uniform < 0 else 1
+    if abs(uniform) < 1e-300:
+        return x
+    return x + sign * math.floor(math.log(max(1 - 2 * abs(uniform) / (math.exp(scale) + 1), 1e-300)) / scale)
 
 
 def binary(x: float, epsilon: float) -> float:
@@ -105,7 +111,7 @@ def response(x: float, epsilon: float, k: int = 16) -> float:
 
 def von_mises(x: float, epsilon: float) -> float:
     """Turn by a von Mises angle."""
-    return float((x + np.random.vonmises(0.0, epsilon / 2)) % (2 * np.pi))
+    return (x + SYSTEM.vonmisesvariate(0.0, epsilon / 2)) % (2 * math.pi)
 
 
 def table(mechanism: Mechanism) -> Callable[[float, float], float]:
