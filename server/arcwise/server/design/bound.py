@@ -1,0 +1,246 @@
+"""A lower bound on the worst case of *every* epsilon-LDP mechanism on the interval, with a dual certificate.
+
+Demand the least worst case at finitely many inputs x_i only (a relaxation), with outputs anywhere. By linear
+duality, for any weights ``lambda_i >= 0`` with the sum 1 and any mu_i, nu_i put
+
+    c_i(y) = lambda_i |y - x_i|^power - mu_i y - nu_i,      G(y) = sum_i min(c_i(y), e^epsilon c_i(y)).
+
+The laws P_i of the outputs have ``m <= P_i <= e^epsilon m`` for one measure m of mass at most 1, so
+
+    max_i loss_i >= sum_i lambda_i loss_i = sum_i (nu_i + mu_i x_i) + sum_i int c_i dP_i
+                 >= sum_i (nu_i + mu_i x_i) + int G dm >= sum_i (nu_i + mu_i x_i) - max(0, -min_y G(y)),
+
+where ``mu_i = 0`` unless the mechanism must be unbiased. No grid of outputs is involved: between the roots of
+the c_i, G is convex, and its minimum is found there. Whatever the solver returns, the right side is a bound.
+
+The multipliers come from cutting planes: a program over (lambda, mu, nu) with one constraint for each pair of
+an output and a set of rows that are high there, and new ones where G is negative, between the program's
+optimum and the best multipliers so far (in-out separation, Ben-Ameur and Neto 2007), which keeps the rounds
+few. Coordinates: the interval is [-1, 1]; by symmetry one half of the multipliers is enough.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+
+from arcwise.errors import ArcwiseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+    Pattern = tuple[float, NDArray[np.bool_]]
+
+__all__ = ["Multipliers", "certified_bound", "interval_bound"]
+
+_RTOL = 2e-6
+"""The bound found is at most this far below the best of its inputs."""
+
+
+class Multipliers(NamedTuple):
+    """One for each input, shape (N,): of the loss (non-negative, sum 1), of the mean, of the sum."""
+
+    loss: FloatArray
+    mean: FloatArray
+    total: FloatArray
+
+
+def certified_bound(
+    multipliers: Multipliers, inputs: FloatArray, epsilon: float, power: float, *, unbiased: bool
+) -> float:
+    """Return what these multipliers prove: no mechanism has a smaller worst case (on [-1, 1])."""
+    # A solver's multipliers are only nearly what the proof needs.
+    loss = np.maximum(multipliers.loss, 0.0)
+    share = float(loss.sum())
+    multipliers = Multipliers(loss / share, multipliers.mean / share, multipliers.total / share)
+    value = float(multipliers.total.sum() + multipliers.mean @ inputs)
+    _, depth = _valleys(multipliers, inputs, math.exp(epsilon), power, unbiased=unbiased)
+    # Rounding: a sum of N terms, each known to a few units in the last place.
+    size = float(np.abs(multipliers.total).sum() + np.abs(multipliers.mean).sum())
+    return value - max(0.0, -float(depth.min())) - 1e-14 * size * math.exp(epsilon)
+
+
+def interval_bound(epsilon: float, power: float, inputs: int, *, unbiased: bool) -> float:
+    """Return a certified lower bound on the worst-case loss on [-1, 1].
+
+    Parameters
+    ----------
+    epsilon
+        From 0.01 to 20.
+    power
+        Of the loss ``|y-x|^power``, at least 1; 2 when unbiased.
+    inputs
+        How many inputs at equal distances are held down; odd. More give a larger bound.
+    unbiased
+        Whether only unbiased mechanisms are considered (their outputs may be anywhere).
+    """
+    # From coarse to fine: the patterns that mattered for half of the inputs are a good start for all.
+    patterns: list[Pattern] = []
+    count = inputs
+    ladder = [count]
+    while count > 9 and count % 4 == 1:
+        count = count // 2 + 1
+        ladder.insert(0, count)
+    bound = 0.0
+    for count in ladder:
+        problem = _Dual(epsilon, power, count, unbiased=unbiased)
+        bound, patterns = problem.solve([(y, _refine(high, count)) for y, high in patterns])
+    return bound
+
+
+def _refine(high: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
+    """Return a set of inputs as one of the finer grid; an input between two follows both or neither."""
+    place = np.linspace(0.0, len(high) - 1.0, count)
+    fine: NDArray[np.bool_] = high[np.floor(place).astype(int)] & high[np.ceil(place).astype(int)]
+    return fine
+
+
+class _Dual:
+    """The program over the multipliers of the inputs ``x >= 0``; the others are their mirror images."""
+
+    def __init__(self, epsilon: float, power: float, inputs: int, *, unbiased: bool) -> None:
+        self.epsilon, self.power, self.unbiased = epsilon, power, unbiased
+        self.growth = math.exp(epsilon)
+        self.x = np.linspace(-1.0, 1.0, inputs)
+        middle = inputs // 2
+        self.half = self.x[middle:]
+        self.count = len(self.half)
+        self.image = np.abs(np.arange(inputs) - middle)
+        self.sign = np.sign(self.x)
+        self.weight = np.where(self.half == 0.0, 1.0, 2.0)
+        self.reach = 1.2 / math.tanh(epsilon / 2) if unbiased else 1.0
+        mean = self.weight * self.half if unbiased else np.zeros(self.count)
+        self.value = np.concatenate([np.zeros(self.count), mean, self.weight])
+
+    def unfold(self, z: FloatArray) -> Multipliers:
+        loss, mean, total = z.reshape(3, -1)[:, self.image]
+        return Multipliers(loss, self.sign * mean, total)
+
+    def cut(self, y: float, high: NDArray[np.bool_]) -> FloatArray:
+        """Return the coefficients of ``sum_i h_i c_i(y)`` in the half's multipliers."""
+        h = np.where(high, self.growth, 1.0)
+        terms = np.stack([h * np.abs(y - self.x) ** self.power, -h * self.sign * y, -h])
+        folded: FloatArray = np.zeros((self.count, 3))
+        np.add.at(folded, self.image, terms.T)
+        if not self.unbiased:
+            folded[:, 1] = 0.0
+        return np.ravel(folded.T)
+
+    def first_patterns(self) -> list[Pattern]:
+        """Return outputs with windows of high inputs around them: what optimal mechanisms look like."""
+        patterns: list[Pattern] = []
+        for y in np.linspace(0.0, self.reach, 25).tolist():
+            for width in np.linspace(0.05, 2.0, 12).tolist():
+                start = min(min(y, 1.0) - width / 2, 1.0 - width)
+                patterns.append((y, (self.x >= start) & (self.x <= start + width)))
+        return patterns
+
+    def solve(self, known: list[Pattern]) -> tuple[float, list[Pattern]]:
+        """Return the best bound found, at most `_RTOL` below what the inputs allow, and what it needed."""
+        patterns = self.first_patterns() + known
+        cuts = [self.cut(*pattern) for pattern in patterns]
+        box = 100.0 * self.reach**self.power
+        mean = (-box, box) if self.unbiased else (0.0, 0.0)
+        limits = [(0.0, None)] * self.count + [mean] * self.count + [(-box, box)] * self.count
+        best, inner = -math.inf, None
+        while True:
+            result = linprog(
+                -self.value,
+                A_ub=-np.array(cuts),
+                b_ub=np.zeros(len(cuts)),
+                A_eq=np.concatenate([self.weight, np.zeros(2 * self.count)])[None],
+                b_eq=[1.0],
+                bounds=limits,
+                method="highs-ds",
+                options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+            )
+            if result.x is None:
+                raise ArcwiseError(f"the solver found no multipliers: HiGHS says {result.message}")
+            outer, upper = result.x, float(self.value @ result.x)
+            fresh: list[Pattern] = []
+            for share in (0.5, 0.75, 1.0) if inner is not None else (1.0,):
+                point = outer if inner is None else share * outer + (1 - share) * inner
+                fresh, reached = self.separate(point, abs(best), outer)
+                if reached > best:
+                    best = reached
+                    # Lowering every nu by g lifts G by at least N g: feasible, and worth exactly the bound.
+                    inner = point.copy()
+                    inner[2 * self.count :] -= (float(self.value @ point) - reached) / len(self.x)
+                if fresh:
+                    break
+            if upper - best <= _RTOL * best or not fresh:
+                needed = np.flatnonzero(result.ineqlin.marginals < -1e-9)
+                return best, [patterns[index] for index in needed]
+            patterns += fresh
+            cuts += [self.cut(*pattern) for pattern in fresh]
+
+    def separate(self, point: FloatArray, size: float, outer: FloatArray) -> tuple[list[Pattern], float]:
+        """Return the patterns that a point breaks (and `outer` too), and what the point proves."""
+        multipliers = self.unfold(point)
+        multipliers = multipliers._replace(loss=np.maximum(multipliers.loss, 0.0))
+        y, depth = _valleys(multipliers, self.x, self.growth, self.power, unbiased=self.unbiased)
+        reached = certified_bound(multipliers, self.x, self.epsilon, self.power, unbiased=self.unbiased)
+        least = 0.1 * _RTOL * size if math.isfinite(size) else 0.0
+        # Farther out the coefficients of a cut would be too large for the solver.
+        places = y[(depth < -least) & (y >= 0.0) & (y < 100.0 * self.reach)]
+        high = _prices(multipliers, self.x, places, self.power) < 0.0
+        patterns = list(zip(places.tolist(), high.T, strict=True))
+        return [p for p in patterns if self.cut(*p) @ outer < -1e-12], reached
+
+
+def _prices(multipliers: Multipliers, x: FloatArray, y: FloatArray, power: float) -> FloatArray:
+    """Return ``c_i(y)``, shape (N, len(y))."""
+    loss = multipliers.loss[:, None] * np.abs(y - x[:, None]) ** power
+    prices: FloatArray = loss - multipliers.mean[:, None] * y - multipliers.total[:, None]
+    return prices
+
+
+def _valleys(
+    multipliers: Multipliers, x: FloatArray, growth: float, power: float, *, unbiased: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return the minimum of G on every piece between roots of the c_i: where, and how low.
+
+    On a piece no c_i changes its sign, so G is a sum of convex functions with positive weights. Its slope is
+    increasing; bisection finds where it vanishes.
+    """
+    if unbiased:
+        edges = _quadratic_roots(multipliers, x)
+        # Beyond the last root G is one convex parabola; its slope is positive far out.
+        far = 10.0 * (1.0 + float(np.abs(edges).max(initial=1.0)))
+        edges = np.concatenate([[-far], edges, [far]])
+    else:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            radius = (np.maximum(multipliers.total, 0.0) / multipliers.loss) ** (1.0 / power)
+        radius = np.where(np.isfinite(radius), radius, 3.0)
+        edges = np.clip(np.concatenate([x - radius, x, x + radius]), -1.0, 1.0)
+    edges = np.unique(edges)
+    left, right = edges[:-1].copy(), edges[1:].copy()
+    middle = 0.5 * (left + right)
+    high = np.where(_prices(multipliers, x, middle, power) < 0.0, growth, 1.0)
+    for _ in range(60):
+        distance = middle - x[:, None]
+        slope = power * multipliers.loss[:, None] * np.sign(distance) * np.abs(distance) ** (power - 1.0)
+        rising = ((slope - multipliers.mean[:, None]) * high).sum(axis=0) > 0.0
+        right, left = np.where(rising, middle, right), np.where(rising, left, middle)
+        middle = 0.5 * (left + right)
+    places = np.concatenate([edges, middle])
+    prices = _prices(multipliers, x, places, power)
+    depth: FloatArray = np.where(prices < 0.0, growth * prices, prices).sum(axis=0)
+    return places, depth
+
+
+def _quadratic_roots(multipliers: Multipliers, x: FloatArray) -> FloatArray:
+    """Return the real roots of ``lambda (y - x)^2 - mu y - nu`` for all inputs."""
+    a, b = multipliers.loss, -2.0 * multipliers.loss * x - multipliers.mean
+    c = multipliers.loss * x**2 - multipliers.total
+    discriminant = b * b - 4.0 * a * c
+    with np.errstate(divide="ignore", invalid="ignore"):
+        q = -0.5 * (b + np.copysign(np.sqrt(np.maximum(discriminant, 0.0)), b))
+        roots = np.concatenate([q / a, c / q])
+    keep = np.isfinite(roots) & np.tile(discriminant >= 0.0, 2) & (np.abs(roots) < 1e6)
+    real: FloatArray = roots[keep]
+    return real

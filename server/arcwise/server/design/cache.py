@@ -1,0 +1,96 @@
+"""Designs kept on disk: one JSON file for each, of integers and output values. Nothing in it is trusted.
+
+The folder is `ARCWISE_CACHE`, or the user's cache folder of the platform. A design is on the unit domain, so
+domains of all sizes share it. A file that is damaged, foreign or no longer what it says is a file that is not
+there: the caller recomputes everything it claims and writes a new one in its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["VERSION", "Design", "cache_folder", "load", "save"]
+
+VERSION = 1
+"""Of the search: rises when the same key would give other integers. Part of every key."""
+
+
+class Design(NamedTuple):
+    """What a file holds.
+
+    Attributes
+    ----------
+    rows
+        Integer rows with the sum 2**64; one row on a circle.
+    units
+        The output values on the unit interval; none on a circle.
+    worst
+        The worst case that was computed when the file was written, on the unit domain.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+    units: tuple[float, ...]
+    worst: float
+
+
+def cache_folder() -> Path:
+    """Return the folder of the designs; it need not exist."""
+    named = os.environ.get("ARCWISE_CACHE")
+    if named:
+        return Path(named) / "designs"
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "arcwise" / "designs"
+
+
+def _path(key: dict[str, Any]) -> Path:
+    text = json.dumps(key, sort_keys=True)
+    return cache_folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+def load(key: dict[str, Any]) -> Design | None:
+    """Return the design that was kept under a key; None when there is none that can be read."""
+    try:
+        stored = json.loads(_path(key).read_text(encoding="utf-8"))
+        if stored["key"] != key:
+            return None
+        rows = tuple(tuple(int(weight) for weight in row) for row in stored["rows"])
+        return Design(rows, tuple(map(float, stored["units"])), float(stored["worst"]))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def save(key: dict[str, Any], design: Design) -> None:
+    """Keep a design: written beside its place and moved there whole, so that no reader sees half a file.
+
+    A folder that cannot be written costs only the next solve, so it is no error.
+    """
+    # 64-bit integers are decimal strings in JSON, and repr of a float reads back as the same float.
+    stored = {
+        "key": key,
+        "rows": [[str(weight) for weight in row] for row in design.rows],
+        "units": list(design.units),
+        "worst": design.worst,
+    }
+    path = _path(key)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(stored, file)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise

@@ -1,0 +1,122 @@
+"""From a solved table to integer weights: exact ratios, exact sums, means to the last unit.
+
+HiGHS keeps its constraints to 1e-10 at best. Here each code gets integer bounds, from low to
+``floor(low e^epsilon)`` with a rational lower bound of e^epsilon; weights are moved into them; and each row's
+sum and mean are repaired by moving weight between two codes that have room, in rational arithmetic. What is
+left of the bias is half a unit of 2**-64 times the distance of two outputs.
+
+The room comes from solving at an epsilon slightly below the one that is kept.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from arcwise.kernels.certificate import UNIT, exp_lower_bound
+from arcwise.kernels.rounding import fill_row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+
+__all__ = ["exact_bias", "integer_table", "symmetric_row"]
+
+
+def integer_table(
+    rows: FloatArray,
+    top: FloatArray,
+    units: Sequence[float],
+    epsilon: float,
+    *,
+    margin: float,
+    unbiased: bool,
+) -> tuple[tuple[int, ...], ...] | None:
+    """Return integer rows near `rows`, symmetric like them, or None when the bounds leave no room.
+
+    Parameters
+    ----------
+    rows
+        Shape (N, K): probabilities that keep ``epsilon (1 - margin)``, symmetric about both middles.
+    top
+        Shape (K,): the largest probability of each code.
+    units
+        The K output values on the unit interval, symmetric about 1/2.
+    epsilon
+        The bound that the integers keep.
+    margin
+        The share of epsilon that is left for repairs.
+    unbiased
+        Whether the mean at node s must be ``s / (N-1)``.
+
+    Raises
+    ------
+    ParameterError
+        When a row's sum is out of reach, which the margin does not explain.
+    """
+    nodes = len(rows)
+    growth = exp_lower_bound(epsilon)
+    # Half of the room below the low level, half above the high one.
+    shrink = (1.0 - epsilon * margin / 2) / float(growth) * (1.0 + epsilon * margin)
+    low = [max(1, int(p * shrink * 2.0**64)) for p in top.tolist()]
+    high = [weight * growth.numerator // growth.denominator for weight in low]
+    values = [Fraction(unit) for unit in units]
+    result: list[tuple[int, ...]] = [()] * nodes
+    for node in range((nodes + 1) // 2):
+        weights = [int(p * 2.0**64) for p in rows[node].tolist()]
+        if unbiased:
+            repaired = _repair(weights, low, high, values, Fraction(node, nodes - 1))
+            if repaired is None:
+                return None
+        else:
+            repaired = fill_row(weights, low, high)
+        result[node] = tuple(repaired)
+        if node != nodes - 1 - node:
+            result[nodes - 1 - node] = tuple(reversed(repaired))
+    return tuple(result)
+
+
+def _repair(
+    weights: list[int], low: list[int], high: list[int], values: list[Fraction], mean: Fraction
+) -> list[int] | None:
+    """Return weights within their bounds with the sum 2**64 and the mean, to half a unit.
+
+    Two codes a and b take what the sum and the mean lack: ``alpha + beta = sum`` and
+    ``alpha v_a + beta v_b = mean``. Pairs that lie far apart need to move least, so they are tried first.
+    """
+    row = [min(max(weight, least), most) for weight, least, most in zip(weights, low, high, strict=True)]
+    total = UNIT - sum(row)
+    moment = mean * UNIT - sum((w * v for w, v in zip(row, values, strict=True)), Fraction(0))
+    pairs = combinations(range(len(row)), 2)
+    for a, b in sorted(pairs, key=lambda pair: values[pair[0]] - values[pair[1]]):
+        beta = round((moment - total * values[a]) / (values[b] - values[a]))
+        first, second = row[a] + total - beta, row[b] + beta
+        if low[a] <= first <= high[a] and low[b] <= second <= high[b]:
+            row[a], row[b] = first, second
+            return row
+    return None
+
+
+def exact_bias(rows: Sequence[Sequence[int]], units: Sequence[float]) -> float:
+    """Return the largest ``|E y - x|`` over the nodes on the unit interval, computed without rounding."""
+    values = [Fraction(unit) for unit in units]
+    last = len(rows) - 1
+    means = (sum((w * v for w, v in zip(row, values, strict=True)), Fraction(0)) / UNIT for row in rows)
+    return float(max(abs(mean - Fraction(node, last)) for node, mean in enumerate(means)))
+
+
+def symmetric_row(weights: Sequence[int]) -> tuple[int, ...]:
+    """Return a row in which code j and its mirror image K-j share their weights, but for an odd unit.
+
+    Rounding moves what a row lacks to one code; half of it belongs to the image. Bounds that held for both
+    still do, and the sum stays.
+    """
+    half = len(weights) // 2
+    images = [weights[-j % len(weights)] for j in range(len(weights))]
+    pairs = zip(weights, images, strict=True)
+    return tuple((weight + image + (j > half)) // 2 for j, (weight, image) in enumerate(pairs))

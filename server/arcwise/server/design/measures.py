@@ -1,0 +1,108 @@
+"""What designs are measured by: the worst case of a mechanism, and the bound that no mechanism is below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from arcwise.domains import Circle
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import check_epsilon
+from arcwise.server.design.bound import interval_bound
+from arcwise.server.design.circle import CircularLoss, circle_bound, circle_worst
+from arcwise.server.design.request import check_goal
+from arcwise.server.design.worst import mixture_maximum, row_curves, row_pieces, variance_peaks
+
+if TYPE_CHECKING:
+    from arcwise.domains import Domain
+    from arcwise.mechanisms.base import Mechanism
+
+__all__ = ["lower_bound", "worst_case"]
+
+
+def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | None = None) -> float:
+    """Return the largest expected loss of a table or circulant mechanism over *all* inputs of its domain.
+
+    Computed from the integer rows; stochastic rounding between the nodes is included.
+
+    Parameters
+    ----------
+    mechanism
+        With a table of rows on an interval, or a turned row on a circle.
+    goal
+        As for `minimax`; "mean" on an interval and "direction" on a circle unless given.
+    power
+        Of the loss of "value".
+
+    Returns
+    -------
+    float
+        In the unit of the domain, squared for "mean", to the power for "value"; 1 - rho_1 for "direction".
+
+    Raises
+    ------
+    ParameterError
+        When the mechanism has no such rows, or the goal is "mean" and it is biased.
+    """
+    domain = mechanism.domain
+    chosen = goal if goal is not None else "direction" if isinstance(domain, Circle) else "mean"
+    exponent = check_goal(domain, chosen, power)
+    if mechanism.kind not in ("table", "circulant"):
+        raise ParameterError(f"mechanism must have a table or a turned row, got the kind {mechanism.kind!r}")
+    if isinstance(domain, Circle):
+        worst = circle_worst(mechanism.kernel.probabilities([0])[0], CircularLoss(exponent))
+        return worst * float(domain.length ** (exponent or 0.0))
+    rows = mechanism.kernel.matrix()
+    outputs = 2.0 * mechanism.code_units() - 1.0
+    if chosen == "mean":
+        if not mechanism.unbiased:
+            raise ParameterError('mechanism must be unbiased for the goal "mean", got a biased one')
+        return float(variance_peaks(rows @ outputs**2).value.max()) * (domain.length / 2.0) ** 2
+    loss = exponent or 1.0
+    pieces = row_pieces(len(rows), outputs, loss, len(rows) - 1)
+    return mixture_maximum(row_curves(rows, outputs, loss), *pieces) * float((domain.length / 2.0) ** loss)
+
+
+def lower_bound(
+    domain: Domain,
+    epsilon: float,
+    goal: str = "mean",
+    *,
+    power: float | None = None,
+    inputs: int | None = None,
+) -> float:
+    """Return a number that the worst case of *no* epsilon-LDP mechanism for this goal is below.
+
+    On an interval the best of all mechanisms at finitely many inputs, with outputs anywhere, from a dual
+    certificate (`arcwise.server.design.bound`). It is a bound whatever the solver returns; with more inputs
+    it rises towards the least worst case. On a circle it is the least worst case itself.
+
+    Parameters
+    ----------
+    domain, epsilon, goal, power
+        As for `minimax`.
+    inputs
+        The number of inputs of the certificate on an interval: odd, at least 5. 33 unless given; for "value"
+        65 from epsilon 3 and 129 from epsilon 5.
+
+    Returns
+    -------
+    float
+        In the unit of `worst_case`.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+    """
+    number = check_epsilon(epsilon)
+    exponent = check_goal(domain, goal, power)
+    if isinstance(domain, Circle):
+        return circle_bound(number, CircularLoss(exponent)) * float(domain.length ** (exponent or 0.0))
+    if inputs is None:
+        inputs = 33 if goal == "mean" or number < 3 else 65 if number < 5 else 129
+    if type(inputs) is not int or inputs < 5 or inputs % 2 == 0:
+        raise ParameterError(f"inputs must be an odd integer of at least 5, got {inputs!r}")
+    loss = exponent or 1.0
+    return interval_bound(number, loss, inputs, unbiased=goal == "mean") * float(
+        (domain.length / 2.0) ** loss
+    )

@@ -1,0 +1,143 @@
+"""The worst case over *all* inputs of rows with stochastic rounding between their nodes, and cuts for it.
+
+An input between two nodes has the mixture of their rows, so its expected loss is
+``(1-f) A(x) + f B(x)``, where f is its fraction of the way and A and B are the losses of the two rows. This
+module maximises such mixtures. Coordinates: nodes at equal distances on [-1, 1] (see `program`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+    Curves = Callable[[IntArray, FloatArray], tuple[FloatArray, FloatArray]]
+
+__all__ = ["Peaks", "mixture_maximum", "mixture_peaks", "row_curves", "row_pieces", "variance_peaks"]
+
+
+class Peaks(NamedTuple):
+    """Per pair of neighbouring nodes, shape (S,): the largest expected loss and the fraction it is at."""
+
+    value: FloatArray
+    fraction: FloatArray
+
+
+def variance_peaks(second_moments: FloatArray) -> Peaks:
+    """Return the exact peak of the variance between each two nodes, for rows unbiased at the nodes.
+
+    Parameters
+    ----------
+    second_moments
+        Shape (N,): ``E y^2`` of each row; node s stands at ``-1 + 2s/(N-1)``.
+
+    Notes
+    -----
+    With v, v' the variances at two nodes at the distance h, the mixture's variance is
+    ``(1-f) v + f v' + f (1-f) h^2``, because the mixture is unbiased too: concave in f, so its maximum over
+    [0, 1] is at ``f = 1/2 + (v' - v) / (2 h^2)``, moved into [0, 1].
+    """
+    nodes = np.linspace(-1.0, 1.0, len(second_moments))
+    step = 2.0 / (len(nodes) - 1)
+    variance = second_moments - nodes**2
+    fraction = np.clip(0.5 + np.diff(variance) / (2 * step**2), 0.0, 1.0)
+    value = (1 - fraction) * variance[:-1] + fraction * variance[1:] + fraction * (1 - fraction) * step**2
+    return Peaks(value, fraction)
+
+
+def row_curves(rows: FloatArray, outputs: FloatArray, power: float) -> Curves:
+    """Return the function (pair, fraction) -> (A, B): losses ``E|y-x|^power`` of both rows at an input."""
+    step = 2.0 / (len(rows) - 1)
+
+    def curves(pair: IntArray, fraction: FloatArray) -> tuple[FloatArray, FloatArray]:
+        x = -1.0 + step * (pair + fraction)
+        loss = np.abs(outputs - x[:, None]) ** power
+        return np.einsum("ij,ij->i", rows[pair], loss), np.einsum("ij,ij->i", rows[pair + 1], loss)
+
+    return curves
+
+
+def row_pieces(
+    nodes: int, outputs: FloatArray, power: float, pairs: int
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return pieces (pair, left, right) of the first `pairs` gaps between nodes, for `mixture_maximum`.
+
+    Losses ``|y-x|^power`` are convex in x, so any pieces do; cut at the outputs they are linear for power 1,
+    and the chords of `mixture_maximum` exact.
+    """
+    position = (outputs + 1.0) * (nodes - 1) / 2.0
+    kinks = position[(position > 0.0) & (position < pairs)]
+    parts = 1 if power == 1.0 else 4
+    edges = np.unique(np.concatenate([kinks, np.arange(pairs * parts + 1) / parts]))
+    pair = np.floor(0.5 * (edges[:-1] + edges[1:])).astype(np.int64)
+    return pair, edges[:-1] - pair, edges[1:] - pair
+
+
+def _chord_peaks(
+    curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return per piece an upper bound, the fraction where it is reached, and the mixture's value there.
+
+    A and B are convex, so they lie below their chords, and the mixture below a parabola.
+    """
+    a0, b0 = curves(pair, left)
+    a1, b1 = curves(pair, right)
+    width = right - left
+    start = (1 - left) * a0 + left * b0
+    slope = (1 - left) * (a1 - a0) + left * (b1 - b0) + width * (b0 - a0)
+    bend = width * ((b1 - b0) - (a1 - a0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        vertex = np.where(bend < 0.0, np.clip(-slope / (2 * bend), 0.0, 1.0), 0.0)
+    share = np.where((bend < 0.0) & np.isfinite(vertex), vertex, (slope + bend > 0.0).astype(float))
+    fraction = left + share * width
+    a, b = curves(pair, fraction)
+    return start + share * (slope + share * bend), fraction, (1 - fraction) * a + fraction * b
+
+
+def mixture_peaks(curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray) -> Peaks:
+    """Return a peak of every pair found on its pieces: a value that is reached, near the largest."""
+    _, fraction, value = _chord_peaks(curves, pair, left, right)
+    order = np.lexsort((value, pair))
+    last = np.flatnonzero(np.diff(pair[order], append=pair.max() + 1))
+    best = order[last]
+    return Peaks(value[best], fraction[best])
+
+
+def mixture_maximum(
+    curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray, *, rtol: float = 1e-10
+) -> float:
+    """Return the maximum over all pieces, from above: at most a factor ``1 + rtol`` too large.
+
+    Branch and bound: a piece whose upper bound is not above what is reached elsewhere is done; the others
+    are halved, which quarters the distance between chord and curve.
+
+    Parameters
+    ----------
+    curves
+        (pair, fraction) -> (A, B), each convex in the fraction on every piece.
+    pair, left, right
+        Shape (n,): the pieces, as fractions within a pair.
+    rtol
+        When to stop.
+    """
+    reached = ceiling = 0.0
+    while True:
+        upper, fraction, value = _chord_peaks(curves, pair, left, right)
+        reached = max(reached, float(value.max()))
+        # Below this width only rounding is left between chord and curve.
+        kept = (upper > reached * (1 + rtol)) & (right - left > 1e-12)
+        ceiling = max(ceiling, float(upper[~kept].max(initial=0.0)))
+        if not kept.any():
+            return max(reached, ceiling)
+        pair, left, right, fraction = pair[kept], left[kept], right[kept], fraction[kept]
+        inner = (fraction > left) & (fraction < right)
+        middle = np.where(inner, fraction, 0.5 * (left + right))
+        pair = np.concatenate([pair, pair])
+        left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
