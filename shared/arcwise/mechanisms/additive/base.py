@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from arcwise.errors import CertificateError, ParameterError
+from arcwise.errors import CertificateError
 from arcwise.kernels.certificate import UNIT, exact_epsilon
 from arcwise.kernels.rounding import integer_rows, nearest_rows
 from arcwise.mechanisms.additive.grid import additive_rows, code_positions, fit_grid
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.additive.grid import Tail
     from arcwise.noise import Noise
 
-__all__ = ["ApproximateAdditive", "PureAdditive", "inner_delta", "inner_epsilon"]
+__all__ = ["ApproximateAdditive", "PureAdditive", "inner_epsilon"]
 
 
 class PureAdditive(TableMechanism):
@@ -44,25 +45,42 @@ class PureAdditive(TableMechanism):
 
 
 class ApproximateAdditive(TableMechanism):
-    """Additive noise that spends a delta: the certificate is the exact delta of the integers."""
+    """Additive noise that spends a delta: the certificate is the exact delta of the integers.
+
+    A subclass has a constructor that builds the noise and calls `_spend`.
+    """
 
     __slots__ = ()
 
     approximate: ClassVar[bool] = True
 
-    def _fill(
-        self, domain: Interval, epsilon: float, delta: float, tail: Tail, *, steps: int, margin: int
+    def _spend(
+        self, domain: Interval, epsilon: float, delta: float, build: Callable[[float], tuple[Tail, int, int]]
     ) -> None:
-        """Fill the table with noise that was built at `inner_delta`, and check the delta that was asked."""
-        rows = nearest_rows(additive_rows(tail, steps, margin))
-        self._init(domain, epsilon, rows, code_positions(steps, margin))
-        certified = self.certificate().delta
-        # A float such as 0.1 is a little more than the decimal: as with epsilon, the smaller one counts.
-        if certified > exact_epsilon(delta) * UNIT:
-            raise CertificateError(
-                f"the table's exact delta is {certified / UNIT!r}, more than delta = {delta!r}: "
-                "give a larger delta or other nodes"
-            )
+        """Fill the table with the noise that `build` gives for a delta, so that the integers keep `delta`.
+
+        Errors of floats and of rounding to integers come to some 1e-13, and to more at large epsilon, where
+        they count e^epsilon times. What was too much is taken off, and the noise is built again.
+        """
+        inner = delta * (1.0 - 1e-9) - 2.0**-40
+        for _ in range(_TRIES):
+            if inner <= 0.0:
+                break
+            tail, steps, margin = build(inner)
+            rows = nearest_rows(additive_rows(tail, steps, margin))
+            self._init(domain, epsilon, rows, code_positions(steps, margin))
+            # A float such as 0.1 is a little more than the decimal: as with epsilon, the smaller one counts.
+            excess = Fraction(self.certificate().delta, UNIT) - exact_epsilon(delta)
+            if excess <= 0:
+                return
+            inner -= 2.0 * float(excess)
+        raise CertificateError(
+            f"no table of integers keeps delta = {delta!r} at epsilon = {epsilon!r}: the errors of rounding "
+            "to integers are of that size; give a larger delta or fewer nodes"
+        )
+
+
+_TRIES = 4
 
 
 def inner_epsilon(epsilon: float) -> float:
@@ -71,18 +89,3 @@ def inner_epsilon(epsilon: float) -> float:
     Rounding a weight of at least 2**31 down moves its logarithm by less than 2**-31.
     """
     return epsilon - 1e-9
-
-
-def inner_delta(delta: float) -> float:
-    """Return the delta at which noise is built so that its integer weights keep `delta`.
-
-    The absolute part is for the errors of a row's floats: some 10,000 cells, each with an error of 2**-54.
-
-    Raises
-    ------
-    ParameterError
-        When delta is not more than 1e-12: nothing is left.
-    """
-    if delta <= 1e-12:
-        raise ParameterError(f"delta must be more than 1e-12, got {delta!r}")
-    return delta * (1.0 - 1e-9) - 2.0**-40

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from arcwise.kernels.certificate import check_epsilon
-from arcwise.mechanisms.additive.base import ApproximateAdditive, inner_delta
+from arcwise.mechanisms.additive.base import ApproximateAdditive
 from arcwise.mechanisms.additive.grid import fit_grid, most_margin
 
 if TYPE_CHECKING:
@@ -70,18 +70,19 @@ class GaussianMechanism(ApproximateAdditive):
         from arcwise.noise.checks import checked_delta
 
         epsilon, delta = check_epsilon(epsilon, least=0.0), checked_delta(delta, 1.0)
-        inner = inner_delta(delta)
-        noise, steps, margin = fit_grid(
-            lambda steps: AnalyticGaussian(epsilon, inner, steps), nodes, reach, pure=False
-        )
-        while True:
-            sigma = _calibrated(epsilon, inner, steps, margin, enough=noise.sigma)
-            tail = _tail(sigma)
-            allowed = max(0, most_margin(tail, steps, margin))
-            if reach is not None or allowed == margin:
-                break
-            margin = allowed  # fewer codes can only lower delta, and sigma with it
-        self._fill(domain, epsilon, delta, tail, steps=steps, margin=margin)
+
+        def build(inner: float) -> tuple[Tail, int, int]:
+            noise, steps, margin = fit_grid(
+                lambda steps: AnalyticGaussian(epsilon, inner, steps), nodes, reach, pure=False
+            )
+            while True:
+                tail = _tail(_calibrated(epsilon, inner, steps, margin, enough=noise.sigma))
+                allowed = max(0, most_margin(tail, steps, margin))
+                if reach is not None or allowed == margin:
+                    return tail, steps, margin
+                margin = allowed  # fewer codes can only lower delta, and sigma with it
+
+        self._spend(domain, epsilon, delta, build)
 
 
 def _tail(sigma: float) -> Tail:
@@ -107,11 +108,13 @@ def _calibrated(epsilon: float, delta: float, steps: int, margin: int, *, enough
         gap = special.ndtr(boundary / sigma) - growth * special.ndtr((boundary - steps) / sigma)
         return float(gap.max()) - delta
 
-    high = math.log(enough) + 1e-12
+    high = math.log(enough) + 1e-6  # a difference of two of ndtr is less precise than `enough`
     low = high - 1.0
     while excess(low) <= 0.0:
         low -= 1.0
     root = float(optimize.brentq(excess, low, high, xtol=1e-14, rtol=1e-14))
+    step = 1e-14
     while excess(root) > 0.0:  # end on the private side
-        root += 1e-14
+        root += step
+        step *= 2.0
     return math.exp(root)

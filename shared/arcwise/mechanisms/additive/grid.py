@@ -99,9 +99,13 @@ def _margin(noise: Noise, steps: int, reach: float | None, *, pure: bool) -> int
         wanted = math.ceil(noise.interval(1.0 - TAIL)[1]) if whole is None else whole
     else:
         wanted = round(reach * steps) if whole is None else min(round(reach * steps), whole)
-    if whole is not None and not pure:
+    if pure:
+        wanted = min(wanted, MOST_WEIGHTS)  # too large a table already, but not too large for an array
+        most = most_margin(noise.sf, steps, wanted)
+    elif whole is None:
+        most = math.floor(noise.interval(1.0 - 2.0 * LEAST)[1] + 0.5)
+    else:
         return wanted
-    most = most_margin(noise.sf, steps if pure else 0, wanted)
     if most < 0:
         raise ParameterError(
             f"nodes must be fewer than {steps + 1} at this epsilon: even with a reach of 0 some weight would "
@@ -115,17 +119,17 @@ def _margin(noise: Noise, steps: int, reach: float | None, *, pure: bool) -> int
     return min(wanted, most)
 
 
-def most_margin(tail: Tail, distance: int, wanted: int) -> int:
-    """Return the largest M up to `wanted` for which noise reaches codes at `distance` + M with `LEAST`.
+def most_margin(tail: Tail, steps: int, wanted: int) -> int:
+    """Return the largest M up to `wanted` that leaves every code the probability `LEAST` from every node.
 
-    Both the end code there, which takes the tail, and the code before it, which takes one cell; -1 where
-    there is none. Masses fall with the distance.
+    The farthest are the end code, which takes the tail, and the code before it, which takes one cell; masses
+    fall with the distance. -1 where there is no such M.
     """
     import numpy as np
 
-    tails = tail(np.arange(distance - 1, distance + wanted + 1, dtype=np.float64) - 0.5)
+    tails = tail(np.arange(steps - 1, steps + wanted + 1, dtype=np.float64) - 0.5)
     enough = (tails[1:] >= LEAST) & (tails[:-1] - tails[1:] >= LEAST)
-    return (wanted if enough.all() else int(np.argmin(enough)) - 1) if enough.size else -1
+    return wanted if enough.all() else int(np.argmin(enough)) - 1
 
 
 def additive_rows(tail: Tail, steps: int, margin: int) -> Floats:

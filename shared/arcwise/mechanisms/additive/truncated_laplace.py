@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from arcwise.kernels.certificate import check_epsilon
-from arcwise.mechanisms.additive.base import ApproximateAdditive, inner_delta, inner_epsilon
+from arcwise.mechanisms.additive.base import ApproximateAdditive, inner_epsilon
 from arcwise.mechanisms.additive.grid import LEAST, fit_grid
 
 if TYPE_CHECKING:
     from arcwise.domains import Interval
+    from arcwise.mechanisms.additive.grid import Tail
     from arcwise.noise import TruncatedLaplace
 
 __all__ = ["TruncatedLaplaceMechanism"]
@@ -67,9 +68,15 @@ class TruncatedLaplaceMechanism(ApproximateAdditive):
         from arcwise.noise.checks import checked_delta
 
         epsilon, delta = check_epsilon(epsilon), checked_delta(delta, 0.5)
-        inner = inner_epsilon(epsilon), inner_delta(delta)
-        noise, steps, margin = fit_grid(lambda steps: _whole_cells(*inner, steps), nodes, reach, pure=False)
-        self._fill(domain, epsilon, delta, noise.sf, steps=steps, margin=margin)
+        own = inner_epsilon(epsilon)  # so that no cell but the last ones exceeds e^epsilon by rounding
+
+        def build(inner: float) -> tuple[Tail, int, int]:
+            noise, steps, margin = fit_grid(
+                lambda steps: _whole_cells(own, inner, steps), nodes, reach, pure=False
+            )
+            return noise.sf, steps, margin
+
+        self._spend(domain, epsilon, delta, build)
 
 
 def _whole_cells(epsilon: float, delta: float, steps: int) -> TruncatedLaplace:

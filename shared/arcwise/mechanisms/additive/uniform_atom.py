@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
-from arcwise.mechanisms.additive.base import ApproximateAdditive, inner_delta
+from arcwise.mechanisms.additive.base import ApproximateAdditive
 from arcwise.mechanisms.additive.grid import LEAST, fit_grid
 
 if TYPE_CHECKING:
     from arcwise.domains import Interval
+    from arcwise.mechanisms.additive.grid import Tail
     from arcwise.noise import UniformAtom
 
 __all__ = ["UniformAtomMechanism"]
@@ -68,12 +69,15 @@ class UniformAtomMechanism(ApproximateAdditive):
         from arcwise.noise.checks import checked_delta
 
         delta = checked_delta(delta, 1.0)
-        inner = inner_delta(delta)
-        alpha = optimal_alpha(inner, power)
-        noise, steps, margin = fit_grid(
-            lambda steps: _whole_cells(inner, steps, alpha), nodes, reach, pure=False
-        )
-        self._fill(domain, 0.0, delta, noise.sf, steps=steps, margin=margin)
+
+        def build(inner: float) -> tuple[Tail, int, int]:
+            alpha = optimal_alpha(inner, power)
+            noise, steps, margin = fit_grid(
+                lambda steps: _whole_cells(inner, steps, alpha), nodes, reach, pure=False
+            )
+            return noise.sf, steps, margin
+
+        self._spend(domain, 0.0, delta, build)
 
 
 def _whole_cells(delta: float, steps: int, alpha: float) -> UniformAtom:
