@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arcwise.domains import Interval
-from arcwise.mechanisms import DesignedCircular, DesignedTable
 from arcwise.mechanisms.registry import MECHANISMS
 
 if TYPE_CHECKING:
@@ -17,14 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "mechanism_for"]
 
-# New tasks take the last version of a name. What was designed is no family with defaults.
-_BY_NAME: dict[str, Any] = {
-    name: cls
-    for (name, _), cls in sorted(MECHANISMS.items(), key=lambda item: item[0])
-    if cls not in (DesignedTable, DesignedCircular)
-}
+# What was designed is no family with defaults. Later versions of a name replace earlier ones for new tasks.
+_NEWEST = {name: version for name, version in sorted(MECHANISMS) if not name.startswith("designed-")}
 
-NAMES = tuple(_BY_NAME)
+NAMES = tuple(_NEWEST)
 
 
 def mechanism_for(
@@ -43,7 +38,7 @@ def mechanism_for(
         if delta is not None:
             raise click.UsageError("--delta is for a --mechanism that spends one")
         return _designed(domain, epsilon) if goal == "mean" and isinstance(domain, Interval) else None
-    cls = _BY_NAME[name]
+    cls: Any = MECHANISMS[name, _NEWEST[name]]
     takes = inspect.signature(cls).parameters
     given: dict[str, Any] = {}
     if "delta" in takes:
