@@ -3,7 +3,25 @@
 Solvers run here, where tasks are made; devices only sample from the integers and check their certificate.
 """
 
+from arcwise.server.design.counterexample import TwoAtoms, randomized_response
+from arcwise.server.design.reports import Figure, Gap, figures, piecewise_gaps
 from arcwise.server.design.measures import lower_bound, worst_case
-from arcwise.server.design.minimax import minimax
+from arcwise.server.design.designer import minimax
+from arcwise.server.design.pieces_search import FoundPieces, search_pieces
+from arcwise.server.design.piecewise import Pieces, optimal_pieces
 
-__all__ = ["lower_bound", "minimax", "worst_case"]
+__all__ = [
+    "Figure",
+    "FoundPieces",
+    "Gap",
+    "Pieces",
+    "TwoAtoms",
+    "figures",
+    "lower_bound",
+    "minimax",
+    "optimal_pieces",
+    "piecewise_gaps",
+    "randomized_response",
+    "search_pieces",
+    "worst_case",
+]
