@@ -4,11 +4,11 @@ Solvers run here, where tasks are made; devices only sample from the integers an
 """
 
 from arcwise.server.design.counterexample import TwoAtoms, randomized_response
-from arcwise.server.design.reports import Figure, Gap, figures, piecewise_gaps
-from arcwise.server.design.measures import lower_bound, worst_case
 from arcwise.server.design.designer import minimax
+from arcwise.server.design.measures import lower_bound, worst_case
 from arcwise.server.design.pieces_search import FoundPieces, search_pieces
 from arcwise.server.design.piecewise import Pieces, optimal_pieces
+from arcwise.server.design.reports import Figure, Gap, figures, piecewise_gaps
 
 __all__ = [
     "Figure",

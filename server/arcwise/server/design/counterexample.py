@@ -2,9 +2,9 @@
 
 Report a if the value is below 1/2 and 1-a otherwise, the truth with probability
 ``e^epsilon / (1 + e^epsilon)``. With ``a = (e^epsilon - 1) / (4 e^epsilon)`` the worst case of ``|y-x|`` is
-``(1 + e^-epsilon) / 4``, reached at 0, 1/2 and 1: 0.342 at epsilon 1, where the best density has 0.378. The law
-has two atoms, which no density has. From epsilon 1.77 on the density is better again; what all mechanisms can
-reach is `lower_bound` with the goal "value".
+``(1 + e^-epsilon) / 4``, reached at 0, 1/2 and 1: 0.342 at epsilon 1, where the best density has 0.378. The
+law has two atoms, which no density has. From epsilon 1.77 on the density is better again; what all mechanisms
+can reach is `lower_bound` with the goal "value".
 """
 
 from __future__ import annotations

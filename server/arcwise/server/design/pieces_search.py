@@ -114,18 +114,16 @@ def search_pieces(m: int, epsilons: ArrayLike, power: float = 1.0, *, circular: 
 def _search(m: int, epsilons: FloatArray, loss: _Loss) -> FoundPieces:
     level = np.stack([np.ones_like(epsilons), np.exp(epsilons)])
     error = np.full(len(epsilons), float(loss.integral(np.array(1.0)) - loss.integral(np.array(0.0))))
-    settled = False
     for _ in range(_ROUNDS):
+        before = error
         ends, high = _shortest(m, error, level, loss)
         # Ends to the best place in the cells around them, then the error of that, then again.
         for _ in range(4):
             edges = _polish(ends, high, error, loss)
-            fresh = _ratio(edges, high, level, loss)
-            error, gain = fresh, error - fresh
-        if settled and float(np.abs(gain).max()) < 1e-15:
+            error = _ratio(edges, high, level, loss)
+        # The least sum for the error v has the ratio v: no ends and levels do better.
+        if (error >= before * (1 - 1e-14)).all():
             break
-        # Once more from the grid: no other ends on it may do better.
-        settled = float(np.abs(gain).max()) < 1e-15
     relative = np.where(high, level[1][:, None], 1.0)
     mass = (relative * np.diff(edges)).sum(axis=1, keepdims=True)
     return FoundPieces(error, edges, relative / mass)

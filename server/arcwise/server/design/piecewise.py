@@ -5,9 +5,9 @@ Of "Optimal Piecewise-based Mechanism for Collecting Bounded Numerical Data unde
 domain; levels are the same for every x, with ``p_i <= e^epsilon p_j``; where the pieces end may depend on x.
 
 Why three pieces are enough. Fix the lowest level q and an input, and let L(y) be the loss of the output y.
-The error ``int L f`` is linear in the density f, with ``q <= f <= e^epsilon q`` and mass 1, so the best f fills
-up the places of least loss to e^epsilon q and leaves q elsewhere (the bathtub): two levels, the high one where
-``L(y) < v``. For ``|y-x|^k`` that set is a window around x, inside a domain: at most three pieces for any m.
+The error ``int L f`` is linear in the density f, with ``q <= f <= e^epsilon q`` and mass 1, so the best f
+fills up the places of least loss to e^epsilon q and leaves q elsewhere (the bathtub): two levels, the high
+one where ``L(y) < v``. For ``|y-x|^k`` that is a window around x, inside a domain: at most three pieces.
 An end of an interval is its worst input, because the values of ``|y - 0|``, sorted, are nowhere below those
 of ``|y - x|``; there the best q is that of `optimal_levels`, and the same levels do no worse elsewhere.
 With m = 2 the window must touch an end of the domain at every input, and inputs in the middle suffer.

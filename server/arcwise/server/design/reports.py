@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from arcwise.domains import Interval
 from arcwise.mechanisms.closed_forms import interval_expected_error
 from arcwise.server.design.counterexample import randomized_response
+from arcwise.server.design.designer import minimax
 from arcwise.server.design.integers import exact_bias
 from arcwise.server.design.measures import lower_bound, worst_case
-from arcwise.server.design.designer import minimax
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
