@@ -18,7 +18,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ArcwiseError, CertificateError, ParameterError, TaskError
 from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT
-from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import DAY, Caps, Task, micro_epsilon
 from strategies import epsilons, json_values, mutations, tasks
 
@@ -749,3 +749,13 @@ def test_wrong_json_raises_only_arcwise_errors(data: st.DataObject) -> None:
     except ArcwiseError:
         return
     assert shown["id"] == task.id
+
+
+def test_a_table_too_large_for_a_task_is_refused() -> None:
+    codes = 1000
+    row = [UNIT // codes] * (codes - 1) + [UNIT - UNIT // codes * (codes - 1)]
+    large = DesignedTable(HEIGHT, 1.0, [row] * 120, [j / codes for j in range(codes)])
+    with pytest.raises(
+        TaskError, match=r"a task takes at most 1048576 bytes, got \d+: take fewer nodes or codes"
+    ):
+        Task("x", HEIGHT, 1.0, goal="distribution", mechanism=large)

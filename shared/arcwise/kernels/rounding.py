@@ -1,8 +1,8 @@
 """From probabilities to integer weights, so that sums and ratios are exact and nothing else moves.
 
-Rounding each weight by itself would leave rows that do not sum to 2**64 and ratios above e^epsilon. Here
-each code gets bounds that hold in every row, [low, floor(low * e^epsilon)]; weights are moved into them, and
-what a row then lacks or has too much of goes to codes with room inside their bounds.
+Rounding each weight by itself would leave rows that do not sum to 2**64 and ratios above e^epsilon. Here the
+sums come first; then each code gets bounds that hold in every row, [low, floor(low * e^epsilon)] with its
+least weight as low, weights are moved into them, and what a row then lacks goes to codes with room.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def integer_rows(probabilities: ArrayLike, epsilon: float) -> tuple[tuple[int, .
     ParameterError
         When no integer rows within the bounds sum to 2**64: the probabilities are not what they must be.
     """
-    rows = _scaled(probabilities)
+    rows = nearest_rows(probabilities)
     growth = exp_lower_bound(epsilon)
     low = [max(1, min(column)) for column in zip(*rows, strict=True)]
     high = [weight * growth.numerator // growth.denominator for weight in low]
@@ -51,7 +51,7 @@ def integer_row(probabilities: ArrayLike, epsilon: float) -> tuple[int, ...]:
     """
     import numpy as np
 
-    (row,) = _scaled(np.asarray(probabilities)[None])
+    (row,) = nearest_rows(np.asarray(probabilities)[None])
     growth = exp_lower_bound(epsilon)
     low = max(1, min(row))
     high = low * growth.numerator // growth.denominator
@@ -61,7 +61,7 @@ def integer_row(probabilities: ArrayLike, epsilon: float) -> tuple[int, ...]:
 def nearest_rows(probabilities: ArrayLike) -> tuple[tuple[int, ...], ...]:
     """Return integer rows near these probabilities, without a bound on ratios; zeros stay zeros.
 
-    For (epsilon, delta) mechanisms, whose certificate is the exact delta of whatever integers there are.
+    What (epsilon, delta) mechanisms use, whose certificate is the exact delta of whatever integers there are.
     """
     rows = _scaled(probabilities)
     # Room in proportion to the weight: what a row lacks goes to its largest weight.

@@ -104,8 +104,10 @@ def checked_row(row: Any, name: str) -> tuple[int, ...]:
     if not isinstance(row, (list, tuple)) or not 2 <= len(row) <= MAX_CODES:
         raise ParameterError(f"{name} must hold 2 to {MAX_CODES} weights")
     for code, weight in enumerate(row):
-        if type(weight) is not int or not 0 <= weight <= UNIT:
-            raise ParameterError(f"{name} must hold integers from 0 to 2**64, got {weight!r} for code {code}")
+        if type(weight) is not int or not 0 <= weight < UNIT:
+            raise ParameterError(
+                f"{name} must hold integers from 0 to 2**64 - 1, got {weight!r} for code {code}"
+            )
     if sum(row) != UNIT:
         raise ParameterError(f"{name} must sum to 2**64 = {UNIT}, got {sum(row)}")
     return tuple(row)

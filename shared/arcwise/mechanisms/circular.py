@@ -110,7 +110,8 @@ class CirculantMechanism(CircularMechanism):
     def attenuation(self, order: int = 1) -> float:
         """Return rho_k of the integer rows: ``sum_j weights[j] cos(2 pi k j / K) / 2**64``.
 
-        The row is symmetric but for rounding to integers, so the sine's part is below 2**-50.
+        The row of every named mechanism is symmetric but for rounding to integers: the sine's part is below
+        2**-50. A `DesignedCircular` with an asymmetric row turns its reports too, which this does not tell.
         """
         import numpy as np
 

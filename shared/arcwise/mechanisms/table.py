@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from arcwise.domains import Interval
@@ -49,8 +50,9 @@ class TableMechanism(Mechanism):
         domain = check_interval(domain, type(self).__name__)
         kernel = TableKernel(tuple(tuple(row) for row in rows))
         values = tuple(units)
-        if len(values) != kernel.codes or not all(type(v) is float and math.isfinite(v) for v in values):
-            raise ParameterError(f"units must be {kernel.codes} finite floats, one for each code")
+        if len(values) != kernel.codes or not all(map(_is_finite, values)):
+            raise ParameterError(f"units must be {kernel.codes} finite numbers, one for each code")
+        values = tuple(map(float, values))
         self._set(domain=domain, epsilon=epsilon, kernel=kernel, _units=values, _unbiased=None)
 
     def kernel_fields(self) -> list[Any]:
@@ -120,3 +122,7 @@ class TableMechanism(Mechanism):
         import numpy as np
 
         return np.array(self._units)
+
+
+def _is_finite(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)

@@ -146,8 +146,13 @@ class Task:
             ("caps", caps),
         ):
             object.__setattr__(self, field, value)
-        object.__setattr__(self, "_bytes", bytes(msgpack.packb(self._fields())))
-        object.__setattr__(self, "id", hashlib.sha256(self._bytes).hexdigest())
+        data = bytes(msgpack.packb(self._fields()))
+        if len(data) > _MAX_BYTES:
+            raise TaskError(
+                f"a task takes at most {_MAX_BYTES} bytes, got {len(data)}: take fewer nodes or codes"
+            )
+        object.__setattr__(self, "_bytes", data)
+        object.__setattr__(self, "id", hashlib.sha256(data).hexdigest())
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Task is immutable; cannot set {name!r}")
