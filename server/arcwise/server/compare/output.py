@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arcwise.domains import Circle
 from arcwise.server.reproduce.style import COLOURS, new_figure, plain_log
@@ -68,12 +68,12 @@ def _draw(figure: Figure, rows: Sequence[Comparison], domain: Domain, epsilon: f
 
 
 def _dots(axes: Axes, pairs: Sequence[tuple[float, float]], colour: str) -> None:
-    """Draw the average as a ring and the worst case as a dot, joined by a line, on a log axis; best on top."""
+    """Draw averages as rings and worst cases as dots, joined by lines, on a log axis; the first on top."""
     places = range(len(pairs))
     averages, worsts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     plain_log(axes, "x")
     axes.hlines(places, averages, worsts, color=colour, linewidth=1.0, alpha=0.6)
     axes.plot(worsts, places, "o", color=colour, markersize=4, label="worst input")
-    ring = {"markerfacecolor": "none", "markeredgecolor": colour, "markersize": 7.5}
+    ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": colour, "markersize": 7.5}
     axes.plot(averages, places, "o", label="average over uniform inputs", **ring)
     axes.set_ylim(len(pairs) - 0.4, -0.6)
