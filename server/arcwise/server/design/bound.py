@@ -41,6 +41,10 @@ _RTOL = 2e-6
 """The bound found is at most this far below the best of its inputs."""
 
 
+_PATIENCE = 10
+"""Rounds for which a cut that does not bind is kept."""
+
+
 class Multipliers(NamedTuple):
     """One for each input, shape (N,): of the loss (non-negative, sum 1), of the mean, of the sum."""
 
@@ -143,6 +147,7 @@ class _Dual:
         """Return the best bound found, at most `_RTOL` below what the inputs allow, and what it needed."""
         patterns = self.first_patterns() + known
         cuts = [self.cut(*pattern) for pattern in patterns]
+        idle = [0] * len(cuts)
         box = 100.0 * self.reach**self.power
         mean = (-box, box) if self.unbiased else (0.0, 0.0)
         limits = [(0.0, None)] * self.count + [mean] * self.count + [(-box, box)] * self.count
@@ -172,11 +177,15 @@ class _Dual:
                     inner[2 * self.count :] -= (float(self.value @ point) - reached) / len(self.x)
                 if fresh:
                     break
+            binding = result.ineqlin.marginals < -1e-9
             if upper - best <= _RTOL * best or not fresh:
-                needed = np.flatnonzero(result.ineqlin.marginals < -1e-9)
-                return best, [patterns[index] for index in needed]
-            patterns += fresh
-            cuts += [self.cut(*pattern) for pattern in fresh]
+                return best, [patterns[index] for index in np.flatnonzero(binding)]
+            # Cuts that have not mattered for a while only slow the solver down; any that do will be back.
+            idle = [0 if bind else count + 1 for bind, count in zip(binding, idle, strict=True)]
+            kept = [index for index, count in enumerate(idle) if count < _PATIENCE]
+            patterns = [patterns[index] for index in kept] + fresh
+            cuts = [cuts[index] for index in kept] + [self.cut(*pattern) for pattern in fresh]
+            idle = [idle[index] for index in kept] + [0] * len(fresh)
 
     def separate(self, point: FloatArray, size: float, outer: FloatArray) -> tuple[list[Pattern], float]:
         """Return the patterns that a point breaks (and `outer` too), and what the point proves."""

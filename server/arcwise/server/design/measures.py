@@ -99,7 +99,7 @@ def lower_bound(
     if isinstance(domain, Circle):
         return circle_bound(number, CircularLoss(exponent)) * float(domain.length ** (exponent or 0.0))
     if inputs is None:
-        inputs = 33 if goal == "mean" or number < 3 else 65 if number < 5 else 129
+        inputs = 65 if number > 5 or (goal == "value" and number >= 3) else 33
     if type(inputs) is not int or inputs < 5 or inputs % 2 == 0:
         raise ParameterError(f"inputs must be an odd integer of at least 5, got {inputs!r}")
     loss = exponent or 1.0

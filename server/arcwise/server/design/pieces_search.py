@@ -113,17 +113,22 @@ def search_pieces(m: int, epsilons: ArrayLike, power: float = 1.0, *, circular: 
 
 def _search(m: int, epsilons: FloatArray, loss: _Loss) -> FoundPieces:
     level = np.stack([np.ones_like(epsilons), np.exp(epsilons)])
-    error = np.full(len(epsilons), float(loss.integral(np.array(1.0)) - loss.integral(np.array(0.0))))
+    edges = np.tile(np.append(0.0, np.ones(m)), (len(epsilons), 1))  # the uniform density to begin with
+    high = np.zeros((len(epsilons), m), dtype=bool)
+    error = _ratio(edges, high, level, loss)
     for _ in range(_ROUNDS):
-        before = error
-        ends, high = _shortest(m, error, level, loss)
+        ends, fresh_high = _shortest(m, error, level, loss)
         # Ends to the best place in the cells around them, then the error of that, then again.
+        fresh = error
         for _ in range(4):
-            edges = _polish(ends, high, error, loss)
-            error = _ratio(edges, high, level, loss)
-        # The least sum for the error v has the ratio v: no ends and levels do better.
-        if (error >= before * (1 - 1e-14)).all():
+            fresh_edges = _polish(ends, fresh_high, fresh, loss)
+            fresh = _ratio(fresh_edges, fresh_high, level, loss)
+        # The least sum for the error v has a ratio below v unless v is the least error.
+        better = fresh < error * (1 - 1e-15)
+        if not better.any():
             break
+        error = np.where(better, fresh, error)
+        edges[better], high[better] = fresh_edges[better], fresh_high[better]
     relative = np.where(high, level[1][:, None], 1.0)
     mass = (relative * np.diff(edges)).sum(axis=1, keepdims=True)
     return FoundPieces(error, edges, relative / mass)
