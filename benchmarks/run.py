@@ -1,4 +1,4 @@
-"""Every speed in one run: ``make bench``, or ``python benchmarks/run.py``. A minute or two.
+"""Every speed in one run: ``make bench``, or ``python benchmarks/run.py``. Two or three minutes.
 
 The studies of accuracy and coverage beside this file are longer and are run by themselves.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import em
 import ingest
+import loops
 import sampling
 
 if __name__ == "__main__":
-    for benchmark in (sampling, em, ingest):
+    for benchmark in (sampling, loops, em, ingest):
         benchmark.run()
         print()
