@@ -1,0 +1,143 @@
+"""The designs on disk: found again, and never trusted."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from arcwise.domains import Circle, Interval
+from arcwise.server.design import designer as module
+from arcwise.server.design import minimax, worst_case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SMALL: dict[str, Any] = {"outputs": 4, "nodes": 5}
+
+
+def make() -> Any:
+    return minimax(Interval(0, 1), 1.0, **SMALL)
+
+
+@pytest.fixture
+def kept(cache_folder: Path) -> Path:
+    """Return the file of one kept design."""
+    make()
+    (file,) = cache_folder.iterdir()
+    return file
+
+
+def refuse(*_: object) -> None:
+    raise AssertionError("the solver was asked")
+
+
+def test_a_kept_design_is_not_solved_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = minimax(Interval(0, 1), 1.0, cache=False, **SMALL)
+    monkeypatch.setattr(module, "find_table", refuse)
+    seen: list[float] = []
+    again = minimax(Interval(-5, 5), 1.0, progress=lambda share, _: seen.append(share), **SMALL)
+    assert again.kernel == first.kernel
+    assert worst_case(again) == pytest.approx(100 * worst_case(first))
+    assert seen == [1.0]
+    with pytest.raises(AssertionError, match="solver was asked"):
+        minimax(Interval(0, 1), 1.0, cache=False, **SMALL)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"epsilon": 1.0000001}, {"goal": "value"}, {"outputs": 5}, {"nodes": 6}, {"goal": "value", "power": 2}],
+)
+def test_another_request_is_another_design(kept: Path, other: dict[str, Any]) -> None:
+    minimax(Interval(0, 1), **{"epsilon": 1.0, **SMALL, **other})
+    assert len(list(kept.parent.iterdir())) == 2
+
+
+def test_circles_are_kept_too(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = minimax(Circle(360), 1.0, goal="direction", outputs=12)
+    monkeypatch.setattr(module, "find_row", refuse)
+    assert minimax(Circle(24), 1.0, goal="direction", outputs=12).kernel == first.kernel
+    assert len(list(cache_folder.iterdir())) == 1
+
+
+def edit(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    def apply(path: Path) -> None:
+        stored = json.loads(path.read_text())
+        change(stored)
+        path.write_text(json.dumps(stored))
+
+    return apply
+
+
+def move_weight(stored: dict[str, Any], amount: int) -> None:
+    """Move weight inside the first row: its sum stays, its ratios do not."""
+    row = [int(weight) for weight in stored["rows"][0]]
+    least = min(range(len(row)), key=row.__getitem__)
+    row[least] -= amount
+    row[1 - min(least, 1)] += amount
+    stored["rows"][0] = [str(weight) for weight in row]
+
+
+DAMAGE: dict[str, Callable[[Path], Any]] = {
+    "empty": lambda path: path.write_text(""),
+    "cut off": lambda path: path.write_text(path.read_text()[:200]),
+    "no text": lambda path: path.write_bytes(b"\xff\xfe\x00"),
+    "a list": lambda path: path.write_text("[1, 2]"),
+    "null": lambda path: path.write_text("null"),
+    "another key": edit(lambda stored: stored["key"].update(epsilon=8.0)),
+    "another version": edit(lambda stored: stored["key"].update(version=-1)),
+    "no rows": edit(lambda stored: stored.update(rows=[])),
+    "a row less": edit(lambda stored: stored["rows"].pop()),
+    "a sum that is off": edit(lambda stored: stored["rows"][2].__setitem__(0, "1")),
+    "not private": edit(lambda stored: move_weight(stored, 2**61)),
+    "biased": edit(lambda stored: stored["units"].__setitem__(0, stored["units"][0] - 1e-6)),
+    "infinite": edit(lambda stored: stored["units"].__setitem__(0, float("inf"))),
+    "a better worst case": edit(lambda stored: stored.update(worst=stored["worst"] * 0.9)),
+    "a word": edit(lambda stored: stored.update(worst="small")),
+    "a table of another epsilon": edit(
+        lambda stored: stored.update(
+            rows=[
+                [str(w) for w in minimax(Interval(0, 1), 4.0, cache=False, **SMALL).kernel.row(s)]
+                for s in range(5)
+            ]
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_or_foreign_file_is_replaced(kept: Path, damage: str) -> None:
+    good = kept.read_text()
+    DAMAGE[damage](kept)
+    mechanism = make()
+    mechanism.certificate()
+    assert kept.read_text() == good
+    assert list(kept.parent.iterdir()) == [kept]
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("ARCWISE_CACHE", str(blocked))
+    assert make().kernel.nodes == 5
+    assert blocked.read_text() == ""
+
+
+def test_without_a_cache_nothing_is_written(cache_folder: Path) -> None:
+    minimax(Interval(0, 1), 1.0, cache=False, **SMALL)
+    assert not cache_folder.exists()
+
+
+def test_many_writers_leave_one_whole_file(cache_folder: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        kernels = [result.get(timeout=120) for result in [pool.apply_async(_kernel) for _ in range(6)]]
+    assert all(kernel == kernels[0] for kernel in kernels)
+    (file,) = cache_folder.iterdir()
+    json.loads(file.read_text())
+
+
+def _kernel() -> Any:
+    return make().kernel
