@@ -24,6 +24,9 @@ _SOURCES = (
     "opm_noise",
     "opm_own_domains",
     "opm_circle",
+    "opm_pieces",
+    "opm_gap",
+    "unbiased_variance",
 )
 
 

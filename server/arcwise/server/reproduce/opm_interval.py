@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from arcwise.mechanisms.closed_forms import interval_expected_error
 from arcwise.noise import Laplace
 from arcwise.server.reproduce.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.exact import interval_error
 from arcwise.server.reproduce.interval_laws import EPSILONS, LINES, SOURCE, below, worst_errors
+from arcwise.server.reproduce.interval_optimum import BOUND_EPSILONS, FULL_EPSILONS, least_error
 from arcwise.server.reproduce.style import finish, plain_log
 
 if TYPE_CHECKING:
@@ -95,13 +97,20 @@ def _half_at_end() -> Check:
     return Check("Pr[0] of truncated Laplace noise at the input 0", 0.5, float(Laplace(1.0).cdf(0.0)))
 
 
-def _worst_case(_full: bool, progress: Progress) -> Outcome:
-    worst = {}
-    for done, power in enumerate(_POWERS):
-        progress(done * len(LINES), len(_POWERS) * len(LINES))
-        for more, line in enumerate(LINES):
+def _worst_case(full: bool, progress: Progress) -> Outcome:
+    bounded = FULL_EPSILONS if full else BOUND_EPSILONS
+    worst, bounds = {}, {}
+    steps = len(_POWERS) * (len(LINES) + len(bounded))
+    done = 0
+    for power in _POWERS:
+        for line in LINES:
+            progress(done, steps)
             worst[power, line.name] = worst_errors(line, power)
-            progress(done * len(LINES) + more + 1, len(_POWERS) * len(LINES))
+            done += 1
+        for epsilon in bounded:
+            progress(done, steps)
+            bounds[power, epsilon] = least_error(epsilon, power, full)
+            done += 1
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(2, 2, sharex=True, height_ratios=(3, 2))
@@ -111,11 +120,16 @@ def _worst_case(_full: bool, progress: Progress) -> Outcome:
                 upper.plot(EPSILONS, worst[power, line.name], label=line.name, **line.style)
                 lower.plot(EPSILONS, worst[power, line.name] / ours, **line.style)
             finish(upper, x="", y=rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$", legend=False)
+            least = np.array([bounds[power, epsilon] for epsilon in bounded])
+            ratio = least / np.array([interval_expected_error(0.0, epsilon, power) for epsilon in bounded])
+            dots: dict[str, Any] = {"color": "black", "linewidth": 0.8, "marker": ".", "markersize": 5}
+            upper.plot(bounded, least, label="bound for all mechanisms", **dots)
+            lower.plot(bounded, ratio, **dots)
             plain_log(upper, "y")
             finish(lower, x=r"$\varepsilon$", y="relative to OPM", legend=False)
             lower.set_xlim(0.0, 8.0)
-            lower.set_ylim(0.6, 2.0)
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+            lower.set_ylim(0.5, 2.0)
+        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
     rows = [
         (power, float(epsilon), *(float(worst[power, line.name][i]) for line in LINES))
@@ -138,7 +152,10 @@ def _worst_case(_full: bool, progress: Progress) -> Outcome:
         "OPM has does not hold for the worst case."
     )
     return Outcome(
-        {"worst": Table(("power", "epsilon", *(line.name for line in LINES)), rows)},
+        {
+            "worst": Table(("power", "epsilon", *(line.name for line in LINES)), rows),
+            "bound": Table(("power", "epsilon", "bound"), [(*key, bound) for key, bound in bounds.items()]),
+        },
         draw,
         (),
         findings,
