@@ -15,6 +15,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "compare": "arcwise.server.cli.compare",
     "demo": "arcwise.server.cli.demo",
+    "design": "arcwise.server.cli.design",
     "estimate": "arcwise.server.cli.estimate",
     "reproduce": "arcwise.server.cli.reproduce",
     "serve": "arcwise.server.cli.serve",
