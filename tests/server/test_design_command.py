@@ -1,6 +1,7 @@
 """`arcwise design`: the figures of designed mechanisms, and the exit code when a claim does not hold."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -71,7 +72,7 @@ def test_rows_keep_every_claim(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_a_claim_that_does_not_hold_is_named_and_exits_with_1(
-    change: dict[str, float], words: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+    change: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     row = GOOD._replace(**change)
     assert len(command.broken_claims(row)) == 1
