@@ -129,6 +129,9 @@ def test_designs_are_the_best_of_their_goal(tmp_path: Path, monkeypatch: pytest.
     assert min(unbiased, key=lambda row: row.worst_squared).label == "LP design, mean"
     assert rows["LP design, value"].worst_absolute < 0.9 * rows["optimal-piecewise, clamp"].worst_absolute
     assert rows["LP design, mean"].codes <= 16
+    pure = [row for row in found.rows if not row.delta]
+    assert min(pure, key=lambda row: row.worst_absolute).label == "LP design, value"
+    assert min(pure, key=lambda row: row.worst_squared).label == "LP design, value, squared"
 
 
 def test_what_cannot_be_made_is_left_out_with_its_reason() -> None:

@@ -81,5 +81,13 @@ def _designs(domain: Domain, epsilon: float) -> list[Candidate]:
     """Return what linear programming makes for this domain and epsilon."""
     from arcwise.server.design import minimax
 
-    goals = ("direction", "value") if isinstance(domain, Circle) else ("mean", "value")
-    return [Candidate(f"LP design, {goal}", partial(minimax, domain, epsilon, goal=goal)) for goal in goals]
+    first = "direction" if isinstance(domain, Circle) else "mean"
+    wanted: dict[str, dict[str, Any]] = {
+        first: {"goal": first},
+        "value": {"goal": "value"},
+        "value, squared": {"goal": "value", "power": 2.0},
+    }
+    return [
+        Candidate(f"LP design, {what}", partial(minimax, domain, epsilon, **given))
+        for what, given in wanted.items()
+    ]
