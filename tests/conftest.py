@@ -1,6 +1,11 @@
-"""Settings for every test: property tests draw the same examples in every run."""
+"""Settings for every test: the same examples in every run, and linear algebra on one core."""
 
 from __future__ import annotations
+
+import os
+
+# Before numpy is imported. Threads on small matrices wait for one another, ten times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from hypothesis import settings
 
