@@ -50,7 +50,7 @@ def _gap(full: bool, progress: Progress) -> Outcome:
     def draw(figure: Figure) -> None:
         panels = figure.subplots(1, 2, sharey=True)
         for axes, power in zip(panels, _POWERS, strict=True):
-            axes.axhline(1.0, color=COLOURS[0], label="OPM, the best piecewise density")
+            axes.axhline(1.0, color=COLOURS[0], label="OPM, the best density on $[0, 1]$")
             if power == 1.0:
                 ratio = by_hand / np.array([_optimum(epsilon, power) for epsilon in EPSILONS])
                 label = r"randomised response on $\{a, 1-a\}$"
@@ -72,7 +72,12 @@ def _gap(full: bool, progress: Progress) -> Outcome:
                 zorder=3,
             )
             axes.plot(
-                epsilons, least, color="black", linewidth=1.0, marker=".", label="bound for all mechanisms"
+                epsilons,
+                least,
+                color="black",
+                linewidth=1.0,
+                marker=".",
+                label="bound for all mechanisms (at the dots)",
             )
             axes.fill_between(epsilons, 0.0, least, color="0.9", linewidth=0)
             axes.set_xlim(0.0, 5.0)

@@ -26,13 +26,12 @@ _POWERS = (1.0, 2.0)
 _NAMES = {1.0: "|y-x|", 2.0: "(y-x)^2"}
 
 
-def _over_domain(_full: bool, _progress: Progress) -> Outcome:
-    curves = {
-        (epsilon, power, line.name): line.error(_X, epsilon, power)
-        for epsilon in (2.0, 4.0)
-        for power in _POWERS
-        for line in LINES
-    }
+def _over_domain(_full: bool, progress: Progress) -> Outcome:
+    keys = [(epsilon, power, line) for epsilon in (2.0, 4.0) for power in _POWERS for line in LINES]
+    curves = {}
+    for done, (epsilon, power, line) in enumerate(keys):
+        progress(done, len(keys))
+        curves[epsilon, power, line.name] = line.error(_X, epsilon, power)
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(1, 2)

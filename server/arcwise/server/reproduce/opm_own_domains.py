@@ -44,17 +44,15 @@ def _errors(mechanism: str, x: Floats, epsilon: float, power: float) -> dict[str
     }
 
 
-def _own_domains(_full: bool, _progress: Progress) -> Outcome:
+def _own_domains(_full: bool, progress: Progress) -> Outcome:
     shown = {mechanism: _errors(mechanism, _X, _SHOWN, 1.0) for mechanism in _LENGTHS}
     half = np.linspace(0.0, 0.5, 201)
-    worst = {
-        (mechanism, power): {
-            name: np.array([_errors(mechanism, half, epsilon, power)[name].max() for epsilon in EPSILONS])
-            for name in _DASHES
-        }
-        for mechanism in _LENGTHS
-        for power in (1.0, 2.0)
-    }
+    worst = {}
+    keys = [(mechanism, power) for mechanism in _LENGTHS for power in (1.0, 2.0)]
+    for done, (mechanism, power) in enumerate(keys):
+        progress(done, len(keys))
+        errors = [_errors(mechanism, half, float(epsilon), power) for epsilon in EPSILONS]
+        worst[mechanism, power] = {name: np.array([e[name].max() for e in errors]) for name in _DASHES}
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(2, 2)
