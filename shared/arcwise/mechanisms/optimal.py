@@ -41,8 +41,9 @@ class OptimalPiecewise(WindowMechanism):
         "inset" (default): the window's start moves from the first code to the last possible one as the value
         moves from low to high, so every value has its own law and `decode` is unbiased. "clamp": the window
         is centred on the value and pushed inside at the ends, which has the least worst-case error of a
-        single report, and makes all values within C of an end indistinguishable: no estimator can recover
-        a mean or a distribution there.
+        single report among all densities on the domain (designed tables have less: `arcwise compare`), and
+        makes all values within C of an end indistinguishable: no estimator can recover a mean or a
+        distribution there.
     nodes
         N, from 2 to 32,768. The default gives one-byte codes at every epsilon for `power` 1.
     power
