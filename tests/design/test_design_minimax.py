@@ -136,6 +136,18 @@ def test_other_sizes(outputs: int, nodes: int) -> None:
     assert worst_case(mechanism) >= lower_bound(UNIT_INTERVAL, 1.5, inputs=9)
 
 
+@pytest.mark.parametrize("goal", ["mean", "value"])
+@pytest.mark.parametrize("epsilon", [0.01, 14.5, 20.0])
+def test_the_ends_of_epsilon(epsilon: float, goal: str) -> None:
+    mechanism = minimax(UNIT_INTERVAL, epsilon, goal=goal, outputs=8, nodes=9, cache=False)
+    ratio = mechanism.kernel.ratio()
+    assert ratio is not None
+    assert ratio <= exp_lower_bound(epsilon)
+    worst = worst_case(mechanism, goal=goal)
+    # What Duchi's mechanism has, and what always reporting the middle has.
+    assert worst <= (0.25 / math.tanh(epsilon / 2) ** 2 * (1 + 1e-6) if goal == "mean" else 0.5)
+
+
 def test_two_outputs_give_duchi() -> None:
     """Duchi's mechanism is the best unbiased one with two outputs: variance at 1/2 coth(epsilon/2)^2 / 4."""
     for epsilon in (0.1, 1.0, 3.0):
@@ -274,6 +286,7 @@ def test_the_same_request_gives_the_same_integers() -> None:
             "must be equal on a Circle, got 8 and 9",
         ),
         (lambda: minimax((0, 1), 1.0), r"domain must be an Interval or a Circle, got \(0, 1\)"),  # type: ignore[arg-type]
+        (lambda: lower_bound(UNIT_INTERVAL, 12.5), r"epsilon must be at most 12 for a bound .* got 12\.5"),
         (lambda: lower_bound(UNIT_INTERVAL, 1.0, inputs=16), "inputs must be an odd integer .* got 16"),
         (
             lambda: worst_case(OptimalPiecewise(UNIT_INTERVAL, 1.0)),

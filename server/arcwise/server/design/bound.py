@@ -22,7 +22,7 @@ few. Coordinates: the interval is [-1, 1]; by symmetry one half of the multiplie
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
@@ -30,6 +30,8 @@ from scipy.optimize import linprog
 from arcwise.errors import ArcwiseError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     FloatArray = NDArray[np.float64]
@@ -43,6 +45,10 @@ _RTOL = 2e-6
 
 _PATIENCE = 10
 """Rounds for which a cut that does not bind is kept."""
+
+
+_BOX = 100.0
+"""The solver's multipliers stay within this, in their units, while there are few cuts."""
 
 
 class Multipliers(NamedTuple):
@@ -117,11 +123,15 @@ class _Dual:
         self.sign = np.sign(self.x)
         self.weight = np.where(self.half == 0.0, 1.0, 2.0)
         self.reach = 1.2 / math.tanh(epsilon / 2) if unbiased else 1.0
+        # The multipliers of means and sums are in units of what they can amount to, and so are the cuts.
+        self.units = np.array([1.0, self.reach ** (power - 1.0), self.reach**power])
         mean = self.weight * self.half if unbiased else np.zeros(self.count)
-        self.value = np.concatenate([np.zeros(self.count), mean, self.weight])
+        self.value = np.outer(self.units, np.ones(self.count)).ravel() * np.concatenate(
+            [np.zeros(self.count), mean, self.weight]
+        )
 
     def unfold(self, z: FloatArray) -> Multipliers:
-        loss, mean, total = z.reshape(3, -1)[:, self.image]
+        loss, mean, total = z.reshape(3, -1)[:, self.image] * self.units[:, None]
         return Multipliers(loss, self.sign * mean, total)
 
     def cut(self, y: float, high: NDArray[np.bool_]) -> FloatArray:
@@ -132,7 +142,7 @@ class _Dual:
         np.add.at(folded, self.image, terms.T)
         if not self.unbiased:
             folded[:, 1] = 0.0
-        return np.ravel(folded.T)
+        return np.ravel(folded.T * (self.units / self.units[2])[:, None])
 
     def first_patterns(self) -> list[Pattern]:
         """Return outputs with windows of high inputs around them: what optimal mechanisms look like."""
@@ -148,23 +158,11 @@ class _Dual:
         patterns = self.first_patterns() + known
         cuts = [self.cut(*pattern) for pattern in patterns]
         idle = [0] * len(cuts)
-        box = 100.0 * self.reach**self.power
-        mean = (-box, box) if self.unbiased else (0.0, 0.0)
-        limits = [(0.0, None)] * self.count + [mean] * self.count + [(-box, box)] * self.count
+        mean = (-_BOX, _BOX) if self.unbiased else (0.0, 0.0)
+        limits = [(0.0, None)] * self.count + [mean] * self.count + [(-_BOX, _BOX)] * self.count
         best, inner = -math.inf, None
         while True:
-            result = linprog(
-                -self.value,
-                A_ub=-np.array(cuts),
-                b_ub=np.zeros(len(cuts)),
-                A_eq=np.concatenate([self.weight, np.zeros(2 * self.count)])[None],
-                b_eq=[1.0],
-                bounds=limits,
-                method="highs-ds",
-                options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-            )
-            if result.x is None:
-                raise ArcwiseError(f"the solver found no multipliers: HiGHS says {result.message}")
+            result = self.optimum(np.array(cuts), limits)
             outer, upper = result.x, float(self.value @ result.x)
             fresh: list[Pattern] = []
             for share in (0.5, 0.75, 1.0) if inner is not None else (1.0,):
@@ -174,7 +172,8 @@ class _Dual:
                     best = reached
                     # Lowering every nu by g lifts G by at least N g: feasible, and worth exactly the bound.
                     inner = point.copy()
-                    inner[2 * self.count :] -= (float(self.value @ point) - reached) / len(self.x)
+                    shift = (float(self.value @ point) - reached) / len(self.x)
+                    inner[2 * self.count :] -= shift / self.units[2]
                 if fresh:
                     break
             binding = result.ineqlin.marginals < -1e-9
@@ -186,6 +185,28 @@ class _Dual:
             patterns = [patterns[index] for index in kept] + fresh
             cuts = [cuts[index] for index in kept] + [self.cut(*pattern) for pattern in fresh]
             idle = [idle[index] for index in kept] + [0] * len(fresh)
+
+    def optimum(self, cuts: FloatArray, limits: Sequence[tuple[float, float | None]]) -> Any:
+        """Return HiGHS's answer; where its numerics fail at the finest tolerance, at a coarser one.
+
+        What is proved does not depend on it, only how much.
+        """
+        for tolerance in (1e-10, 1e-8, 1e-7):
+            result = linprog(
+                -self.value,
+                A_ub=-cuts,
+                b_ub=np.zeros(len(cuts)),
+                A_eq=np.concatenate([self.weight, np.zeros(2 * self.count)])[None],
+                b_eq=[1.0],
+                bounds=limits,
+                method="highs-ds",
+                options={"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance},
+            )
+            if result.x is not None:
+                return result
+        raise ArcwiseError(
+            f"the solver found no multipliers at epsilon {self.epsilon!r}: HiGHS says {result.message}"
+        )
 
     def separate(self, point: FloatArray, size: float, outer: FloatArray) -> tuple[list[Pattern], float]:
         """Return the patterns that a point breaks (and `outer` too), and what the point proves."""

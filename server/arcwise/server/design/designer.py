@@ -42,6 +42,10 @@ LARGEST_BIAS = 1e-9
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6)
 """Shares of epsilon left for repairs, each tried when the one before left no room."""
 
+_LARGEST = 14.0
+"""Tables for a larger epsilon are those for this one, which keep it too: their low levels, a millionth of
+the high ones, are as small as the solver can tell from nothing, and rounding to nodes is all that counts."""
+
 _Designed: TypeAlias = DesignedTable | DesignedCircular
 
 
@@ -128,11 +132,12 @@ def _table(request: Request, report: Progress) -> disk.Design:
     def notify(share: float, worst: float) -> None:
         report(share, f"worst case {worst * scale:.6g} on the unit domain")
 
+    epsilon = min(request.epsilon, _LARGEST)
     for margin in _MARGINS:
-        goal = Goal(request.epsilon * (1.0 - margin), request.nodes, request.loss_power, unbiased)
+        goal = Goal(epsilon * (1.0 - margin), request.nodes, request.loss_power, unbiased)
         table = find_table(goal, request.outputs, notify)
         units = tuple((0.5 + 0.5 * table.outputs).tolist())
-        rows = integer_table(table.rows, table.top, units, request.epsilon, margin=margin, unbiased=unbiased)
+        rows = integer_table(table.rows, table.top, units, epsilon, margin=margin, unbiased=unbiased)
         if rows is not None:
             return _measured(request, rows, units)
     raise ArcwiseError(f"no integer table keeps the means exactly at epsilon {request.epsilon!r}")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["lower_bound", "worst_case"]
 
+_LARGEST = 12.0
+
 
 def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | None = None) -> float:
     """Return the largest expected loss of a table or circulant mechanism over *all* inputs of its domain.
@@ -79,7 +81,8 @@ def lower_bound(
     Parameters
     ----------
     domain, epsilon, goal, power
-        As for `minimax`.
+        As for `minimax`; on an interval epsilon is at most 12, because beyond it the certificate's numbers
+        span more than the solver can tell apart.
     inputs
         The number of inputs of the certificate on an interval: odd, at least 5. 33 unless given; for "value"
         65 from epsilon 3 and 129 from epsilon 5.
@@ -98,6 +101,8 @@ def lower_bound(
     exponent = check_goal(domain, goal, power)
     if isinstance(domain, Circle):
         return circle_bound(number, CircularLoss(exponent)) * float(domain.length ** (exponent or 0.0))
+    if number > _LARGEST:
+        raise ParameterError(f"epsilon must be at most {_LARGEST:g} for a bound on Interval, got {number!r}")
     if inputs is None:
         inputs = 65 if number > 5 or (goal == "value" and number >= 3) else 33
     if type(inputs) is not int or inputs < 5 or inputs % 2 == 0:
