@@ -1,90 +1,18 @@
 """The reproductions of the four papers on additive noise: what they print, find and write."""
 
-import csv
 import math
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from arcwise.noise import AnalyticGaussian, DiscreteStaircase, Laplace, Staircase, TruncatedLaplace, optimal_r
-from arcwise.server.cli import main
-from arcwise.server.reproduce import Outcome, find, reproductions, write_outcome
 from arcwise.server.reproduce.published import printed
 from arcwise.server.reproduce.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITIES
-
-NAMES = (
-    "zero-delta-cost",
-    "zero-delta-alpha",
-    "soria-comas-table-1",
-    "soria-comas-table-2",
-    "soria-comas-table-3",
-    "soria-comas-table-4",
-    "soria-comas-figure-2",
-    "soria-comas-figure-3",
-    "soria-comas-figure-6",
-    "soria-comas-figure-7",
-    "truncated-laplace-gaussian",
-    "truncated-laplace-bounds",
-    "staircase-density",
-    "staircase-gain",
-    "staircase-asymptotics",
-    "staircase-gamma",
-    "staircase-heuristic",
-    "staircase-integers-mass",
-    "staircase-integers-r",
-)
-
-
-@cache
-def outcome(name: str) -> Outcome:
-    return find(name).run(False, lambda done, total: None)
+from outcomes import outcome
 
 
 def rows(name: str, table: str = "") -> np.ndarray:
     return np.array(outcome(name).tables[table].rows, dtype=float)
-
-
-def test_the_command_lists_them() -> None:
-    result = CliRunner().invoke(main, ["reproduce", "--list"], env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
-    for name in NAMES:
-        assert name in result.output
-        assert name in reproductions()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_published_values_agree_but_for_errata(name: str) -> None:
-    for check in outcome(name).checks:
-        assert math.isfinite(check.computed)
-        assert check.agrees != bool(check.erratum), (check.what, check.published, check.computed)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_writes_numbers_and_a_picture(name: str, tmp_path: Path) -> None:
-    found = outcome(name)
-    paths = write_outcome(tmp_path, name, found)
-    assert len(paths) == len(found.tables) + 1
-    for path, table in zip(paths, found.tables.values(), strict=False):
-        with path.open(encoding="utf-8", newline="") as file:
-            written = list(csv.reader(file))
-        assert written[0] == list(table.columns)
-        assert len(written) == len(table.rows) + 1
-        assert len(table.rows) > 1
-        assert all(len(row) == len(table.columns) for row in written)
-        np.testing.assert_array_equal(np.array(written[1:], dtype=float), np.array(table.rows, dtype=float))
-    picture = paths[-1].read_bytes()
-    assert picture.startswith(b"\x89PNG")
-    assert len(picture) > 10_000  # an empty figure has less than half of it
-
-
-def test_the_same_numbers_draw_the_same_svg(tmp_path: Path) -> None:
-    found = outcome("staircase-gain")
-    (tmp_path / "again").mkdir()
-    first = write_outcome(tmp_path, "x", found, picture="svg")[-1].read_bytes()
-    assert write_outcome(tmp_path / "again", "x", found, picture="svg")[-1].read_bytes() == first
 
 
 def test_tolerance_follows_from_the_printed_digits() -> None:

@@ -1,15 +1,11 @@
 """The reproductions of the optimal piecewise mechanism and of unbiased variances: findings and files."""
 
-import csv
 import json
 import math
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.rounding import integer_rows
@@ -22,17 +18,8 @@ from arcwise.mechanisms.closed_forms.laplace import (
 from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.noise import Laplace, Staircase
-from arcwise.server.cli import main
 from arcwise.server.design import randomized_response, worst_case
-from arcwise.server.reproduce import (
-    Outcome,
-    find,
-    opm_gap,
-    opm_interval,
-    reproductions,
-    unbiased_variance,
-    write_outcome,
-)
+from arcwise.server.reproduce import find
 from arcwise.server.reproduce.exact import (
     bounded_noise_error,
     circular_error,
@@ -47,75 +34,14 @@ from arcwise.server.reproduce.interval_laws import (
     piecewise_pieces,
     square_wave_pieces,
 )
+from outcomes import outcome
 
-NAMES = (
-    "opm-error-over-domain",
-    "opm-worst-case",
-    "opm-noise",
-    "opm-own-domains",
-    "opm-circle",
-    "opm-pieces",
-    "opm-gap",
-    "unbiased-variance",
-)
 UNIT = Interval(0.0, 1.0)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _fewer_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Solve at fewer epsilons, so that the tests stay quick, and keep designs out of the user's cache."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ARCWISE_CACHE", str(tmp_path_factory.mktemp("designs")))
-        for module in (opm_gap, opm_interval):
-            patch.setattr(module, "BOUND_EPSILONS", (0.5, 1.0, 2.0, 4.0))
-        patch.setattr(opm_gap, "DESIGN_EPSILONS", (1.0, 2.0))
-        patch.setattr(unbiased_variance, "DESIGNED", (0.5, 1.0, 2.0, 4.0))
-        yield
-
-
-@cache
-def outcome(name: str) -> Outcome:
-    return find(name).run(False, lambda done, total: None)
 
 
 def table(name: str, key: str) -> list[dict[str, float | str]]:
     found = outcome(name).tables[key]
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
-
-
-def test_the_command_lists_them() -> None:
-    result = CliRunner().invoke(main, ["reproduce", "--list"], env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
-    for name in NAMES:
-        assert name in result.output
-        assert name in reproductions()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_published_values_agree_but_for_errata(name: str) -> None:
-    for check in outcome(name).checks:
-        assert math.isfinite(check.computed)
-        assert check.agrees != bool(check.erratum), (check.what, check.published, check.computed)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_writes_numbers_and_a_picture(name: str, tmp_path: Path) -> None:
-    found = outcome(name)
-    paths = write_outcome(tmp_path, name, found)
-    assert len(paths) == len(found.tables) + 1
-    assert found.findings
-    for path, expected in zip(paths, found.tables.values(), strict=False):
-        with path.open(encoding="utf-8", newline="") as file:
-            written = list(csv.reader(file))
-        assert written[0] == list(expected.columns)
-        assert len(written) == len(expected.rows) + 1
-        for line, row in zip(written[1:], expected.rows, strict=True):
-            for text, value in zip(line, row, strict=True):
-                assert text == value if isinstance(value, str) else float(text) == value
-                assert isinstance(value, str) or math.isfinite(value)
-    picture = paths[-1].read_bytes()
-    assert picture.startswith(b"\x89PNG")
-    assert len(picture) > 20_000
 
 
 def test_progress_never_goes_back() -> None:

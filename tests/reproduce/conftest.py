@@ -1,0 +1,23 @@
+"""Reproductions solve fewer programs in the tests, and keep designs out of the user's cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arcwise.server.reproduce import opm_gap, opm_interval, unbiased_variance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fewer_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ARCWISE_CACHE", str(tmp_path_factory.mktemp("designs")))
+        for module in (opm_gap, opm_interval):
+            patch.setattr(module, "BOUND_EPSILONS", (0.5, 1.0, 2.0, 4.0))
+        patch.setattr(opm_gap, "DESIGN_EPSILONS", (1.0, 2.0))
+        patch.setattr(unbiased_variance, "DESIGNED", (0.5, 1.0, 2.0, 4.0))
+        yield

@@ -1,0 +1,61 @@
+"""What holds for every reproduction: it agrees with what is printed, and writes numbers and a picture."""
+
+from __future__ import annotations
+
+import csv
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from arcwise.server.cli import main
+from arcwise.server.reproduce import reproductions, write_outcome
+from outcomes import outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = list(reproductions())
+
+
+def test_the_command_lists_them() -> None:
+    result = CliRunner().invoke(main, ["reproduce", "--list"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    assert len(NAMES) >= 27
+    for name in NAMES:
+        assert name in result.output
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_published_values_agree_but_for_errata(name: str) -> None:
+    for check in outcome(name).checks:
+        assert math.isfinite(check.computed)
+        assert check.agrees != bool(check.erratum), (check.what, check.published, check.computed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_writes_numbers_and_a_picture(name: str, tmp_path: Path) -> None:
+    found = outcome(name)
+    paths = write_outcome(tmp_path, name, found)
+    assert len(paths) == len(found.tables) + 1
+    assert found.findings or found.checks
+    for path, expected in zip(paths, found.tables.values(), strict=False):
+        with path.open(encoding="utf-8", newline="") as file:
+            written = list(csv.reader(file))
+        assert written[0] == list(expected.columns)
+        assert len(written) == len(expected.rows) + 1 > 2
+        for line, row in zip(written[1:], expected.rows, strict=True):
+            for text, value in zip(line, row, strict=True):
+                assert text == value if isinstance(value, str) else float(text) == value
+                assert isinstance(value, str) or math.isfinite(value)
+    picture = paths[-1].read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 10_000  # an empty figure has less than half of it
+
+
+def test_the_same_numbers_draw_the_same_svg(tmp_path: Path) -> None:
+    found = outcome("staircase-gain")
+    (tmp_path / "again").mkdir()
+    first = write_outcome(tmp_path, "x", found, picture="svg")[-1].read_bytes()
+    assert write_outcome(tmp_path / "again", "x", found, picture="svg")[-1].read_bytes() == first
