@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from arcwise.server.cli import main
 from arcwise.server.reproduce import reproductions, write_outcome
+from arcwise.server.reproduce.style import new_figure, plain_log
 from outcomes import outcome
 
 if TYPE_CHECKING:
@@ -59,3 +60,40 @@ def test_the_same_numbers_draw_the_same_svg(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     first = write_outcome(tmp_path, "x", found, picture="svg")[-1].read_bytes()
     assert write_outcome(tmp_path / "again", "x", found, picture="svg")[-1].read_bytes() == first
+
+
+@pytest.mark.parametrize("folder", ["file/inside", "file"])
+def test_a_folder_that_cannot_be_made(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    result = CliRunner().invoke(main, ["reproduce", "staircase-gain", "--output", str(tmp_path / folder)])
+    assert result.exit_code in (1, 2)
+    assert isinstance(result.exception, SystemExit)  # no traceback
+    assert "file" in result.output
+
+
+def test_a_line_that_is_piped_stays_whole(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["reproduce", "staircase-gain", "--output", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    csv_file, picture = (str(tmp_path / f"staircase-gain.{kind}") for kind in ("csv", "png"))
+    assert f"  wrote {csv_file}, {picture}\n" in result.output
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "numbers"),
+    [
+        (0.9, 15.0, ["1", "2", "5", "10"]),
+        (8e-5, 0.5, ["0.0001", "0.001", "0.01", "0.1"]),
+        (5e-7, 0.2, ["$10^{-6}$", "$10^{-5}$", "0.0001", "0.001", "0.01", "0.1"]),
+        (10757.0, 10774.0, ["10760", "10765", "10770"]),
+    ],
+)
+def test_numbers_of_a_log_axis_have_room(low: float, high: float, numbers: list[str]) -> None:
+    with new_figure((4.0, 3.0)) as figure:
+        axes = figure.subplots()
+        plain_log(axes, "x")
+        axes.plot([low, high], [0.0, 1.0])
+        axes.set_xlim(low, high)
+        figure.draw_without_rendering()
+        ticks = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+        shown = [label.get_text() for place, label in ticks if low <= place <= high]
+    assert shown == numbers

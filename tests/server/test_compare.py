@@ -206,6 +206,8 @@ def test_the_command_on_a_circle() -> None:
             ("--epsilon", "1", "--circle", "360", "--no-designs", "--csv", "no/such/folder.csv"),
             "cannot write",
         ),
+        (("--epsilon", "1", "--circle", "360", "--plot", "a.gif"), ".png, .svg or .pdf; got 'a.gif'"),
+        (("--epsilon", "1", "--circle", "360", "--plot", "a"), ".png, .svg or .pdf; got 'a'"),
     ],
 )
 def test_the_command_says_what_is_wrong(arguments: tuple[str, ...], message: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_PICTURES = (".png", ".svg", ".pdf")
 
 
 @click.command()
@@ -68,13 +69,17 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     arcwise compare --epsilon 2 --circle 360 --sort mean-absolute --csv circle.csv --plot circle.png
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     domain = _domain(text, circle)
+    if plot_file is not None and plot_file.suffix not in _PICTURES:
+        raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(plot_file)!r}")
+    console = Console(stderr=True)
     with Progress(
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.description}"),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,
     ) as bar:
         job = bar.add_task("", total=None)
         table = compare_mechanisms(

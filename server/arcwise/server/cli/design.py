@@ -44,12 +44,14 @@ def design(more: tuple[float, ...], epsilon: tuple[float, ...], cache: bool) -> 
     arcwise design --epsilon 0.5 1 2 4
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     epsilons = sorted({check_epsilon(value) for value in (*epsilon, *more)} or set(_EPSILONS))
+    console = Console(stderr=True)
     with Progress(
         BarColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.description}"),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,
     ) as bar:
         job = bar.add_task("", total=1.0)
         rows = figures(

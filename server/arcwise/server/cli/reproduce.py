@@ -46,19 +46,25 @@ def reproduce(name: str | None, listed: bool, output: Path, picture: str, full: 
     any, and says where the publication errs.
     """
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)  # a file or a pipe has no width to keep to
     if listed or name is None:
         _print_list(console)
         if name is None and not listed:
             console.print("\nGive one of these names, or all.")
         return
     chosen = list(reproductions().values()) if name == "all" else [find(name)]
-    output.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    for one in chosen:
-        _run(console, one, output, picture, full)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for one in chosen:
+            _run(console, one, output, picture, full)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {error.filename}: {error.strerror}") from error
     if len(chosen) > 1:
-        console.print(
-            f"{len(chosen)} reproductions in {time.monotonic() - started:.0f} s, in {output.resolve()}"
+        _say(
+            console,
+            f"{len(chosen)} reproductions in {time.monotonic() - started:.0f} s, in {output.resolve()}",
         )
 
 
@@ -71,37 +77,45 @@ def _run(console: Console, one: Reproduction, output: Path, picture: str, full: 
         TimeElapsedColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
     ) as bar:
         job = bar.add_task(one.name, total=None)
         outcome = one.run(full, lambda done, total: bar.update(job, completed=done, total=total))
     paths = write_outcome(output, one.name, outcome, picture=picture)
-    console.print(f"[bold]{one.name}[/bold]  {one.title} ({one.source}), {time.monotonic() - started:.1f} s")
+    took = time.monotonic() - started
+    console.print(f"[bold]{one.name}[/bold]  ", end="", soft_wrap=True)
+    _say(console, f"{one.title} ({one.source}), {took:.1f} s")
     _print_checks(console, outcome)
     for finding in outcome.findings:
-        console.print(f"  {finding}", highlight=False)
-    console.print(f"  wrote {', '.join(str(path) for path in paths)}\n", highlight=False)
+        _say(console, f"  {finding}")
+    _say(console, f"  wrote {', '.join(str(path) for path in paths)}\n")
+
+
+def _say(console: Console, text: str) -> None:
+    """Print a line: wrapped between words on a terminal, whole where a program may read it."""
+    console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)
 
 
 def _print_checks(console: Console, outcome: Outcome) -> None:
     largest = outcome.largest
     if largest is not None:
-        console.print(
+        _say(
+            console,
             f"  {len(outcome.checks)} published values; largest deviation {largest.deviation:.2g} relative: "
             f"{largest.what}, published {largest.published:g}, computed {largest.computed:.6g}",
-            highlight=False,
         )
     for check in outcome.checks:
         if check.erratum:
-            console.print(
+            _say(
+                console,
                 f"  the publication errs: {check.what} is printed as {check.published:g}, "
                 f"is {check.computed:.6g}: {check.erratum}",
-                highlight=False,
             )
         elif not check.agrees:
-            console.print(
+            _say(
+                console,
                 f"  DEVIATES beyond rounding in print: {check.what}, published {check.published:g}, "
                 f"computed {check.computed:.6g}",
-                highlight=False,
             )
 
 

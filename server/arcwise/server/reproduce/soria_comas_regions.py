@@ -56,10 +56,14 @@ def _table_3(_full: bool, _progress: Progress) -> Outcome:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
+        patch = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+        on_line: dict[str, Any] = {"offset": (0, 0), "ha": "center", "va": "center", "bbox": patch}
         for k, level in enumerate(_LEVELS):
             alpha = rows[k][1]
             _add_diamond(axes, (alpha, alpha), color=COLOURS[0], linewidth=1.2)
-            label_at(axes, alpha, 0, f"{100 * level:.0f} %", COLOURS[0], offset=(2, -3))
+            label_at(
+                axes, 0.75 * alpha, (-1) ** k * 0.25 * alpha, f"{100 * level:.0f} %", COLOURS[0], **on_line
+            )
             _add_diamond(axes, diamonds[level][0], color=COLOURS[1], linestyle=DASHES[1], linewidth=1.2)
         axes.plot([], [], color=COLOURS[0], label="Laplace, scale 11 for both (the paper)")
         axes.plot([], [], color=COLOURS[1], linestyle=DASHES[1], label="Laplace, scales 2 and 20")

@@ -76,11 +76,13 @@ def finish(axes: Axes, *, x: str, y: str, title: str = "", legend: bool = True) 
 
 
 def plain_log(axes: Axes, which: str) -> None:
-    """Make the "x" or "y" axis logarithmic, with 1, 2 and 5 of every decade written as plain numbers."""
-    from matplotlib.ticker import LogLocator, NullFormatter
+    """Make the "x" or "y" axis logarithmic, with as many numbers, written plainly, as it has room for."""
+    from matplotlib.ticker import NullFormatter
+
+    from arcwise.server.reproduce.ticks import RoomyLogLocator, plain_number
 
     axes.set(**{f"{which}scale": "log"})
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter("{x:g}")
+    axis.set_major_locator(RoomyLogLocator())
+    axis.set_major_formatter(plain_number)
     axis.set_minor_formatter(NullFormatter())

@@ -97,7 +97,7 @@ def _cost(_full: bool, progress: Progress) -> Outcome:
             finish(upper, x="", y=f"cost {cost}", legend=False)
             finish(lower, x=r"$\delta$", y="cost / optimal cost")
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        axes[0, 1].legend(handles[::-1], labels[::-1], loc="upper right")
+        figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=3)
 
     small = AnalyticGaussian(0.0, 1e-6)
     first, second = (UniformAtom.optimal(1e-6, power=p) for p in (1, 2))
@@ -123,7 +123,7 @@ def _cost(_full: bool, progress: Progress) -> Outcome:
             "whole "
             "class finds nothing better.",
         ],
-        size=(7.0, 5.0),
+        size=(7.0, 5.2),
     )
 
 

@@ -63,7 +63,8 @@ def _designed(domain: Interval, epsilon: float) -> Mechanism:
     from arcwise.server.design import minimax
 
     columns = BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         job = bar.add_task("designing the mechanism", total=1.0)
         return minimax(
             domain,
