@@ -257,3 +257,11 @@ def test_delta_is_rounded_up() -> None:
     assert exact_delta(kernel, 0.0) == 1
     assert exact_delta(kernel, 1e-19) == 1  # a little less than one unit
     assert exact_delta(kernel, 0.1) == 0
+
+
+def test_delta_of_very_many_pairs_of_rows_is_refused_at_once() -> None:
+    """Every row in a task may be different by one unit; all pairs of them would take hours."""
+    rows = tuple((HALF + s, HALF - s) for s in range(60_000))
+    with pytest.raises(CertificateError, match="nodes and codes must be fewer for an exact delta, got 60000"):
+        exact_delta(TableKernel(rows), 1.0)
+    assert exact_delta(TableKernel(rows[:1000]), 0.0) == 999

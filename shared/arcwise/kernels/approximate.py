@@ -4,46 +4,74 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from arcwise.errors import CertificateError
 from arcwise.kernels.certificate import UNIT, Certificate, exp_lower_bound
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from arcwise.kernels.base import Kernel
 
 __all__ = ["certify_approximate", "exact_delta"]
 
-# Pairs of rows whose delta in floats is within this of the largest are compared exactly. A float delta of two
-# rows is a sum of terms with an error of 2**-51 times probabilities that sum to 1: far below.
-_CLOSE = 2.0**-46
+_MOST_WORK = 2**27
+"""Weights that are compared, a pair of rows counted as 128 more: two seconds. A task comes from somewhere
+else, and a megabyte of it could ask for days."""
 
 
 def exact_delta(kernel: Kernel, epsilon: float) -> int:
     """Return the least delta for which the kernel is (epsilon, delta)-LDP, in units of 2**-64, rounded up.
 
     ``max over inputs s, t of sum_j max(0, w[s][j] - e^epsilon w[t][j]) / 2**64``, with the rational lower
-    bound of e^epsilon: the hockey-stick divergence of two rows. Floats only choose which pairs of rows are
-    compared exactly. A value between two nodes has a mixture of their rows, and the divergence is convex in
-    the pair of rows: no real input exceeds the nodes.
+    bound of e^epsilon: the hockey-stick divergence of two rows. A value between two nodes has a mixture of
+    their rows, and the divergence is convex in the pair of rows: no real input exceeds the nodes.
+
+    Raises
+    ------
+    CertificateError
+        When the kernel has too many rows and codes to compare all pairs of rows.
+
+    Notes
+    -----
+    All exact. A term counts where ``w[s][j] > floor(E w[t][j])``, a comparison of integers. What the terms
+    add up to is ``sum_j w[s][j] - E sum_j w[t][j]`` over those that do; both sums are integers, added up as
+    halves of 32 bits.
     """
     import numpy as np
 
     bound = exp_lower_bound(epsilon)
     firsts, seconds = kernel.compared_rows()
-    second = np.array([[weight / UNIT for weight in row] for row in seconds]) * float(bound)
-    floats = np.array(
-        [
-            np.maximum(np.array([weight / UNIT for weight in first]) - second, 0.0).sum(axis=1)
-            for first in firsts
-        ]
-    )
-    largest = 0
-    for s, t in np.argwhere(floats >= floats.max() - _CLOSE).tolist():
-        total = sum(
-            excess
-            for a, b in zip(firsts[s], seconds[t], strict=True)
-            if (excess := a * bound.denominator - b * bound.numerator) > 0
+    work = len(firsts) * len(seconds) * (kernel.codes + 128)
+    if work > _MOST_WORK:
+        raise CertificateError(
+            f"nodes and codes must be fewer for an exact delta, got {kernel.nodes} and {kernel.codes}: "
+            "all pairs of rows are compared"
         )
-        largest = max(largest, total)
+    # Nothing exceeds 2**64 - 1: what floor(E w) is above that makes no difference.
+    reached = np.array(
+        [[min(w * bound.numerator // bound.denominator, UNIT - 1) for w in row] for row in seconds], np.uint64
+    )
+    high, low = _halves(np.array(seconds, np.uint64))
+    largest = 0
+    for first in firsts:
+        row = np.array(first, np.uint64)
+        counts = row > reached
+        row_high, row_low = _halves(row)
+        sums = (counts @ row_high, counts @ row_low, (counts * high).sum(axis=1), (counts * low).sum(axis=1))
+        for gain_high, gain_low, loss_high, loss_low in set(
+            zip(*(part.tolist() for part in sums), strict=True)
+        ):
+            gain, loss = (gain_high << 32) + gain_low, (loss_high << 32) + loss_low
+            largest = max(largest, gain * bound.denominator - loss * bound.numerator)
     return -(-largest // bound.denominator)
+
+
+def _halves(weights: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return the upper and the lower 32 bits, of which 65,536 add up without overflow."""
+    import numpy as np
+
+    return weights >> np.uint64(32), weights & np.uint64(2**32 - 1)
 
 
 def certify_approximate(kernel: Kernel, epsilon: float) -> Certificate:
