@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -312,3 +313,22 @@ def test_the_ends_of_epsilon(epsilon: float) -> None:
 def test_bad_arguments_are_refused(call: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+def test_variances_near_an_end_keep_their_digits_at_large_epsilon() -> None:
+    """In rational arithmetic but for e^20, which both sides share."""
+    growth = Fraction(math.exp(20.0))
+    for near in (1e-12, 2.0**-34, 1e-9):
+        for x in (near, 1 - near):
+            u = min(Fraction(x), 1 - Fraction(x))
+            t, a = 1 - 2 * u, Fraction(0.3)
+            reach = (growth + 1) / ((growth - 1) * (1 - a / growth))
+            three = (reach**2 * (1 - a + a * (1 - 1 / growth) * t) - t**2) / 4
+            assert forms.three_outputs_variance(x, 20.0, a=0.3) == pytest.approx(float(three), rel=1e-9)
+            # Randomised response on 4 nodes, by its law.
+            q, f = 1 / (growth + 3), 3 * u
+            law = [q + (growth - 1) * q * share for share in (1 - f, f, 0, 0)]
+            mean = sum(p * Fraction(j, 3) for j, p in enumerate(law))
+            square = sum(p * Fraction(j, 3) ** 2 for j, p in enumerate(law))
+            response = (square - mean**2) / ((growth - 1) * q) ** 2
+            assert forms.randomized_response_variance(x, 20.0, 4) == pytest.approx(float(response), rel=1e-9)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
-from arcwise.mechanisms.closed_forms.checks import check_unit, from_centre, from_end
+from arcwise.mechanisms.closed_forms.checks import from_centre, from_end
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_variance
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = No
 
     Notes
     -----
-    ``K^2 (1 - a + a (1 - 1/E) t) - t^2``, written as ``V(0) + t (V(1) - V(0) + 1 - t)``: all of these are
-    small at large epsilon.
+    ``K^2 (1 - a + a (1 - 1/E) t) - t^2``, written as ``(1-t) V(0) + t (V(1) + 1 - t)``: no term is negative,
+    and at large epsilon all of them are small where the variance is.
     """
     epsilon = check_epsilon(epsilon)
     low = math.exp(-epsilon)
@@ -139,7 +139,8 @@ def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = No
     below = -math.expm1(-epsilon)
     at_end = (4 * low + below**2 * a * low) / (below**2 * (1 - a * low))
     at_middle = ((1 + low) / (below * (1 - a * low))) ** 2 * outer
-    variance: NDArray[np.float64] = (at_middle + from_centre(x) * (at_end - at_middle + from_end(x))) / 4
+    end = from_end(x)
+    variance: NDArray[np.float64] = (end * at_middle + from_centre(x) * (at_end + end)) / 4
     return variance
 
 
@@ -202,7 +203,7 @@ def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> ND
     growth = math.expm1(check_epsilon(epsilon))
     if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 2:
         raise ParameterError(f"nodes must be an integer of at least 2, got {nodes!r}")
-    x, gaps, q = check_unit(x), nodes - 1, 1 / (growth + nodes)
+    x, gaps, q = from_end(x) / 2, nodes - 1, 1 / (growth + nodes)  # the nearer end's, which keeps its digits
     fraction = gaps * x - np.floor(gaps * x)
     rounding = fraction * (1 - fraction) / gaps**2
     # Var(y) = D r + D (1-D) (x - 1/2)^2 + q k ((2k-1)/(6d) - 1/4) after completing the square, as D + qk = 1.

@@ -90,9 +90,11 @@ def optimal_levels(epsilon: float, power: float = 1.0) -> Levels:
     s = 0.5 * (low + high)
     q = 1.0 - s
     if q < 1e-3:
-        # 1 - s has lost digits: iterate q = ((q + k) ((1 - q) / growth)^k)^(1/(k+1)), a contraction here.
+        # 1 - s has lost digits: iterate q = ((q + k) ((1 - q) / growth)^k)^(1/(k+1)), a contraction here. By
+        # logarithms, because growth^-k is below the range of a float from k = 36 on at epsilon 20.
         for _ in range(60):
-            q = ((q + power) * ((1.0 - q) / growth) ** power) ** (1.0 / (power + 1.0))
+            logarithm = math.log(q + power) + power * (math.log1p(-q) - math.log(growth))
+            q = math.exp(logarithm / (power + 1.0))
     return Levels(q * (1.0 + growth), q, (1.0 - q) / (2.0 * q * growth))
 
 
