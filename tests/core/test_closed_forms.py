@@ -202,3 +202,27 @@ def test_expected_errors_converge_to_the_closed_forms(epsilon: float, x: float) 
     assert clamp.expected_error(x) == pytest.approx(interval_expected_error(x, epsilon), rel=0.01)
     circle = OptimalCircular(Circle(1), epsilon, nodes=4096)
     assert circle.expected_error(x) == pytest.approx(circle_expected_error(epsilon), rel=0.01)
+
+
+@pytest.mark.parametrize("power", [36.0, 60.0, 100.0, 1000.0])
+def test_levels_for_far_powers_at_large_epsilon(power: float) -> None:
+    """Where ``growth^-power`` is below the range of a float."""
+    p, q, c = optimal_levels(20.0, power)
+    growth = math.expm1(20.0)
+    left = math.log(q + power) + power * math.log1p(-q)
+    assert left == pytest.approx((power + 1) * math.log(q) + power * math.log(growth), abs=1e-9)
+    assert (p, 2 * c * growth * q) == (pytest.approx(q * (growth + 1)), pytest.approx(1 - q))
+
+
+def test_a_power_of_an_expected_error_is_positive_and_finite() -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
+    for power in (0.0, -1.0, math.nan, math.inf, True, "1"):
+        with pytest.raises(ParameterError, match="power must be"):
+            mechanism.expected_error(0.5, power)  # type: ignore[arg-type]
+
+
+def test_errors_beyond_a_float_are_infinite() -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1e200), 1.0)
+    assert mechanism.variance(0.0) == math.inf
+    assert mechanism.expected_error(0.0, 2.0) == math.inf
+    assert OptimalPiecewise(Interval(0, 1), 1.0).expected_error(0.0, 5000.0) == math.inf

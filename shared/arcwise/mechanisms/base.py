@@ -197,10 +197,13 @@ class Mechanism(ABC):
 
     def expected_errors(self, values: ArrayLike, power: float = 1.0) -> NDArray[np.float64]:
         """Return `expected_error` of each value, in the shape of `values`."""
+        import numpy as np
+
         from arcwise.mechanisms.moments import expected_errors
 
         errors = expected_errors(self, self.domain.to_unit_many(values), power)
-        errors *= self.domain.length**power
+        with np.errstate(over="ignore"):  # infinite beyond the range of a float
+            errors *= np.float64(self.domain.length) ** power
         return errors
 
     def mean(self, value: Any) -> float:
@@ -222,7 +225,8 @@ class Mechanism(ABC):
         """
         from arcwise.mechanisms.moments import variances
 
-        return float(variances(self, self.domain.to_unit_many([value]))[0]) * self.domain.length**2
+        length = self.domain.length  # length**2 raises where a product becomes infinite
+        return float(variances(self, self.domain.to_unit_many([value]))[0]) * length * length
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; cannot set {name!r}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.domains import Circle
+from arcwise.noise.checks import checked_power
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,11 +41,16 @@ def laws(mechanism: Mechanism, units: FloatArray) -> FloatArray:
 
 
 def expected_errors(mechanism: Mechanism, units: FloatArray, power: float = 1.0) -> FloatArray:
-    """Return ``E|decode - x|^power`` on the unit domain for each position, in the shape of `units`."""
-    parts = [
-        np.einsum("ij,ij->i", law, _distance(mechanism, part) ** power)
-        for part, law in _blocks(mechanism, units)
-    ]
+    """Return ``E|decode - x|^power`` on the unit domain for each position, in the shape of `units`.
+
+    Infinite beyond the range of a float. Raises `ParameterError` for a power that is not positive and finite.
+    """
+    power = checked_power(power)
+    with np.errstate(over="ignore"):
+        parts = [
+            np.einsum("ij,ij->i", law, _distance(mechanism, part) ** power)
+            for part, law in _blocks(mechanism, units)
+        ]
     return _joined(parts, units)
 
 
