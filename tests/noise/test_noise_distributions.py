@@ -25,6 +25,8 @@ from arcwise.noise import (
     BoxStaircase,
     ContinuousNoise,
     DiscreteNoise,
+    DiscreteStaircase,
+    Geometric,
     Laplace,
     Noise,
     Staircase,
@@ -119,9 +121,9 @@ def test_the_tail_keeps_its_digits(noise: ContinuousNoise, s: float) -> None:
         assert s < 4 * np.spacing(x) * noise.pdf(x)
     else:
         assert x > 0
-        # Near a finite end of the support x itself has only so many digits.
-        bounded = math.isfinite(noise.support[1])
-        digits = 4 * np.spacing(noise.support[1]) * noise.pdf(x) if bounded else 0
+        # x itself has only so many digits, near a finite end of the support those of that end.
+        spacing = np.spacing(noise.support[1] if math.isfinite(noise.support[1]) else x)
+        digits = 4 * spacing * noise.pdf(x - 4 * spacing)
         assert noise.sf(x) == pytest.approx(s, rel=1e-10, abs=digits)
 
 
@@ -317,3 +319,35 @@ def test_bad_orders_are_named(noise: Noise) -> None:
         noise.moment(-2)
     with pytest.raises(ParameterError, match=r"level must be more than 0 and less than 1, got 1\.0"):
         noise.interval(1)
+
+
+@pytest.mark.parametrize("epsilon", [20.0, 37.5, 50.0])
+def test_entropy_at_large_epsilon_keeps_its_digits(epsilon: float) -> None:
+    """To first order in b = e^-epsilon: b at -1 and at 1, each of which says epsilon, and 2 b less at 0."""
+    first = 2 * math.exp(-epsilon) * (epsilon + 1)
+    assert Geometric(epsilon).entropy() == pytest.approx(first, rel=1e-7)
+    assert DiscreteStaircase(epsilon, 1, 1).entropy() == pytest.approx(
+        Geometric(epsilon).entropy(), rel=1e-12
+    )
+
+
+def test_quantiles_of_the_lower_part_of_a_step_at_large_epsilon() -> None:
+    """Along that part the mass before it does not change as a float."""
+    noise = Staircase(40.0, 1.0, 0.25)
+    for place in (0.3, 0.5, 0.75, 0.99):
+        assert noise.isf(noise.sf(15.0 + place)) == pytest.approx(15.0 + place, abs=1e-9)
+    for level in np.exp(-np.linspace(600.0, 660.0, 997)):
+        assert (
+            noise.sf(noise.isf(level)) == pytest.approx(level, rel=1e-9)
+            or noise.sf(np.nextafter(noise.isf(level), np.inf)) <= level
+        )
+
+
+def test_what_is_no_array_is_named() -> None:
+    with pytest.raises(ParameterError, match="must be an array of real numbers"):
+        Laplace(1.0).cdf([[1.0], [1.0, 2.0]])
+
+
+def test_no_probability_is_a_negative_zero() -> None:
+    noise = TruncatedLaplace(1.0, 0.1)
+    assert not np.signbit([noise.sf(np.inf), noise.cdf(-np.inf), noise.sf(9.0)]).any()

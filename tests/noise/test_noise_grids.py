@@ -186,3 +186,10 @@ def test_bad_steps_are_named() -> None:
         GridNoise.from_noise(3, step=1)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="sensitivity must be at least 1, got 0"):
         GridNoise.from_noise(Laplace(1.0), step=1).certificate(1.0, 0)
+
+
+@pytest.mark.parametrize("epsilon", [1e9, math.inf, math.nan, -1.0, "1"])
+def test_a_certificate_is_for_an_epsilon_within_bounds(epsilon: Any) -> None:
+    """The series of e^1e9 would not end."""
+    with pytest.raises(ParameterError, match="epsilon must be"):
+        GridNoise([UNIT // 2, UNIT // 2], first=0).certificate(epsilon, 1)

@@ -14,7 +14,7 @@ from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import certify
 from arcwise.kernels.rounding import nearest_rows
 from arcwise.kernels.table import TableKernel
-from arcwise.noise.checks import checked_epsilon, checked_integer, checked_within
+from arcwise.noise.checks import NOISE_EPSILON_MAX, checked_epsilon, checked_integer, checked_within
 from arcwise.randomness import SYSTEM, Randomness
 
 if TYPE_CHECKING:
@@ -168,6 +168,7 @@ class AbstractStaircase:
             When it exceeds e^epsilon, or a weight is 0 where a neighbour's is not: costs that are very many
             steps apart have probabilities below the range of a float.
         """
+        epsilon = checked_within("epsilon", epsilon, 0.0, 2.0 * NOISE_EPSILON_MAX)
         rows = self.kernel().rows
         ratio: Fraction | None = Fraction(1)
         for d, e in self._neighbours.tolist():

@@ -31,7 +31,10 @@ CHUNK = 2**14  # samples at a time, so that a sampler's intermediate arrays stay
 
 def elementwise(function: Callable[[Floats], Any], x: Any) -> Any:
     """Return `function` of the numbers x as float64: a float for a scalar, else an array of its shape."""
-    array = np.asarray(x)
+    try:
+        array = np.asarray(x)
+    except ValueError as error:  # lists of unequal lengths
+        raise ParameterError(f"arguments must be an array of real numbers: {error}") from None
     if array.dtype.kind not in "fiu":
         raise ParameterError(f"arguments must be real numbers, got {x!r}")
     result = np.asarray(function(np.atleast_1d(array.astype(np.float64)))).reshape(array.shape)

@@ -115,7 +115,8 @@ class DiscreteStaircase(DiscreteNoise):
         b, above = math.exp(-self.epsilon), -math.expm1(-self.epsilon)
         lower = b * (self.sensitivity - self.r)
         steps = 2.0 * self.peak * (self._weight * b / above**2 + lower / above)
-        return self.epsilon * steps - math.log(self.peak)
+        # -log P(X = 0) by the odds of the rest, which is all that is left at large epsilon.
+        return self.epsilon * steps + math.log1p(2.0 * (self.r - 1 + lower + b) / above)
 
     def _abs_pmf(self, n: Floats) -> Floats:
         steps = np.floor(n / self.sensitivity)

@@ -67,7 +67,8 @@ class Geometric(DiscreteNoise):
 
     def entropy(self) -> float:
         """Return the entropy in nats: ``rate E|X| - log P(X = 0)``."""
-        return self._decay * self.abs_moment(1.0) - math.log(self.peak)
+        # -log P(X = 0) by the odds of the rest, which is all that is left at large epsilon.
+        return self._decay * self.abs_moment(1.0) + math.log1p(2.0 / math.expm1(self._decay))
 
     def _abs_pmf(self, n: Floats) -> Floats:
         return self.peak * np.exp(-self._decay * n)

@@ -11,7 +11,7 @@ import numpy as np
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.inversion import Inversion
-from arcwise.noise.checks import checked_integer, checked_sensitivity
+from arcwise.noise.checks import checked_epsilon, checked_integer, checked_sensitivity
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.grid_delta import exact_sum, largest_delta
@@ -178,7 +178,7 @@ class GridNoise:
         Parameters
         ----------
         epsilon
-            The epsilon of the statement, at least 0.
+            The epsilon of the statement, from 0 to 50.
         sensitivity
             The largest change of the value in grid steps, at least 1.
 
@@ -191,9 +191,10 @@ class GridNoise:
         """
         from arcwise.kernels.certificate import Certificate
 
+        epsilon = checked_epsilon(epsilon, zero=True)
         sensitivity = checked_integer("sensitivity", sensitivity, 1)
         delta = largest_delta(self._weights, epsilon, sensitivity)
-        return Certificate(epsilon=float(epsilon), delta=delta, ratio=None)
+        return Certificate(epsilon=epsilon, delta=delta, ratio=None)
 
     def draw(self, *, randomness: Randomness = SYSTEM) -> int:
         """Return one k, the noise in grid steps: an exact integer, to be added to an integer.

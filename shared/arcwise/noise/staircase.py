@@ -165,7 +165,10 @@ class Staircase(ContinuousNoise):
             # On the lower part from its start or from its end, where less is cancelled.
             near = self.gamma + (mass - self.gamma) / b
             lower = np.where(mass < b / 2.0, near, np.maximum(1.0 - rest * self._spread / b, self.gamma))
-            t = np.where(mass <= self.gamma, mass, lower)
+            # By both masses: at large epsilon the one before t hardly changes along the lower part, and
+            # with a small gamma the one after it hardly changes along the upper part.
+            upper = (mass <= self.gamma) & (rest * self._spread >= b * (1.0 - self.gamma))
+            t = np.where(upper, mass, lower)
             return np.where(s == 0.0, np.inf, self.sensitivity * (periods + t))
 
     def _abs_moment(self, power: float) -> float:

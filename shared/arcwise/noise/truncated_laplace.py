@@ -101,7 +101,7 @@ class TruncatedLaplace(ContinuousNoise):
     def _abs_sf(self, z: Floats) -> Floats:
         # (e^(-z/scale) - e^(-A/scale)) / (1 - e^(-A/scale)), without the difference of near numbers.
         beyond = (np.minimum(z, self.half_support) - self.half_support) / self.scale
-        return np.expm1(-beyond) / self._c
+        return 0.0 + np.expm1(-beyond) / self._c
 
     def _abs_isf(self, s: Floats) -> Floats:
         # In the tail measured from the end of the support, near the centre from 0, where 1 - s is exact.
