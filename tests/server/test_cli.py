@@ -14,6 +14,7 @@ from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server.cli import main
+from arcwise.server.cli.task.words import worst_variance
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import Batch
@@ -136,10 +137,11 @@ def test_new_show_and_verify_of_every_mechanism(cli: Cli, name: str, version: in
     if cls.approximate:
         assert 0 < certificate.delta / UNIT <= 0.01
         assert f"exactly {certificate.delta} / 2**64" in verified
-    if task.mechanism.kind == "table":
+    if cls.domain_type is Interval:
         low, high = task.mechanism.values.min(), task.mechanism.values.max()
         assert f"from {low:.6g} to {high:.6g}" in shown
         assert ("times as many reports" in shown) == (task.mechanism.unbiased and not cls.approximate)
+        assert (", unbiased" in shown) == task.mechanism.unbiased
 
 
 def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,6 +168,24 @@ def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch
     # 5 standard errors: a false alarm in two million runs, as the draws are new each time.
     assert abs(mean["value"] - 30.0) < 5 / 3.92 * (mean["high"] - mean["low"])
     assert "average of unbiased decoded reports" in mean["method"]
+
+
+@pytest.mark.parametrize("name", ["three-outputs", "duchi", "randomized-response", "piecewise", "hybrid"])
+def test_the_worst_variance_is_that_of_the_worst_input(name: str) -> None:
+    mechanism = MECHANISMS[name, 1](Interval(-20.0, 180.0), 3.0)  # type: ignore[call-arg]
+    dense = max(mechanism.variance(x) for x in np.linspace(-20, 180, 20_001))
+    worst = worst_variance(mechanism)
+    assert dense <= worst * (1 + 1e-12)
+    assert dense == pytest.approx(worst, rel=1e-5)
+
+
+@pytest.mark.parametrize(("epsilon", "told"), [("8", False), ("20", True)])
+def test_a_goal_of_means_says_where_a_table_is_too_coarse(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, epsilon: str, told: bool
+) -> None:
+    monkeypatch.setenv("ARCWISE_CACHE", "cache")
+    text = cli.good("task", "new", "x", "--interval", "0:1", "--epsilon", epsilon, "--goal", "mean")
+    assert ("needs only" in text) == told
 
 
 def test_show_tells_the_worst_variance_over_all_inputs(cli: Cli) -> None:

@@ -9,6 +9,7 @@ import click
 
 from arcwise.domains import Interval
 from arcwise.mechanisms.registry import MECHANISMS
+from arcwise.server.cli.task.words import worst_variance
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -20,6 +21,11 @@ __all__ = ["NAMES", "mechanism_for"]
 _NEWEST = {name: version for name, version in sorted(MECHANISMS) if not name.startswith("designed-")}
 
 NAMES = tuple(_NEWEST)
+
+_DESIGNS_ARE_BEST_TO = 8.0
+"""`arcwise design` checks up to this epsilon that nothing published is better."""
+_FINE = ("piecewise-sub", "piecewise-opt", "piecewise-transformation", "randomized-response")
+"""The published mechanisms whose error keeps falling with epsilon, on grids that grow finer."""
 
 
 def mechanism_for(
@@ -66,9 +72,29 @@ def _designed(domain: Interval, epsilon: float) -> Mechanism:
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         job = bar.add_task("designing the mechanism", total=1.0)
-        return minimax(
+        designed = minimax(
             domain,
             epsilon,
             goal="mean",
             progress=lambda share, text: bar.update(job, completed=share, description=text),
+        )
+    _warn_where_others_are_better(designed, domain, epsilon)
+    return designed
+
+
+def _warn_where_others_are_better(designed: Mechanism, domain: Interval, epsilon: float) -> None:
+    """Say so where a published mechanism on a finer grid needs fewer reports than a table of few codes."""
+    if epsilon <= _DESIGNS_ARE_BEST_TO:
+        return
+    others: dict[str, float] = {}
+    for name in _FINE:
+        cls: Any = MECHANISMS[name, _NEWEST[name]]
+        others[name] = worst_variance(cls(domain, epsilon))
+    best = min(others, key=others.__getitem__)
+    share = others[best] / worst_variance(designed)
+    if share < 1.0:
+        click.echo(
+            f"note: at epsilon {epsilon:g} --mechanism {best} needs only {share:.2g} times as many reports: "
+            "a table of few codes is too coarse for so large an epsilon",
+            err=True,
         )

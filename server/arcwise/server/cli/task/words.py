@@ -9,12 +9,13 @@ from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.closed_forms import piecewise_worst_variance
+from arcwise.mechanisms.moments import variances
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["describe"]
+__all__ = ["describe", "worst_variance"]
 
 
 def describe(task: Task) -> str:
@@ -70,21 +71,41 @@ def _kernel(mechanism: Mechanism) -> str:
 
 
 def _outputs(mechanism: Mechanism) -> str:
-    if mechanism.kind != "table":
+    if isinstance(mechanism, CircularMechanism):
         return ""
     low, high = mechanism.values.min(), mechanism.values.max()
-    means = "unbiased" if mechanism.unbiased else "biased: the server's numbers per code correct for it"
+    if mechanism.unbiased:
+        means = "unbiased"
+    elif mechanism.placement == "clamp":
+        means = "biased: values near an end give the same reports, and means are ranges"
+    else:
+        means = "biased: the server's numbers per code correct for it, or bound it"
     return f"from {low:.6g} to {high:.6g}, {means}"
 
 
 def _variance(mechanism: Mechanism) -> str:
-    if mechanism.kind != "table" or not mechanism.unbiased:
+    if isinstance(mechanism, CircularMechanism) or not mechanism.unbiased:
         return ""
-    from arcwise.server.design import worst_case  # a second of imports, for tables only
-
-    worst = worst_case(mechanism)
+    worst = worst_variance(mechanism)
     words = f"of one decoded report at most {worst:.5g} (standard deviation {worst**0.5:.5g}), at any value"
     if mechanism.approximate:
         return words
     published = piecewise_worst_variance(mechanism.epsilon) * mechanism.domain.length**2
     return f"{words}; the Piecewise Mechanism needs {published / worst:.2f} times as many reports"
+
+
+def worst_variance(mechanism: Mechanism) -> float:
+    """Return the largest variance of a decoded report, at any value: unbiased mechanisms on an `Interval`.
+
+    Between two nodes a row is a mixture of theirs, with the share t of the second. With their variances v, w
+    and the distance h of their means that has ``(1-t) v + t w + t (1-t) h^2``: largest at
+    ``t = 1/2 + (w-v) / (2 h^2)``, or at the nearer node.
+    """
+    import numpy as np
+
+    units = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
+    variance = variances(mechanism, units)
+    gap = np.diff(units) ** 2
+    share = np.clip(0.5 + np.diff(variance) / (2 * gap), 0.0, 1.0)
+    between = (1 - share) * variance[:-1] + share * variance[1:] + share * (1 - share) * gap
+    return float(between.max()) * mechanism.domain.length**2
