@@ -208,3 +208,11 @@ def test_rounding_that_counts_e_to_the_epsilon_times_is_taken_off(delta: float) 
 def test_bad_arguments_are_refused(call: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+@pytest.mark.parametrize("delta", [1.3e-12, 6e-12, 6.1e-11])
+@pytest.mark.parametrize("nodes", [2, 36])
+def test_gaussian_noise_of_tiny_delta_at_epsilon_zero(delta: float, nodes: int) -> None:
+    """Where a difference of two probabilities near 1/2 has four digits left."""
+    mechanism = GaussianMechanism(Interval(0, 1), 0.0, delta, nodes=nodes, reach=0.5)
+    assert delta / 4 < mechanism.certificate().delta / UNIT <= delta

@@ -93,7 +93,7 @@ def _tail(sigma: float) -> Tail:
 
 
 def _calibrated(epsilon: float, delta: float, steps: int, margin: int, *, enough: float) -> float:
-    """Return a sigma in grid steps, at most `enough`, for which the table's delta is `delta` or just below.
+    """Return a sigma in grid steps, hardly above `enough`, with which the table's delta is at most `delta`.
 
     `enough` is the sigma without a grid: no boundaries between codes can ask for more.
     """
@@ -108,7 +108,11 @@ def _calibrated(epsilon: float, delta: float, steps: int, margin: int, *, enough
         gap = special.ndtr(boundary / sigma) - growth * special.ndtr((boundary - steps) / sigma)
         return float(gap.max()) - delta
 
-    high = math.log(enough) + 1e-6  # a difference of two of ndtr is less precise than `enough`
+    # A difference of two of ndtr is less precise than `enough`: a delta of 1e-12 has only four digits.
+    high, step = math.log(enough) + 1e-6, 1e-6
+    while excess(high) > 0.0:
+        step *= 2.0
+        high += step
     low = high - 1.0
     while excess(low) <= 0.0:
         low -= 1.0
