@@ -14,7 +14,7 @@ from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server.cli import main
-from arcwise.server.cli.task.words import worst_variance
+from arcwise.server.cli.task.words import worst_unit_variance
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import Batch
@@ -174,7 +174,7 @@ def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch
 def test_the_worst_variance_is_that_of_the_worst_input(name: str) -> None:
     mechanism = MECHANISMS[name, 1](Interval(-20.0, 180.0), 3.0)  # type: ignore[call-arg]
     dense = max(mechanism.variance(x) for x in np.linspace(-20, 180, 20_001))
-    worst = worst_variance(mechanism)
+    worst = worst_unit_variance(mechanism) * 200.0**2
     assert dense <= worst * (1 + 1e-12)
     assert dense == pytest.approx(worst, rel=1e-5)
 
@@ -186,6 +186,15 @@ def test_a_goal_of_means_says_where_a_table_is_too_coarse(
     monkeypatch.setenv("ARCWISE_CACHE", "cache")
     text = cli.good("task", "new", "x", "--interval", "0:1", "--epsilon", epsilon, "--goal", "mean")
     assert ("needs only" in text) == told
+
+
+@pytest.mark.parametrize(("domain", "words"), [("0:1e200", "at most inf"), ("0:1e-200", "at most 0 ")])
+def test_a_variance_beyond_floats_is_told_all_the_same(cli: Cli, domain: str, words: str) -> None:
+    text = cli.good("task", "new", "x", "--interval", domain, "--epsilon", "1", "--mechanism", "hybrid")
+    assert words in text
+    assert "needs 1.22 times as many reports" in text
+    text = cli.good("compare", "--epsilon", "1", "--domain", domain, "--no-designs")
+    assert "hybrid" in text
 
 
 def test_show_tells_the_worst_variance_over_all_inputs(cli: Cli) -> None:

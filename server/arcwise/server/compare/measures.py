@@ -105,6 +105,7 @@ def measure(mechanism: Mechanism, label: str) -> Comparison:
     absolute, squared, truncated, mean, spread = _moments(mechanism, _grid(mechanism))
     average = _average(mechanism)
     length = mechanism.domain.length
+    area = length * length  # length**2 raises where a product becomes infinite
     certificate = mechanism.certificate()
     circular = isinstance(mechanism.domain, Circle)
     kernel = mechanism.kernel
@@ -117,9 +118,9 @@ def measure(mechanism: Mechanism, label: str) -> Comparison:
         unbiased=mechanism.unbiased,
         worst_absolute=length * float(absolute.max()),
         mean_absolute=length * average[0],
-        worst_squared=length**2 * float(squared.max()),
-        mean_squared=length**2 * average[1],
-        worst_variance=np.nan if circular else length**2 * float(spread.max()),
+        worst_squared=area * float(squared.max()),
+        mean_squared=area * average[1],
+        worst_variance=np.nan if circular else area * float(spread.max()),
         worst_truncated=length * float(truncated.max()),
         mean_truncated=length * average[2],
         bias=np.nan if circular else length * float(np.abs(mean).max()),

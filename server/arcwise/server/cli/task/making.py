@@ -9,7 +9,7 @@ import click
 
 from arcwise.domains import Interval
 from arcwise.mechanisms.registry import MECHANISMS
-from arcwise.server.cli.task.words import worst_variance
+from arcwise.server.cli.task.words import worst_unit_variance
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -89,9 +89,9 @@ def _warn_where_others_are_better(designed: Mechanism, domain: Interval, epsilon
     others: dict[str, float] = {}
     for name in _FINE:
         cls: Any = MECHANISMS[name, _NEWEST[name]]
-        others[name] = worst_variance(cls(domain, epsilon))
+        others[name] = worst_unit_variance(cls(domain, epsilon))
     best = min(others, key=others.__getitem__)
-    share = others[best] / worst_variance(designed)
+    share = others[best] / worst_unit_variance(designed)
     if share < 1.0:
         click.echo(
             f"note: at epsilon {epsilon:g} --mechanism {best} needs only {share:.2g} times as many reports: "

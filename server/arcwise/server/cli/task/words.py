@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["describe", "worst_variance"]
+__all__ = ["describe", "worst_unit_variance"]
 
 
 def describe(task: Task) -> str:
@@ -86,17 +86,19 @@ def _outputs(mechanism: Mechanism) -> str:
 def _variance(mechanism: Mechanism) -> str:
     if isinstance(mechanism, CircularMechanism) or not mechanism.unbiased:
         return ""
-    worst = worst_variance(mechanism)
-    words = f"of one decoded report at most {worst:.5g} (standard deviation {worst**0.5:.5g}), at any value"
+    unit = worst_unit_variance(mechanism)
+    deviation = unit**0.5 * mechanism.domain.length
+    words = f"of one decoded report at most {deviation * deviation:.5g} (standard deviation {deviation:.5g})"
     if mechanism.approximate:
-        return words
-    published = piecewise_worst_variance(mechanism.epsilon) * mechanism.domain.length**2
-    return f"{words}; the Piecewise Mechanism needs {published / worst:.2f} times as many reports"
+        return f"{words}, at any value"
+    ratio = piecewise_worst_variance(mechanism.epsilon) / unit
+    return f"{words}, at any value; the Piecewise Mechanism needs {ratio:.2f} times as many reports"
 
 
-def worst_variance(mechanism: Mechanism) -> float:
-    """Return the largest variance of a decoded report, at any value: unbiased mechanisms on an `Interval`.
+def worst_unit_variance(mechanism: Mechanism) -> float:
+    """Return the largest variance of a decoded report at any value, for an interval of length 1.
 
+    The mechanism must be unbiased.
     Between two nodes a row is a mixture of theirs, with the share t of the second. With their variances v, w
     and the distance h of their means that has ``(1-t) v + t w + t (1-t) h^2``: largest at
     ``t = 1/2 + (w-v) / (2 h^2)``, or at the nearer node.
@@ -108,4 +110,4 @@ def worst_variance(mechanism: Mechanism) -> float:
     gap = np.diff(units) ** 2
     share = np.clip(0.5 + np.diff(variance) / (2 * gap), 0.0, 1.0)
     between = (1 - share) * variance[:-1] + share * variance[1:] + share * (1 - share) * gap
-    return float(between.max()) * mechanism.domain.length**2
+    return float(between.max())
