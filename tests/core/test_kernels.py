@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcwise.domains import Interval
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels import CirculantKernel, TableKernel
 from arcwise.kernels.approximate import certify_approximate, exact_delta
 from arcwise.kernels.certificate import UNIT, certify
 from arcwise.kernels.rounding import fill_row, integer_row, integer_rows, nearest_rows
+from arcwise.mechanisms import DesignedTable, OptimalPiecewise
 from strategies import epsilons
 
 HALF = UNIT // 2
@@ -265,3 +267,11 @@ def test_delta_of_very_many_pairs_of_rows_is_refused_at_once() -> None:
     with pytest.raises(CertificateError, match="nodes and codes must be fewer for an exact delta, got 60000"):
         exact_delta(TableKernel(rows), 1.0)
     assert exact_delta(TableKernel(rows[:1000]), 0.0) == 999
+
+
+def test_output_values_beyond_a_float_are_refused_and_far_ones_have_an_infinite_variance() -> None:
+    rows = [[HALF, HALF], [HALF, HALF]]
+    with pytest.raises(ParameterError, match="units must be 2 finite numbers"):
+        DesignedTable(Interval(0, 1), 1.0, rows, [10**400, 0])
+    assert DesignedTable(Interval(0, 1), 1.0, rows, [1e308, -1e308]).variance(0.5) == math.inf
+    assert math.inf in OptimalPiecewise(Interval(0, 1e308), 1.0).values

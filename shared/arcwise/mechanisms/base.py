@@ -157,7 +157,10 @@ class Mechanism(ABC):
         """What each of the K codes decodes to, in the unit of the domain (read-only, shape (K,))."""
         values = self._values
         if values is None:
-            values = self.domain.from_unit(self.code_units())
+            import numpy as np
+
+            with np.errstate(over="ignore"):  # infinite beyond the range of a float
+                values = self.domain.from_unit(self.code_units())
             values.flags.writeable = False
             object.__setattr__(self, "_values", values)
         return values

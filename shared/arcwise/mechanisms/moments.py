@@ -73,13 +73,17 @@ def means(mechanism: Mechanism, units: FloatArray) -> FloatArray:
 
 
 def variances(mechanism: Mechanism, units: FloatArray) -> FloatArray:
-    """Return the mean squared distance of the decoded report from its mean, on the unit domain."""
+    """Return the mean squared distance of the decoded report from its mean, on the unit domain.
+
+    Infinite beyond the range of a float.
+    """
     centres = np.ravel(means(mechanism, units))
     parts, start = [], 0
     for part, law in _blocks(mechanism, units):
         centre = centres[start : start + part.size]
         start += part.size
-        parts.append(np.einsum("ij,ij->i", law, _distance(mechanism, centre) ** 2))
+        with np.errstate(over="ignore"):
+            parts.append(np.einsum("ij,ij->i", law, _distance(mechanism, centre) ** 2))
     return _joined(parts, units)
 
 

@@ -125,4 +125,7 @@ class TableMechanism(Mechanism):
 
 
 def _is_finite(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+    try:
+        return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+    except OverflowError:  # an integer beyond the range of a float
+        return False
