@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import circle_attenuation, circle_expected_error, interval_expected_error
 from arcwise.mechanisms.closed_forms.published import best_published_variance
-from arcwise.server.design import lower_bound
+from arcwise.server.design import lower_bound, minimax, worst_case
 from arcwise.server.design.bound import Multipliers, certified_bound
 from design.plain import brute_force
 
@@ -118,3 +118,12 @@ def test_no_window_has_a_larger_attenuation(epsilon: float) -> None:
     assert 1 - least == pytest.approx(rho, rel=1e-5, abs=1e-12)
     assert 1 - least >= rho * (1 - 1e-12)
     assert 1 - least >= circle_attenuation(epsilon)
+
+
+@pytest.mark.parametrize("length", [1e200, 1e-200])
+def test_domains_beyond_the_squares_of_floats_have_no_error_of_their_own(length: float) -> None:
+    domain = Interval(0.0, length)
+    mechanism = minimax(domain, 1.0, outputs=4, nodes=3, cache=False)
+    bound = lower_bound(domain, 1.0, inputs=5)
+    assert bound == worst_case(mechanism) == (math.inf if length > 1 else 0.0)
+    assert minimax(Circle(length), 1.0, goal="value", power=2.0, cache=False).certificate().delta == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from arcwise.domains import Circle
@@ -52,16 +53,16 @@ def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | 
         raise ParameterError(f"mechanism must have a table or a turned row, got the kind {mechanism.kind!r}")
     if isinstance(domain, Circle):
         worst = circle_worst(mechanism.kernel.probabilities([0])[0], CircularLoss(exponent))
-        return worst * float(domain.length ** (exponent or 0.0))
+        return worst * _unit(domain.length, exponent or 0.0)
     rows = mechanism.kernel.matrix()
     outputs = 2.0 * mechanism.code_units() - 1.0
     if chosen == "mean":
         if not mechanism.unbiased:
             raise ParameterError('mechanism must be unbiased for the goal "mean", got a biased one')
-        return float(variance_peaks(rows @ outputs**2).value.max()) * (domain.length / 2.0) ** 2
+        return float(variance_peaks(rows @ outputs**2).value.max()) * _unit(domain.length / 2.0, 2.0)
     loss = exponent or 1.0
     pieces = row_pieces(len(rows), outputs, loss, len(rows) - 1)
-    return mixture_maximum(row_curves(rows, outputs, loss), *pieces) * float((domain.length / 2.0) ** loss)
+    return mixture_maximum(row_curves(rows, outputs, loss), *pieces) * _unit(domain.length / 2.0, loss)
 
 
 def lower_bound(
@@ -100,7 +101,7 @@ def lower_bound(
     number = check_epsilon(epsilon)
     exponent = check_goal(domain, goal, power)
     if isinstance(domain, Circle):
-        return circle_bound(number, CircularLoss(exponent)) * float(domain.length ** (exponent or 0.0))
+        return circle_bound(number, CircularLoss(exponent)) * _unit(domain.length, exponent or 0.0)
     if number > _LARGEST:
         raise ParameterError(f"epsilon must be at most {_LARGEST:g} for a bound on Interval, got {number!r}")
     if inputs is None:
@@ -108,6 +109,12 @@ def lower_bound(
     if type(inputs) is not int or inputs < 5 or inputs % 2 == 0:
         raise ParameterError(f"inputs must be an odd integer of at least 5, got {inputs!r}")
     loss = exponent or 1.0
-    return interval_bound(number, loss, inputs, unbiased=goal == "mean") * float(
-        (domain.length / 2.0) ** loss
-    )
+    return interval_bound(number, loss, inputs, unbiased=goal == "mean") * _unit(domain.length / 2.0, loss)
+
+
+def _unit(length: float, exponent: float) -> float:
+    """Return ``length ** exponent``: the unit of a loss, infinite where that is beyond a float."""
+    try:
+        return float(length**exponent)
+    except OverflowError:
+        return math.inf
