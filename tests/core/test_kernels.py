@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcwise.domains import Interval
+from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels import CirculantKernel, TableKernel
 from arcwise.kernels.approximate import certify_approximate, exact_delta
 from arcwise.kernels.certificate import UNIT, certify
 from arcwise.kernels.rounding import fill_row, integer_row, integer_rows, nearest_rows
-from arcwise.mechanisms import DesignedTable, OptimalPiecewise
+from arcwise.mechanisms import DesignedCircular, DesignedTable, OptimalPiecewise
 from strategies import epsilons
 
 HALF = UNIT // 2
@@ -275,3 +275,13 @@ def test_output_values_beyond_a_float_are_refused_and_far_ones_have_an_infinite_
         DesignedTable(Interval(0, 1), 1.0, rows, [10**400, 0])
     assert DesignedTable(Interval(0, 1), 1.0, rows, [1e308, -1e308]).variance(0.5) == math.inf
     assert math.inf in OptimalPiecewise(Interval(0, 1e308), 1.0).values
+
+
+@pytest.mark.parametrize("bad", [None, 5, [None], "x", [["x", "y"]]])
+def test_designs_of_no_rows_are_refused(bad: Any) -> None:
+    with pytest.raises(ParameterError, match=r"rows(\[0\])? must (be|hold)"):
+        DesignedTable(Interval(0, 1), 1.0, bad, (0.0, 1.0))
+    with pytest.raises(ParameterError, match="weights must (be|hold)"):
+        DesignedCircular(Circle(1), 1.0, bad)
+    with pytest.raises(ParameterError, match=r"(rows|units) must be"):
+        DesignedTable(Interval(0, 1), 1.0, [[HALF, HALF], [HALF, HALF]], bad)

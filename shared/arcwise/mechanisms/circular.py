@@ -64,7 +64,13 @@ class CirculantMechanism(CircularMechanism):
 
     def _init(self, domain: Domain, epsilon: float, weights: Sequence[int]) -> None:
         domain = check_circle(domain, type(self).__name__)
-        self._set(domain=domain, epsilon=epsilon, kernel=CirculantKernel(tuple(weights)))
+        try:
+            kernel = CirculantKernel(tuple(weights))
+        except TypeError:
+            raise ParameterError(
+                f"weights must be a sequence of integers, got {type(weights).__name__}"
+            ) from None
+        self._set(domain=domain, epsilon=epsilon, kernel=kernel)
 
     def kernel_fields(self) -> list[Any]:
         """Return ``[K, weights of node 0]``."""

@@ -48,8 +48,13 @@ class TableMechanism(Mechanism):
         self, domain: Domain, epsilon: float, rows: Sequence[Sequence[int]], units: Iterable[float]
     ) -> None:
         domain = check_interval(domain, type(self).__name__)
-        kernel = TableKernel(tuple(tuple(row) for row in rows))
-        values = tuple(units)
+        try:
+            kernel, values = TableKernel(tuple(tuple(row) for row in rows)), tuple(units)
+        except TypeError:
+            raise ParameterError(
+                "rows must be sequences of integers and units a sequence of numbers, "
+                f"got {type(rows).__name__} and {type(units).__name__}"
+            ) from None
         if len(values) != kernel.codes or not all(map(_is_finite, values)):
             raise ParameterError(f"units must be {kernel.codes} finite numbers, one for each code")
         values = tuple(map(float, values))
