@@ -281,7 +281,7 @@ def test_output_values_beyond_a_float_are_refused_and_far_ones_have_an_infinite_
 def test_designs_of_no_rows_are_refused(bad: Any) -> None:
     with pytest.raises(ParameterError, match=r"rows(\[0\])? must (be|hold)"):
         DesignedTable(Interval(0, 1), 1.0, bad, (0.0, 1.0))
-    with pytest.raises(ParameterError, match="weights must (be|hold)"):
+    with pytest.raises(ParameterError, match=r"weights must (be|hold)"):
         DesignedCircular(Circle(1), 1.0, bad)
     with pytest.raises(ParameterError, match=r"(rows|units) must be"):
         DesignedTable(Interval(0, 1), 1.0, [[HALF, HALF], [HALF, HALF]], bad)
