@@ -55,7 +55,7 @@ def test_help_lists_every_command(cli: Cli) -> None:
 
 def test_new_show_and_verify(cli: Cli) -> None:
     text = cli.good(
-        "task", "new", "delay", "--interval", "-60:180", "--clip", "--epsilon", "1", "--lifetime-cap", "3"
+        "task", "new", "delay", "--domain", "-60:180", "--clip", "--epsilon", "1", "--lifetime-cap", "3"
     )
     task = Task.load("delay.json")
     assert task.domain == Interval(-60, 180, clip=True)
@@ -74,14 +74,15 @@ def test_new_show_and_verify(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--interval", "5:1", "--epsilon", "1"], "low < high"),
+        (["--domain", "5:1", "--epsilon", "1"], "low < high"),
         (["--interval", "abc", "--epsilon", "1"], "LOW:HIGH"),
+        (["--domain", "circle:24", "--clip", "--epsilon", "1"], "--clip is for an interval"),
         (["--epsilon", "1"], "give one of"),
-        (["--circle", "24", "--interval", "0:1", "--epsilon", "1"], "give one of"),
+        (["--circle", "24", "--domain", "0:1", "--epsilon", "1"], "give one of"),
         (["--circle", "24", "--clip", "--epsilon", "1"], "modulo"),
         (["--circle", "24", "--epsilon", "21"], "0.01 to 20"),
-        (["--interval", "0:1", "--epsilon", "1", "--goal", "direction"], "must be one of"),
-        (["--interval", "0:1", "--epsilon", "1", "--lifetime-cap", "0.5"], "allows no report"),
+        (["--domain", "0:1", "--epsilon", "1", "--goal", "direction"], "must be one of"),
+        (["--domain", "0:1", "--epsilon", "1", "--lifetime-cap", "0.5"], "allows no report"),
     ],
 )
 def test_new_says_what_is_wrong(cli: Cli, args: list[str], message: str) -> None:
@@ -92,20 +93,20 @@ def test_new_says_what_is_wrong(cli: Cli, args: list[str], message: str) -> None
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--interval", "0:1", "--epsilon", "1", "--mechanism", "gaussian"], "give --delta"),
+        (["--domain", "0:1", "--epsilon", "1", "--mechanism", "gaussian"], "give --delta"),
         (
-            ["--interval", "0:1", "--epsilon", "1", "--mechanism", "laplace", "--delta", "0.1"],
+            ["--domain", "0:1", "--epsilon", "1", "--mechanism", "laplace", "--delta", "0.1"],
             "spends no delta",
         ),
-        (["--interval", "0:1", "--epsilon", "1", "--delta", "0.1"], "for a --mechanism that spends one"),
+        (["--domain", "0:1", "--epsilon", "1", "--delta", "0.1"], "for a --mechanism that spends one"),
         (
-            ["--interval", "0:1", "--epsilon", "1", "--mechanism", "uniform-atom", "--delta", "0.1"],
+            ["--domain", "0:1", "--epsilon", "1", "--mechanism", "uniform-atom", "--delta", "0.1"],
             "--epsilon 0",
         ),
-        (["--interval", "0:1", "--epsilon", "1", "--mechanism", "von-mises"], "domain must be a Circle"),
+        (["--domain", "0:1", "--epsilon", "1", "--mechanism", "von-mises"], "domain must be a Circle"),
         (["--circle", "24", "--epsilon", "1", "--mechanism", "laplace"], "domain must be an Interval"),
-        (["--interval", "0:1", "--epsilon", "1", "--mechanism", "designed-table"], "is not one of"),
-        (["--interval", "0:1", "--epsilon", "0", "--mechanism", "laplace"], "0.01 to 20"),
+        (["--domain", "0:1", "--epsilon", "1", "--mechanism", "designed-table"], "is not one of"),
+        (["--domain", "0:1", "--epsilon", "0", "--mechanism", "laplace"], "0.01 to 20"),
         (["--circle", "24", "--epsilon", "1", "--goal", "mean"], "must be one of"),
     ],
 )
@@ -119,7 +120,7 @@ def test_new_show_and_verify_of_every_mechanism(cli: Cli, name: str, version: in
     cls = MECHANISMS[name, version]
     if cls in (DesignedTable, DesignedCircular):
         return
-    args = ["--interval", "0:10"] if cls.domain_type is Interval else ["--circle", "24"]
+    args = ["--domain", "0:10"] if cls.domain_type is Interval else ["--circle", "24"]
     args += ["--epsilon", "0" if name == "uniform-atom" else "1", "--mechanism", name]
     args += ["--delta", "0.01"] if cls.approximate else []
     text = cli.good("task", "new", "x", *args)
@@ -146,7 +147,7 @@ def test_new_show_and_verify_of_every_mechanism(cli: Cli, name: str, version: in
 
 def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCWISE_CACHE", "cache")
-    args = ["task", "new", "dose", "--interval", "0:100", "--epsilon", "1", "--goal", "mean"]
+    args = ["task", "new", "dose", "--domain", "0:100", "--epsilon", "1", "--goal", "mean"]
     text = cli.good(*args)
     task = Task.load("dose.json")
     mechanism = task.mechanism
@@ -184,13 +185,13 @@ def test_a_goal_of_means_says_where_a_table_is_too_coarse(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, epsilon: str, told: bool
 ) -> None:
     monkeypatch.setenv("ARCWISE_CACHE", "cache")
-    text = cli.good("task", "new", "x", "--interval", "0:1", "--epsilon", epsilon, "--goal", "mean")
+    text = cli.good("task", "new", "x", "--domain", "0:1", "--epsilon", epsilon, "--goal", "mean")
     assert ("needs only" in text) == told
 
 
 @pytest.mark.parametrize(("domain", "words"), [("0:1e200", "at most inf"), ("0:1e-200", "at most 0 ")])
 def test_a_variance_beyond_floats_is_told_all_the_same(cli: Cli, domain: str, words: str) -> None:
-    text = cli.good("task", "new", "x", "--interval", domain, "--epsilon", "1", "--mechanism", "hybrid")
+    text = cli.good("task", "new", "x", "--domain", domain, "--epsilon", "1", "--mechanism", "hybrid")
     assert words in text
     assert "needs 1.22 times as many reports" in text
     text = cli.good("compare", "--epsilon", "1", "--domain", domain, "--no-designs")
@@ -198,7 +199,7 @@ def test_a_variance_beyond_floats_is_told_all_the_same(cli: Cli, domain: str, wo
 
 
 def test_show_tells_the_worst_variance_over_all_inputs(cli: Cli) -> None:
-    cli.good("task", "new", "x", "--interval", "0:10", "--epsilon", "1", "--mechanism", "three-outputs")
+    cli.good("task", "new", "x", "--domain", "0:10", "--epsilon", "1", "--mechanism", "three-outputs")
     mechanism = Task.load("x.json").mechanism
     worst = max(mechanism.variance(x) for x in np.linspace(0, 10, 2001))
     # Three outputs: 1.114 on [0, 1] at epsilon 1, where PM has 1.306.
@@ -215,7 +216,7 @@ def test_verify_trusts_no_certificate(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: str, message: str
 ) -> None:
     extra = ["--mechanism", "truncated-laplace", "--delta", "1e-4"] if kind == "delta" else []
-    cli.good("task", "new", "x", "--interval", "0:10", "--epsilon", "1", *extra)
+    cli.good("task", "new", "x", "--domain", "0:10", "--epsilon", "1", *extra)
     honest = Task.load("x.json").mechanism.certificate()
     claimed = replace(honest, epsilon=0.9) if kind == "pure" else replace(honest, delta=honest.delta - 1)
     monkeypatch.setattr(Mechanism, "certificate", lambda self: claimed)
@@ -234,8 +235,8 @@ def test_a_name_that_is_no_file_name(cli: Cli) -> None:
 
 
 def test_verify_refuses_a_kernel_that_was_made_stronger(cli: Cli) -> None:
-    cli.good("task", "new", "a", "--interval", "0:1", "--epsilon", "1")
-    cli.good("task", "new", "b", "--interval", "0:1", "--epsilon", "2")
+    cli.good("task", "new", "a", "--domain", "0:1", "--epsilon", "1")
+    cli.good("task", "new", "b", "--domain", "0:1", "--epsilon", "2")
     forged = json.loads(Path("b.json").read_text())
     forged["epsilon"] = 1.0
     Path("b.json").write_text(json.dumps(forged))
@@ -247,7 +248,7 @@ def test_verify_refuses_a_kernel_that_was_made_stronger(cli: Cli) -> None:
 
 
 def test_estimate_from_a_store_and_from_bare_counts(cli: Cli) -> None:
-    cli.good("task", "new", "delay", "--interval", "0:100", "--epsilon", "2")
+    cli.good("task", "new", "delay", "--domain", "0:100", "--epsilon", "2")
     task = Task.load("delay.json")
     codes = task.mechanism.kernel.codes
     store = open_store("sqlite:///a.db")
@@ -263,7 +264,7 @@ def test_estimate_from_a_store_and_from_bare_counts(cli: Cli) -> None:
 
 
 def test_estimate_says_what_is_wrong(cli: Cli) -> None:
-    cli.good("task", "new", "delay", "--interval", "0:100", "--epsilon", "2")
+    cli.good("task", "new", "delay", "--domain", "0:100", "--epsilon", "2")
     assert "no store at" in cli.bad("estimate", "delay.json", "--store", "sqlite:///nowhere.db")
     assert not Path("nowhere.db").exists()
     assert "give one of" in cli.bad("estimate", "delay.json")

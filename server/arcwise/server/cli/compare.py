@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from arcwise.domains import Circle, Domain, Interval
-from arcwise.errors import ArcwiseError
+from arcwise.domains import Circle, Domain
+from arcwise.server.cli.domain import domain_options, read_domain
 from arcwise.server.compare import DEFAULT_DELTA, SORTS
 from arcwise.server.compare import compare as compare_mechanisms
 from arcwise.server.compare.output import write_csv, write_plot
@@ -29,8 +29,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 
 @click.command()
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
-@click.option("--domain", "text", metavar="LOW:HIGH", help="0:1, -60:180, or circle:360 for a circle.")
-@click.option("--circle", type=float, metavar="PERIOD", help="Values lie on a circle: 360, 24, 6.283185307.")
+@domain_options
 @click.option(
     "--delta",
     type=float,
@@ -53,7 +52,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 @click.option("--plot", "plot_file", type=_FILE, help="Draw a picture: .png, .svg or .pdf.")
 def compare(  # noqa: PLR0917 (click calls it by keyword)
     epsilon: float,
-    text: str | None,
+    domain_text: str | None,
     circle: float | None,
     delta: float,
     nodes: int | None,
@@ -68,7 +67,7 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     arcwise compare --epsilon 1 --domain 0:1
     arcwise compare --epsilon 2 --circle 360 --sort mean-absolute --csv circle.csv --plot circle.png
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    domain = _domain(text, circle)
+    domain = read_domain(domain_text, circle)
     if plot_file is not None and plot_file.suffix not in _PICTURES:
         raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(plot_file)!r}")
     console = Console(stderr=True)
@@ -151,20 +150,3 @@ def _cells(row: Comparison, circular: bool) -> list[str]:
     if row.delta:
         certificate += f", delta {row.delta_probability:.3g} †"
     return [*cells, str(row.codes), str(row.report_bytes), f"{row.task_bytes:,}", certificate]
-
-
-def _domain(text: str | None, circle: float | None) -> Domain:
-    if (text is None) == (circle is None):
-        raise click.UsageError("give one of --domain LOW:HIGH, --domain circle:PERIOD and --circle PERIOD")
-    if text is None:
-        assert circle is not None  # noqa: S101 (narrows the type for the checker)
-        return Circle(circle)
-    first, _, second = text.partition(":")
-    try:
-        return Circle(float(second)) if first == "circle" else Interval(float(first), float(second))
-    except ValueError as error:
-        if isinstance(error, ArcwiseError):
-            raise
-        raise click.UsageError(
-            f"--domain takes LOW:HIGH, two numbers, or circle:PERIOD; got {text!r}"
-        ) from None

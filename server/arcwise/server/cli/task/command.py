@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ArcwiseError
+from arcwise.server.cli.domain import domain_options, read_domain
 from arcwise.server.cli.task.checks import verified
 from arcwise.server.cli.task.making import NAMES, mechanism_for
 from arcwise.server.cli.task.words import describe
@@ -26,8 +26,7 @@ def task() -> None:
 
 @task.command()
 @click.argument("name")
-@click.option("--interval", metavar="LOW:HIGH", help="Values lie in an interval, for example -60:180.")
-@click.option("--circle", type=float, metavar="PERIOD", help="Values lie on a circle: 360, 24, 6.283185307.")
+@domain_options
 @click.option("--clip", is_flag=True, help="Move values outside the interval to its nearer end.")
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
 @click.option(
@@ -52,7 +51,7 @@ def task() -> None:
 @click.option("--force", is_flag=True, help="Overwrite the file when it exists.")
 def new(  # noqa: PLR0917 (click calls it by keyword)
     name: str,
-    interval: str | None,
+    domain_text: str | None,
     circle: float | None,
     clip: bool,
     epsilon: float,
@@ -70,14 +69,14 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     """Make the task NAME and write its file.
 
     \b
-    arcwise task new delay --interval -60:180 --clip --epsilon 1
+    arcwise task new delay --domain -60:180 --clip --epsilon 1
     arcwise task new heading --circle 360 --epsilon 0.5 --lifetime-cap 15
-    arcwise task new dose --interval 0:100 --epsilon 1 --goal mean
-    arcwise task new load --interval 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
+    arcwise task new dose --domain 0:100 --epsilon 1 --goal mean
+    arcwise task new load --domain 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
 
     The goal mean designs its mechanism by linear programming: that takes seconds, once.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    domain = _domain(interval, circle, clip)
+    domain = read_domain(domain_text, circle, clip=clip)
     caps = Caps(lifetime_cap, rolling_cap, rolling_window)
     path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ".json")
     _check_free(path, force)  # before a solver takes its time
@@ -132,20 +131,3 @@ def _check_free(path: Path, force: bool) -> None:
         raise click.ClickException(f"cannot write {path}: {error.strerror}") from error
     if taken:
         raise click.ClickException(f"{path} exists; give another --output, or --force")
-
-
-def _domain(interval: str | None, circle: float | None, clip: bool) -> Domain:
-    if (interval is None) == (circle is None):
-        raise click.UsageError("give one of --interval LOW:HIGH and --circle PERIOD")
-    if interval is None:
-        if clip:
-            raise click.UsageError("--clip is for an interval; a circle takes every value modulo its period")
-        assert circle is not None  # noqa: S101 (narrows the type for the checker)
-        return Circle(circle)
-    low, separator, high = interval.partition(":")
-    try:
-        return Interval(float(low), float(high), clip=clip)
-    except ValueError as error:
-        if separator and isinstance(error, ArcwiseError):
-            raise
-        raise click.UsageError(f"--interval takes LOW:HIGH, two numbers; got {interval!r}") from None
