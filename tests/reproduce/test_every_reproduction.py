@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from arcwise.server.cli import main
+from arcwise.server.plotting.style import new_figure, plain_log
 from arcwise.server.reproduce import reproductions, write_outcome
-from arcwise.server.reproduce.style import new_figure, plain_log
 from outcomes import outcome
 
 if TYPE_CHECKING:

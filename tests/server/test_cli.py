@@ -263,6 +263,20 @@ def test_estimate_from_a_store_and_from_bare_counts(cli: Cli) -> None:
     assert f"{20 * codes:,}" in cli.good("estimate", "delay.json", "--store", "sqlite:///a.db")
 
 
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_estimate_draws_its_picture(cli: Cli, suffix: str) -> None:
+    cli.good("task", "new", "heading", "--circle", "360", "--epsilon", "2")
+    counts = json.dumps(list(range(10, 138)))
+    cli.good("estimate", "heading.json", "--counts", "-", "--plot", f"rose.{suffix}", text=counts)
+    assert Path(f"rose.{suffix}").stat().st_size > 5000
+    for wrong in ("rose", "rose.gif"):
+        text = cli.bad("estimate", "heading.json", "--counts", "-", "--plot", wrong, text=counts)
+        assert "ends in .png, .svg or .pdf" in text
+    assert "cannot write" in cli.bad(
+        "estimate", "heading.json", "--counts", "-", "--plot", f"nowhere/rose.{suffix}", text=counts
+    )
+
+
 def test_estimate_says_what_is_wrong(cli: Cli) -> None:
     cli.good("task", "new", "delay", "--domain", "0:100", "--epsilon", "2")
     assert "no store at" in cli.bad("estimate", "delay.json", "--store", "sqlite:///nowhere.db")

@@ -15,6 +15,7 @@ from arcwise.server.cli.domain import domain_options, read_domain
 from arcwise.server.compare import DEFAULT_DELTA, SORTS
 from arcwise.server.compare import compare as compare_mechanisms
 from arcwise.server.compare.output import write_csv, write_plot
+from arcwise.server.plotting.style import PICTURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_PICTURES = (".png", ".svg", ".pdf")
 
 
 @click.command()
@@ -68,7 +68,7 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     arcwise compare --epsilon 2 --circle 360 --sort mean-absolute --csv circle.csv --plot circle.png
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     domain = read_domain(domain_text, circle)
-    if plot_file is not None and plot_file.suffix not in _PICTURES:
+    if plot_file is not None and plot_file.suffix not in PICTURES:
         raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(plot_file)!r}")
     console = Console(stderr=True)
     with Progress(

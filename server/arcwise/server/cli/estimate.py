@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from arcwise.server.estimators import estimate as estimate_counts
+from arcwise.server.plotting.style import PICTURES
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 
@@ -28,15 +29,35 @@ __all__ = ["estimate"]
     help="File of the number of reports per code: a JSON array, or one number a line; - reads stdin.",
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option(
+    "--plot",
+    "plot_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Draw the estimates to this file: .png, .svg or .pdf.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the server's API does.")
-def estimate(task_file: Path, store: str | None, counts: TextIO | None, level: float, as_json: bool) -> None:
+def estimate(  # noqa: PLR0917 (click calls it by keyword)
+    task_file: Path,
+    store: str | None,
+    counts: TextIO | None,
+    level: float,
+    plot_file: Path | None,
+    as_json: bool,
+) -> None:
     """Estimate from the counts of the task in TASK_FILE."""
     task = Task.load(task_file)
     if (store is None) == (counts is None):
         raise click.UsageError("give one of --store and --counts")
+    if plot_file is not None and plot_file.suffix not in PICTURES:
+        raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(plot_file)!r}")
     array = _stored(task, store) if store is not None else _read(counts.read() if counts else "")
     result = estimate_counts(task, array, level=level)
     click.echo(json.dumps(result.to_dict(), indent=2) if as_json else str(result))
+    if plot_file is not None:
+        try:
+            result.plot().savefig(plot_file)
+        except OSError as error:
+            raise click.ClickException(f"cannot write {plot_file}: {error.strerror}") from error
 
 
 def _stored(task: Task, url: str) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from arcwise.domains import Circle
-from arcwise.server.reproduce.style import COLOURS, new_figure, plain_log
+from arcwise.server.plotting.style import COLOURS, new_figure, plain_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

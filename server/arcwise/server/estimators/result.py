@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from matplotlib.figure import Figure
 
 __all__ = ["Distribution", "Estimate", "Value"]
 
@@ -172,23 +175,56 @@ class Estimate:
             result["quantiles"] = {level: value.to_dict() for level, value in self.quantiles.items()}
         return result
 
+    def plot(self) -> Figure:
+        """Return the picture as a matplotlib figure: ``estimate.plot().savefig("x.png")``.
+
+        Density and distribution function on an interval, a rose on a circle, with the intervals that there
+        are (`arcwise.server.plotting.draw_estimate`).
+
+        Raises
+        ------
+        MissingExtraError
+            When matplotlib is not installed: the extra is `plots`.
+        """
+        from arcwise.server.plotting.estimates import SIZES, draw_estimate
+        from arcwise.server.plotting.style import new_figure
+
+        with new_figure(SIZES["interval" if self.resultant_length is None else "circle"]) as figure:
+            draw_estimate(figure, self)
+        return figure
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        cells = [
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(str(value))}</td>"
+            f"<td>{escape(value.method)}</td></tr>"
+            for name, value in self._rows()
+        ]
+        head, target, *_ = str(self).splitlines()
+        return (
+            f"<p><b>{escape(head)}</b><br>{escape(target)}</p><table><thead><tr><th></th><th>estimate</th>"
+            f"<th>method</th></tr></thead><tbody>{''.join(cells)}</tbody></table>"
+        )
+
+    def _rows(self) -> list[tuple[str, Value]]:
+        rows = [
+            ("mean", self.mean),
+            ("direction", self.direction),
+            ("resultant length", self.resultant_length),
+            *((f"quantile {level}", value) for level, value in self.quantiles.items()),
+        ]
+        return [(name, value) for name, value in rows if value is not None]
+
     def __str__(self) -> str:
         loss = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:.3g}" if self.delta else "")
         lines = [
             f"{self.task}: {self.n:,} reports at {loss}, values in {self.domain}",
             f"intervals at level {self.level:g}, for {self.target}",
         ]
-        rows = [
-            ("mean", self.mean),
-            ("direction", self.direction),
-            ("resultant length", self.resultant_length),
-        ]
-        rows += [(f"quantile {level}", value) for level, value in self.quantiles.items()]
-        lines += [f"  {name:<17} {value}" for name, value in rows if value is not None]
+        rows = self._rows()
+        lines += [f"  {name:<17} {value}" for name, value in rows]
         if self.distribution is not None:
             lines.append(f"  {'distribution':<17} {len(self.distribution.probabilities)} bins")
-        notes = {
-            value.note for _, value in rows if value is not None and value.low is not None and value.note
-        }
+        notes = {value.note for _, value in rows if value.low is not None and value.note}
         lines += [f"  note: {note}" for note in sorted(notes)]
         return "\n".join(lines)

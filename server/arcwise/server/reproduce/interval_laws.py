@@ -14,8 +14,8 @@ from arcwise.mechanisms.closed_forms.optimal import optimal_levels
 from arcwise.mechanisms.closed_forms.piecewise import least_half_range, piecewise_parameter
 from arcwise.mechanisms.closed_forms.square_wave import square_wave_half_window
 from arcwise.noise import Laplace, Staircase
+from arcwise.server.plotting.style import COLOURS
 from arcwise.server.reproduce.exact import bounded_noise_error, interval_error, truncated_noise_error
-from arcwise.server.reproduce.style import COLOURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,10 +11,10 @@ from scipy.optimize import minimize_scalar
 from arcwise.mechanisms.closed_forms import circle_expected_error
 from arcwise.mechanisms.closed_forms.directional import purkayastha, von_mises
 from arcwise.server.design.circle import CircularLoss, circle_bound
+from arcwise.server.plotting.style import COLOURS, finish, plain_log
 from arcwise.server.reproduce.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.exact import circular_error
 from arcwise.server.reproduce.interval_laws import EPSILONS, SOURCE, optimal_pieces
-from arcwise.server.reproduce.style import COLOURS, finish, plain_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

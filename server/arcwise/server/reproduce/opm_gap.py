@@ -9,6 +9,7 @@ import numpy as np
 
 from arcwise.mechanisms.closed_forms import interval_expected_error
 from arcwise.server.design import randomized_response
+from arcwise.server.plotting.style import COLOURS, finish
 from arcwise.server.reproduce.base import Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.interval_laws import EPSILONS, SOURCE, below
 from arcwise.server.reproduce.interval_optimum import (
@@ -18,7 +19,6 @@ from arcwise.server.reproduce.interval_optimum import (
     designed_error,
     least_error,
 )
-from arcwise.server.reproduce.style import COLOURS, finish
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,11 +10,11 @@ from scipy.optimize import minimize_scalar
 
 from arcwise.mechanisms.closed_forms import interval_expected_error
 from arcwise.noise import Laplace
+from arcwise.server.plotting.style import finish, plain_log
 from arcwise.server.reproduce.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.exact import interval_error
 from arcwise.server.reproduce.interval_laws import EPSILONS, LINES, SOURCE, below, worst_errors
 from arcwise.server.reproduce.interval_optimum import BOUND_EPSILONS, FULL_EPSILONS, least_error
-from arcwise.server.reproduce.style import finish, plain_log
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

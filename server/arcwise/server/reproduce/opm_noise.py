@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.server.plotting.style import finish, plain_log
 from arcwise.server.reproduce.base import Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.interval_laws import EPSILONS, LINES, SOURCE
-from arcwise.server.reproduce.style import finish, plain_log
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.server.plotting.style import COLOURS, finish
 from arcwise.server.reproduce.base import Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.exact import interval_error
 from arcwise.server.reproduce.interval_laws import (
@@ -16,7 +17,6 @@ from arcwise.server.reproduce.interval_laws import (
     piecewise_pieces,
     square_wave_pieces,
 )
-from arcwise.server.reproduce.style import COLOURS, finish
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

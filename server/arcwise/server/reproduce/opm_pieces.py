@@ -9,9 +9,9 @@ import numpy as np
 from arcwise.domains import Interval
 from arcwise.mechanisms.closed_forms import circle_expected_error, interval_expected_error, optimal_levels
 from arcwise.server.design import optimal_pieces, search_pieces
+from arcwise.server.plotting.style import COLOURS, finish
 from arcwise.server.reproduce.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.interval_laws import SOURCE
-from arcwise.server.reproduce.style import COLOURS, finish
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

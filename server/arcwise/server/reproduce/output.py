@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING
 
-from arcwise.server.reproduce.style import new_figure
+from arcwise.server.plotting.style import new_figure
 
 if TYPE_CHECKING:
     from pathlib import Path

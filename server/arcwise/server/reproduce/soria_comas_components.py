@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.server.plotting.style import COLOURS, DASHES, finish
 from arcwise.server.reproduce.base import Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.direct_labels import label_at
 from arcwise.server.reproduce.published import printed
 from arcwise.server.reproduce.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITIES
-from arcwise.server.reproduce.style import COLOURS, DASHES, finish
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

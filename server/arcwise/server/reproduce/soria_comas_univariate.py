@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.noise import Laplace, Staircase
+from arcwise.server.plotting.style import COLOURS, DASHES, finish
 from arcwise.server.reproduce.base import Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.direct_labels import label_at
 from arcwise.server.reproduce.published import printed
-from arcwise.server.reproduce.style import COLOURS, DASHES, finish
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

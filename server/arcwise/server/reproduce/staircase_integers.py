@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcwise.noise import DiscreteStaircase, Geometric, Staircase, optimal_gamma, optimal_r
+from arcwise.server.plotting.style import COLOURS, DASHES, finish
 from arcwise.server.reproduce.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.direct_labels import label_end
-from arcwise.server.reproduce.style import COLOURS, DASHES, finish
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.noise import AnalyticGaussian, Staircase, TruncatedLaplace
+from arcwise.server.plotting.style import COLOURS, DASHES, finish
 from arcwise.server.reproduce.base import Check, Outcome, Progress, Reproduction, Table
-from arcwise.server.reproduce.style import COLOURS, DASHES, finish
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,9 +19,9 @@ from arcwise.mechanisms.closed_forms.finite import (
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_parameter, piecewise_worst_variance
 from arcwise.mechanisms.closed_forms.published import best_published_variance
 from arcwise.server.design import figures
+from arcwise.server.plotting.style import COLOURS, finish, plain_log
 from arcwise.server.reproduce.base import Outcome, Progress, Reproduction, Table
 from arcwise.server.reproduce.interval_laws import EPSILONS
-from arcwise.server.reproduce.style import COLOURS, finish, plain_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "DASHES", "finish", "new_figure", "plain_log"]
+__all__ = ["COLOURS", "DASHES", "PICTURES", "finish", "new_figure", "plain_log"]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#b8a200")
 """Colours that stay apart for colour-blind readers (Okabe and Ito 2008), ours first."""
+
+PICTURES = (".png", ".svg", ".pdf")
+"""The files that pictures are written to."""
 
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (4, 1.5, 1, 1.5)))
 """Line styles, so that a grey print can be read too."""
@@ -79,7 +82,7 @@ def plain_log(axes: Axes, which: str) -> None:
     """Make the "x" or "y" axis logarithmic, with as many numbers, written plainly, as it has room for."""
     from matplotlib.ticker import NullFormatter
 
-    from arcwise.server.reproduce.ticks import RoomyLogLocator, plain_number
+    from arcwise.server.plotting.ticks import RoomyLogLocator, plain_number
 
     axes.set(**{f"{which}scale": "log"})
     axis = axes.xaxis if which == "x" else axes.yaxis

@@ -1,0 +1,129 @@
+"""The picture of an estimate: density and distribution function on an interval, a rose on a circle.
+
+What has an interval is drawn with it; the histogram has none, and its legend says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.errors import ParameterError
+from arcwise.server.plotting.style import COLOURS, finish
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from numpy.typing import NDArray
+
+    from arcwise.server.estimators.result import Estimate, Value
+
+    FloatArray = NDArray[np.float64]
+
+__all__ = ["SIZES", "draw_estimate"]
+
+SIZES = {"interval": (8.6, 3.6), "circle": (4.8, 5.0)}
+"""Width and height in inches of a picture that holds nothing else."""
+
+_FIT, _MARK = COLOURS[0], COLOURS[1]
+
+
+def draw_estimate(figure: Figure | SubFigure, estimate: Estimate) -> None:
+    """Draw an estimate onto an empty figure.
+
+    Parameters
+    ----------
+    figure
+        Empty, for example of `new_figure`.
+    estimate
+        On an interval: the histogram as a density with the mean's interval, and the distribution function
+        with the quantiles' intervals. On a circle: a rose whose areas are probabilities.
+    """
+    level = f"{100 * estimate.level:g} %"
+    figure.suptitle(f"{estimate.task}: {estimate.n:,} reports at epsilon {estimate.epsilon:g}", fontsize=10)
+    if estimate.resultant_length is not None:
+        _rose(figure, estimate, level)
+        return
+    density, cumulative = figure.subplots(1, 2)
+    _density(density, estimate, level)
+    _cumulative(cumulative, estimate, level)
+
+
+def _histogram(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
+    if estimate.distribution is None:
+        raise ParameterError("estimate must have a distribution to be drawn, got one without")
+    return np.array(estimate.distribution.edges), np.array(estimate.distribution.probabilities)
+
+
+def _density(axes: Axes, estimate: Estimate, level: str) -> None:
+    edges, probabilities = _histogram(estimate)
+    axes.stairs(
+        probabilities / np.diff(edges), edges, fill=True, color=_FIT, alpha=0.45, label="fit, no band"
+    )
+    mean = estimate.mean
+    if mean is not None and mean.low is not None and mean.high is not None:
+        words = "mean" if mean.value is not None else "possible means"
+        axes.axvspan(mean.low, mean.high, color=_MARK, alpha=0.35, linewidth=0, label=f"{words}, {level}")
+        if mean.value is not None:
+            axes.axvline(mean.value, color=_MARK, linewidth=1.0)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(bottom=0)
+    finish(axes, x=f"value in {estimate.domain}", y="density")
+
+
+def _cumulative(axes: Axes, estimate: Estimate, level: str) -> None:
+    edges, probabilities = _histogram(estimate)
+    axes.plot(edges, np.concatenate([[0.0], np.cumsum(probabilities)]), color=_FIT, label="fit, no band")
+    label = f"quantiles, {level}"
+    for name, value in estimate.quantiles.items():
+        if value.low is None or value.high is None:
+            continue
+        axes.plot([value.low, value.high], [float(name)] * 2, color=_MARK, linewidth=2.0, label=label)
+        if value.value is not None:
+            axes.plot([value.value], [float(name)], "o", color=_MARK)
+        label = ""
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(0, 1)
+    finish(axes, x=f"value in {estimate.domain}", y="share of values up to it")
+
+
+def _rose(figure: Figure | SubFigure, estimate: Estimate, level: str) -> None:
+    axes: Any = figure.add_subplot(projection="polar")
+    edges, probabilities = _histogram(estimate)
+    period = edges[-1] - edges[0]
+    turn = 2 * np.pi / period
+    axes.set_theta_zero_location("N")
+    axes.set_theta_direction(-1)
+    # The radius is the root of the density, so that areas, which the eye compares, are probabilities.
+    radius = np.sqrt(probabilities / (np.diff(edges) * turn))
+    width = np.diff(edges) * turn
+    axes.bar(
+        edges[:-1] * turn,
+        radius,
+        width,
+        align="edge",
+        color=_FIT,
+        alpha=0.45,
+        linewidth=0,
+        label="fit, no band",
+    )
+    top = 1.1 * float(radius.max())
+    _direction(axes, estimate.direction, turn, top, level)
+    axes.set_ylim(0, top)
+    axes.set_yticks([])
+    ticks = np.linspace(0, period, 8, endpoint=False)
+    axes.set_xticks(ticks * turn, [f"{tick:g}" for tick in ticks])
+    length = estimate.resultant_length
+    if length is not None:
+        axes.set_xlabel(f"resultant length {length}")
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.12, 1.12))
+
+
+def _direction(axes: Any, direction: Value | None, turn: float, top: float, level: str) -> None:
+    if direction is None or direction.low is None or direction.high is None:
+        return
+    arc = np.linspace(direction.low, direction.high, 128) * turn
+    axes.fill_between(arc, 0, top, color=_MARK, alpha=0.25, linewidth=0, label=f"mean direction, {level}")
+    if direction.value is not None:
+        axes.plot([direction.value * turn] * 2, [0, top], color=_MARK, linewidth=1.4)
