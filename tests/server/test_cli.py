@@ -269,6 +269,9 @@ def test_estimate_draws_its_picture(cli: Cli, suffix: str) -> None:
     counts = json.dumps(list(range(10, 138)))
     cli.good("estimate", "heading.json", "--counts", "-", "--plot", f"rose.{suffix}", text=counts)
     assert Path(f"rose.{suffix}").stat().st_size > 5000
+    assert "between must be empty" in cli.bad(
+        "estimate", "heading.json", "--counts", "-", "--share", "0:90", text=counts
+    )
     for wrong in ("rose", "rose.gif"):
         text = cli.bad("estimate", "heading.json", "--counts", "-", "--plot", wrong, text=counts)
         assert "ends in .png, .svg or .pdf" in text
@@ -283,6 +286,9 @@ def test_estimate_says_what_is_wrong(cli: Cli) -> None:
     assert not Path("nowhere.db").exists()
     assert "give one of" in cli.bad("estimate", "delay.json")
     assert "whole numbers" in cli.bad("estimate", "delay.json", "--counts", "-", text="[1.5]")
+    counts = ["estimate", "delay.json", "--counts", "-"]
+    assert "share 0:50" in cli.good(*counts, "--share", "0:50", text="20\n" * 174)
+    assert "--share takes LOW:HIGH" in cli.bad(*counts, "--share", "50", text="20\n" * 174)
     assert "174" in cli.bad("estimate", "delay.json", "--counts", "-", text="[1, 2]")
 
 

@@ -30,6 +30,13 @@ __all__ = ["estimate"]
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
+    "--share",
+    "between",
+    multiple=True,
+    metavar="LOW:HIGH",
+    help="Estimate the share of values in between, too; may be given again.",
+)
+@click.option(
     "--plot",
     "plot_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -41,6 +48,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     store: str | None,
     counts: TextIO | None,
     level: float,
+    between: tuple[str, ...],
     plot_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -51,13 +59,21 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     if plot_file is not None and plot_file.suffix not in PICTURES:
         raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(plot_file)!r}")
     array = _stored(task, store) if store is not None else _read(counts.read() if counts else "")
-    result = estimate_counts(task, array, level=level)
+    result = estimate_counts(task, array, level=level, between=[_bounds(text) for text in between])
     click.echo(json.dumps(result.to_dict(), indent=2) if as_json else str(result))
     if plot_file is not None:
         try:
             result.plot().savefig(plot_file)
         except OSError as error:
             raise click.ClickException(f"cannot write {plot_file}: {error.strerror}") from error
+
+
+def _bounds(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(":")
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise click.UsageError(f"--share takes LOW:HIGH, two numbers; got {text!r}") from None
 
 
 def _stored(task: Task, url: str) -> NDArray[np.int64]:

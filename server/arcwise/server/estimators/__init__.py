@@ -15,10 +15,12 @@ from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.circular import CircularMechanism
 
 # By module, not by name: a function of a submodule's name would hide the submodule.
-from arcwise.server.estimators import direction, distribution, mean, quantiles
+from arcwise.server.estimators import direction, distribution, mean, quantiles, shares
 from arcwise.server.estimators.result import Distribution, Estimate, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike, NDArray
 
     from arcwise.tasks import Task
@@ -28,7 +30,13 @@ __all__ = ["Distribution", "Estimate", "Value", "check_counts", "estimate"]
 _TARGET = "the population that the reporting devices were drawn from"
 
 
-def estimate(task: Task, counts: ArrayLike, *, level: float = 0.95) -> Estimate:
+def estimate(
+    task: Task,
+    counts: ArrayLike,
+    *,
+    level: float = 0.95,
+    between: Iterable[tuple[float, float]] = (),
+) -> Estimate:
     """Return every estimate that applies to the task.
 
     Parameters
@@ -39,6 +47,10 @@ def estimate(task: Task, counts: ArrayLike, *, level: float = 0.95) -> Estimate:
         Shape (K,): the number of reports per code, non-negative integers.
     level
         Of every interval, from 0.5 to 0.9999.
+    between
+        Pairs (low, high) of values on an interval, in the unit of the domain: the share of the population
+        from one to the other is estimated too. From the domain's low end it is the distribution function at
+        the other, up to its high end a tail.
 
     Raises
     ------
@@ -71,6 +83,8 @@ def estimate(task: Task, counts: ArrayLike, *, level: float = 0.95) -> Estimate:
         distribution=distribution.distribution(mechanism, fitted),
     )
     if isinstance(mechanism, CircularMechanism):
+        if tuple(between):
+            raise ParameterError("between must be empty on a circle: shares of arcs are not estimated yet")
         return replace(
             result,
             direction=direction.direction(mechanism, numbers, level=level),
@@ -80,6 +94,12 @@ def estimate(task: Task, counts: ArrayLike, *, level: float = 0.95) -> Estimate:
         result,
         mean=mean.mean(mechanism, numbers, level=level),
         quantiles=quantiles.quantiles(mechanism, numbers, fitted.probabilities, level=level),
+        shares={
+            f"{low:g}:{high:g}": shares.share(
+                mechanism, numbers, fitted.probabilities, low, high, level=level
+            )
+            for low, high in between
+        },
     )
 
 

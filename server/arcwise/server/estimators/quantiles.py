@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["LEVELS", "Profile", "point", "quantiles"]
+__all__ = ["LEVELS", "Profile", "point", "quantiles", "rounding_reach"]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -64,7 +64,7 @@ def quantiles(
         profile = Profile(mechanism, counts)
         intervals = [profile.interval(tau, level) for tau in LEVELS]
     domain = mechanism.domain
-    reach = _rounding_reach(mechanism)
+    reach = rounding_reach(mechanism)
     result = {}
     # In falling importance; a gap counts against the constraint, so it can only widen an interval.
     loose = f"a likelihood is certified to {profile.gap:.2g} only: the interval may be too wide"
@@ -94,7 +94,7 @@ def quantiles(
     return result
 
 
-def _rounding_reach(mechanism: Mechanism) -> float:
+def rounding_reach(mechanism: Mechanism) -> float:
     """Return how far rounding values to nodes can move a quantile, on the unit interval; 0 for fine grids.
 
     A value goes to one of the two nodes around it. So all values up to node s go to nodes up to s, and what
@@ -155,11 +155,15 @@ class Profile:
         likelihood than F.
         """
         functional = self.functional(unit)
-        held = maximize(self.rows, self.counts, functional=functional, value=tau, gap=_GAP)
+        root = self.root(functional, tau)
+        return root if float(functional @ self.best.probabilities) > tau else -root
+
+    def root(self, functional: FloatArray, value: float) -> float:
+        """Return the root of the likelihood-ratio statistic of ``functional . f = value``, at least 0."""
+        held = maximize(self.rows, self.counts, functional=functional, value=value, gap=_GAP)
         self.gap = max(self.gap, held.gap)
         # The certified upper end of the constrained maximum: an unfinished one cannot narrow the interval.
-        root = math.sqrt(2 * max(self.best.log_likelihood - held.log_likelihood - held.gap, 0.0))
-        return root if float(functional @ self.best.probabilities) > tau else -root
+        return math.sqrt(2 * max(self.best.log_likelihood - held.log_likelihood - held.gap, 0.0))
 
     def interval(self, tau: float, level: float) -> tuple[float, float]:
         """Return the interval of the quantile of level `tau` on the unit interval.

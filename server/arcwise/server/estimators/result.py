@@ -139,6 +139,8 @@ class Estimate:
         The fitted histogram.
     quantiles
         By level ("0.5" is the median); empty on a circle, which has no origin.
+    shares
+        Of the population, between two values each, by "low:high"; those that were asked for.
     """
 
     task: str
@@ -154,6 +156,7 @@ class Estimate:
     resultant_length: Value | None = None
     distribution: Distribution | None = None
     quantiles: Mapping[str, Value] = field(default_factory=dict)
+    shares: Mapping[str, Value] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
@@ -173,6 +176,8 @@ class Estimate:
                 result[name] = part.to_dict()
         if self.quantiles:
             result["quantiles"] = {level: value.to_dict() for level, value in self.quantiles.items()}
+        if self.shares:
+            result["shares"] = {bounds: value.to_dict() for bounds, value in self.shares.items()}
         return result
 
     def plot(self) -> Figure:
@@ -212,6 +217,7 @@ class Estimate:
             ("direction", self.direction),
             ("resultant length", self.resultant_length),
             *((f"quantile {level}", value) for level, value in self.quantiles.items()),
+            *((f"share {bounds}", value) for bounds, value in self.shares.items()),
         ]
         return [(name, value) for name, value in rows if value is not None]
 
