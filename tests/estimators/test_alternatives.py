@@ -1,0 +1,125 @@
+"""Plain and smoothed EM: the published steps, their stopping rules, and what they are worse at."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcwise.domains import Interval
+from arcwise.errors import ParameterError
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.estimators.alternatives import plain_em, smoothed_em
+from arcwise.server.estimators.distribution import distribution, fit_held_out
+from strategies import mechanisms
+from surveys import drawn_counts, node_distribution
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+LINE = OptimalPiecewise(Interval(0, 1), 1.0, nodes=32)
+
+
+def counts_of(mechanism: Mechanism, seed: int) -> NDArray[np.int64]:
+    generator = np.random.default_rng(seed)
+    return np.asarray(generator.poisson(20.0, mechanism.kernel.codes) + 1, dtype=np.int64)
+
+
+def dense(mechanism: Mechanism, counts: NDArray[np.int64], steps: int, smooth: bool) -> FloatArray:
+    """Return the textbook's steps with the matrix of the kernel and, for EMS, a matrix of weights."""
+    kernel, matrix = mechanism.kernel, mechanism.kernel.matrix()
+    n = kernel.nodes
+    weights = 2 * np.eye(n)
+    for s in range(n - 1):
+        weights[s, s + 1] += 1
+        weights[s + 1, s] += 1
+    if kernel.circular:
+        weights[0, -1] += 1
+        weights[-1, 0] += 1
+    weights /= weights.sum(axis=1, keepdims=True)
+    f = np.full(n, 1 / n)
+    for _ in range(steps):
+        f = f * (matrix @ (counts / (f @ matrix)))
+        f = weights @ f if smooth else f
+        f /= f.sum()
+    return f
+
+
+@given(mechanism=mechanisms(max_nodes=40), seed=st.integers(0, 2**32), steps=st.integers(1, 8))
+def test_steps_are_the_published_ones(mechanism: Mechanism, seed: int, steps: int) -> None:
+    counts = counts_of(mechanism, seed)
+    tiny = 5e-324
+    for smooth, function in ((False, plain_em), (True, smoothed_em)):
+        result = function(mechanism, counts, tolerance=tiny, max_iterations=steps)
+        if result.iterations == steps:  # else no step changed a bit of the likelihood
+            expected = dense(mechanism, counts, steps, smooth)
+            np.testing.assert_allclose(result.probabilities, expected, rtol=1e-7, atol=1e-9)
+        assert result.probabilities.sum() == pytest.approx(1.0)
+        likelihood = counts @ np.log(result.probabilities @ mechanism.kernel.matrix())
+        assert result.log_likelihood == pytest.approx(likelihood, rel=1e-9)
+
+
+@pytest.mark.parametrize("smooth", [False, True], ids=["EM", "EMS"])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_stops_after_the_first_step_that_changes_less_than_the_tolerance(
+    smooth: bool, epsilon: float
+) -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), epsilon, nodes=32)
+    counts = counts_of(mechanism, 1)
+    function = smoothed_em if smooth else plain_em
+    tolerance = 1e-3 if smooth else 1e-3 * math.exp(epsilon)
+    result = function(mechanism, counts)
+    path = [
+        float(counts @ np.log(dense(mechanism, counts, t, smooth) @ mechanism.kernel.matrix()))
+        for t in range(result.iterations + 1)
+    ]
+    changes = np.abs(np.diff(path))
+    assert result.iterations > 1
+    assert (changes[:-1] >= tolerance).all()
+    assert changes[-1] < tolerance
+    assert function(mechanism, counts, tolerance=tolerance).iterations == result.iterations
+    assert function(mechanism, counts, max_iterations=1).iterations == 1
+
+
+def test_smoothing_spreads_a_pile_that_held_out_reports_find() -> None:
+    # One fixed survey of a pile at the low end; benchmarks/accuracy.py has the figures of many.
+    mechanism = OptimalPiecewise(Interval(0, 1), 2.0)
+    values = np.append(np.zeros(50_000), np.random.default_rng(0).random(50_000))
+    truth = node_distribution(mechanism, values)
+    counts = drawn_counts(mechanism, truth, 100_000, 1)
+    held_out = fit_held_out(mechanism, counts)
+    smoothed = smoothed_em(mechanism, counts.astype(np.int64))
+
+    def distance(f: FloatArray) -> float:
+        return float(np.abs(np.cumsum(f - truth)).mean())
+
+    assert distance(held_out.probabilities) < 0.5 * distance(smoothed.probabilities)
+
+
+def test_alternatives_are_shown_under_their_name() -> None:
+    fitted = smoothed_em(LINE, counts_of(LINE, 2))
+    result = distribution(LINE, fitted, method="smoothed EM")
+    assert result.method == "smoothed EM"
+    assert sum(result.probabilities) == pytest.approx(1.0)
+    assert "held-out" not in result.method + result.note
+
+
+def test_arguments_out_of_bounds() -> None:
+    counts = np.ones(LINE.kernel.codes, dtype=np.int64)
+    for function in (plain_em, smoothed_em):
+        with pytest.raises(ParameterError, match="tolerance must be positive, got 0"):
+            function(LINE, counts, tolerance=0)
+        with pytest.raises(ParameterError, match="max_iterations must be at least 1, got 0"):
+            function(LINE, counts, max_iterations=0)
+        with pytest.raises(ParameterError, match="at least one report"):
+            function(LINE, 0 * counts)
+        with pytest.raises(ParameterError, match="must have the shape"):
+            function(LINE, counts[1:])
