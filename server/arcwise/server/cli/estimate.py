@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, TextIO
 import click
 import numpy as np
 
+from arcwise.server.estimators import check_counts
 from arcwise.server.estimators import estimate as estimate_counts
+from arcwise.server.estimators.difference import mean_difference
 from arcwise.server.plotting.style import PICTURES
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
@@ -37,6 +39,11 @@ __all__ = ["estimate"]
     help="Estimate the share of values in between, too; may be given again.",
 )
 @click.option(
+    "--against",
+    type=click.File("r"),
+    help="Counts of other devices, as for --counts: the difference of their mean to this one.",
+)
+@click.option(
     "--plot",
     "plot_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -49,6 +56,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     counts: TextIO | None,
     level: float,
     between: tuple[str, ...],
+    against: TextIO | None,
     plot_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -60,7 +68,15 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(plot_file)!r}")
     array = _stored(task, store) if store is not None else _read(counts.read() if counts else "")
     result = estimate_counts(task, array, level=level, between=[_bounds(text) for text in between])
-    click.echo(json.dumps(result.to_dict(), indent=2) if as_json else str(result))
+    shown = result.to_dict()
+    words = str(result)
+    if against is not None:
+        mechanism = task.mechanism
+        pairs = [(mechanism, check_counts(a, mechanism.kernel.codes)) for a in (array, _read(against.read()))]
+        difference = mean_difference(*pairs, level=level)
+        shown["mean_difference"] = difference.to_dict()
+        words += f"\n  {'mean difference':<17} {difference}"
+    click.echo(json.dumps(shown, indent=2) if as_json else words)
     if plot_file is not None:
         try:
             result.plot().savefig(plot_file)

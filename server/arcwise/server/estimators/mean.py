@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["clamp_units", "mean"]
+__all__ = ["average", "clamp_units", "mean"]
 
 _NOT = "of the population, not only of the devices that reported"
 
@@ -51,7 +51,7 @@ def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Va
     n = float(counts.sum())
     numbers = mean_numbers(mechanism, n)
     # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
-    unit, error = _average(kernel, numbers.values, counts)
+    unit, error = average(kernel, numbers.values, counts)
     if numbers.bias:
         reach = numbers.bias + two_sided(level, n) * error if n > 1 else math.inf
         return _bounded(domain, unit - reach, unit + reach, numbers, n)
@@ -94,7 +94,7 @@ def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, n: float
     )
 
 
-def _average(kernel: Kernel, values: FloatArray, counts: FloatArray) -> tuple[float, float]:
+def average(kernel: Kernel, values: FloatArray, counts: FloatArray) -> tuple[float, float]:
     """Return the average of `values` over the reports and its standard error.
 
     The variance is the reports' own, but never below the smallest variance of one row: whatever the inputs,
@@ -145,8 +145,8 @@ def _clamp(domain: Domain, kernel: WindowKernel, counts: FloatArray, level: floa
         note = f"one report does not show its variance: the range is the domain; {note}"
     else:
         lower, upper = clamp_units(kernel)
-        low, low_error = _average(kernel, lower, counts)
-        high, high_error = _average(kernel, upper, counts)
+        low, low_error = average(kernel, lower, counts)
+        high, high_error = average(kernel, upper, counts)
         reach = two_sided(level, n)
         low, high = low - reach * low_error, high + reach * high_error
         # In a population low exceeds high by no more than its error: the ends' masses are not negative.

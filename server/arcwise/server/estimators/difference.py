@@ -1,0 +1,101 @@
+"""How far the means of two populations lie apart: two sets of counts, of one task or of two."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+from scipy.special import stdtrit
+
+from arcwise.domains import Interval
+from arcwise.errors import ParameterError
+from arcwise.kernels.window import WindowKernel
+from arcwise.server.estimators.few import few_note, join
+from arcwise.server.estimators.mean import average, mean
+from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.unbiasing import mean_numbers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["mean_difference"]
+
+_NOT = "of the populations, not only of the devices that reported"
+
+
+def mean_difference(
+    first: tuple[Mechanism, FloatArray], second: tuple[Mechanism, FloatArray], *, level: float = 0.95
+) -> Value:
+    """Return the mean of the second population less that of the first, in the unit of the domains.
+
+    Parameters
+    ----------
+    first, second
+        A mechanism on an `Interval` with its counts, shape (K,), each of at least two reports. The devices of
+        one must not be those of the other: the interval takes the two sets of reports as independent.
+    level
+        Of the interval.
+
+    Raises
+    ------
+    ParameterError
+        When a domain is a circle, or there are too few reports.
+
+    Notes
+    -----
+    Where both means are unbiased: Welch's interval, Student's t with the Welch-Satterthwaite degrees of
+    freedom. Where one is a range of possible values: the range of differences, each mean at the level
+    ``(1 + level) / 2`` (Bonferroni), and no point.
+    """
+    for mechanism, counts in (first, second):
+        if not isinstance(mechanism.domain, Interval):
+            raise ParameterError(
+                f"domain must be an Interval for a difference of means, got {mechanism.domain!r}"
+            )
+        if counts.sum() < 2:
+            raise ParameterError(f"counts must hold at least 2 reports each, got {counts.sum():g}")
+    few = few_note(float(min(first[1].sum(), second[1].sum())))
+    if not (_unbiased(*first) and _unbiased(*second)):
+        each = (1.0 + level) / 2
+        one, other = mean(*first, level=each), mean(*second, level=each)
+        assert one.low is not None and one.high is not None  # noqa: S101, PT018 (means have intervals)
+        assert other.low is not None and other.high is not None  # noqa: S101, PT018
+        return Value(
+            None,
+            other.low - one.high,
+            other.high - one.low,
+            "range of possible differences: each mean's range at half the error",
+            join(few, "one of the means is a range, so no single difference can be told", _NOT),
+        )
+    (value_1, square_1, n_1), (value_2, square_2, n_2) = _average(*first), _average(*second)
+    square = square_1 + square_2
+    freedom = square**2 / (square_1**2 / (n_1 - 1.0) + square_2**2 / (n_2 - 1.0))
+    reach = float(stdtrit(freedom, 0.5 + level / 2)) * math.sqrt(square)
+    difference = value_2 - value_1
+    return Value(
+        difference,
+        difference - reach,
+        difference + reach,
+        "difference of averages of unbiased numbers; Welch's t interval from the reports' variances",
+        join(few, _NOT),
+    )
+
+
+def _unbiased(mechanism: Mechanism, counts: FloatArray) -> bool:
+    if mechanism.placement == "clamp" and isinstance(mechanism.kernel, WindowKernel):
+        return False
+    return not mean_numbers(mechanism, float(counts.sum())).bias
+
+
+def _average(mechanism: Mechanism, counts: FloatArray) -> tuple[float, float, float]:
+    """Return the mean, the square of its standard error, and the number of reports, in the domain's unit."""
+    n = float(counts.sum())
+    unit, error = average(mechanism.kernel, mean_numbers(mechanism, n).values, counts)
+    length = mechanism.domain.length
+    low = mechanism.domain.low if isinstance(mechanism.domain, Interval) else 0.0
+    return low + length * unit, (length * error) ** 2, n
