@@ -277,3 +277,27 @@ def test_what_cannot_be_simulated_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         simulate_counts(LINE, population, n, np.random.default_rng(1), fixed=fixed)
+
+
+def test_the_generator_is_explicit() -> None:
+    with pytest.raises(ParameterError, match=r"generator must be a numpy\.random\.Generator, got 7"):
+        simulate_counts(LINE, "uniform", 10, 7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mechanism", [LINE, CLAMP], ids=["inset", "clamp"])
+def test_distributions_of_scipy_have_the_law_of_their_closed_form(mechanism: Mechanism) -> None:
+    pairs = [
+        (stats.norm(60, 30), CutNormal(0.4, 0.15)),
+        (stats.beta(0.5, 0.5, loc=-20, scale=200), Beta(0.5, 0.5)),
+        (stats.uniform(13, 60), Histogram([33 / 200, 93 / 200], [1.0])),
+    ]
+    for frozen, closed in pairs:
+        law = node_law(mechanism, as_population(frozen, mechanism.domain))
+        np.testing.assert_allclose(law, node_law(mechanism, closed), atol=1e-12)
+
+
+def test_distributions_of_scipy_are_wrapped() -> None:
+    law = node_law(TURN, as_population(stats.norm(350, 72), TURN.domain))
+    np.testing.assert_allclose(law, node_law(TURN, WrappedNormal(350 / 360, 0.2)), atol=1e-12)
+    law = node_law(TURN, as_population(stats.uniform(300, 100), TURN.domain))
+    np.testing.assert_allclose(law, node_law(TURN, as_population("uniform:300,40", TURN.domain)), atol=1e-12)

@@ -45,6 +45,8 @@ LAWS: dict[str, Population] = {
     "wrapped": WrappedNormal(0.95, 0.1),
     "many turns": WrappedNormal(0.2, 1.3),
     "scipy": Continuous(stats.gamma(2.0, scale=20.0), Interval(10, 100)),
+    "scipy with kinks": Continuous(stats.laplace(30.0, 10.0), Interval(10, 35)),
+    "scipy with a steep start": Continuous(stats.gamma(0.1, scale=0.3), Interval(0, 1)),
     "scipy on a circle": Continuous(stats.norm(350.0, 200.0), Circle(360)),
     "mixture": Mixture([0.25, 0.75], (Atoms([0.5]), Beta(2.0, 2.0))),
 }
@@ -193,6 +195,11 @@ def test_data_have_their_own_mean_and_quantiles(values: list[float]) -> None:
         (lambda: Mixture([0.5, 0.6], (Beta(1, 1), Beta(1, 1))), "weights must sum to 1, got 1.1"),
         (lambda: Continuous(stats.poisson(3), Interval(0, 9)), "continuous distribution of scipy.stats"),
         (lambda: Continuous(stats.norm(50, 1), Interval(0, 9)), "at least 0.001 of its mass"),
+        (
+            lambda: Continuous(stats.vonmises(2), Circle(2 * math.pi)),
+            "a cdf that ends at 1.*there is VonMises",
+        ),
+        (lambda: Continuous(stats.vonmises(2), Circle(360)), "a cdf that ends at 1"),
         (lambda: Continuous(stats.cauchy(), Circle(1)), "at most 1000 turns"),
         (lambda: Beta(1, 1).quantiles([1.5]), "levels must be from 0 to 1"),
     ],

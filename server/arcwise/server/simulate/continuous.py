@@ -40,8 +40,8 @@ class Continuous(Population):
     Raises
     ------
     ParameterError
-        When it is no such distribution, less than 0.001 of its mass is in the interval, or it reaches over
-        more than 1,000 turns of the circle.
+        When it is no such distribution, its cdf does not end at 1, less than 0.001 of its mass is in the
+        interval, or it reaches over more than 1,000 turns of the circle.
     """
 
     def __init__(self, distribution: Any, domain: Domain) -> None:
@@ -68,6 +68,11 @@ class Continuous(Population):
             self._turns = np.zeros(1)
         self._start = self._line(self._turns)
         self._inside = float((self._line(self._turns + 1.0) - self._start).sum())
+        if self._inside > 1.0 + _ERROR:
+            raise ParameterError(
+                f"distribution must have a cdf that ends at 1, got {self._inside:g} in the domain; "
+                "for scipy.stats.vonmises, which counts on with every turn, there is VonMises"
+            )
         if not self._inside >= 1e-3:
             raise ParameterError(
                 f"distribution must have at least 0.001 of its mass in the domain, got {self._inside:g}"

@@ -84,6 +84,8 @@ def simulate_counts(
     mechanism = task if isinstance(task, Mechanism) else task.mechanism
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n <= MAX_DEVICES:
         raise ParameterError(f"n must be an integer from 1 to {MAX_DEVICES}, got {n!r}")
+    if not isinstance(generator, np.random.Generator):
+        raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
     if not fixed:
         law = code_law(mechanism, as_population(population, mechanism.domain))
         return multinomial(np.int64(n), law, generator)

@@ -44,10 +44,12 @@ def _uniform(domain: Domain, numbers: Sequence[float]) -> Population:
         return uniform()
     low, high = numbers
     if isinstance(domain, Circle):
-        if low == high:
-            raise ParameterError(f"uniform:LOW,HIGH must have two different ends, got {low:g} twice")
         start, length = domain.to_unit(low), (high - low) / domain.period
         length = length % 1.0 if low > high else length  # uniform:350,10 goes through 0
+        if not length > 0:
+            raise ParameterError(
+                f"uniform:LOW,HIGH must have two different ends on the circle, got {low:g},{high:g}"
+            )
         if length > 1:
             raise ParameterError(f"uniform:LOW,HIGH must span at most {domain.period:g}, got {high - low:g}")
         over = start + length - 1.0
