@@ -1,0 +1,181 @@
+"""Could these counts come from honest devices, whatever the population? A test, and who stands out.
+
+Any population gives the codes a distribution ``q = f P``, f the nodes' probabilities. The test asks whether
+the counts are further from the nearest such q than chance explains: a scan of the residuals for single codes
+that are too frequent, and G^2 for all codes together. Reports of made-up inputs have such a q, so no test
+finds them; `liars` says what they can do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from scipy.stats import binom
+from threadpoolctl import threadpool_limits
+
+from arcwise.errors import ParameterError
+from arcwise.server.estimators import check_counts
+from arcwise.server.estimators.fit_result import BOOTSTRAP, FitTest, Surplus
+from arcwise.server.estimators.liars import damage
+from arcwise.server.estimators.refit import Model, g_squared, largest_probabilities, residuals
+from arcwise.server.estimators.surplus import surplus
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["FitTest", "Surplus", "fit_test"]
+
+SHARES = (0.01, 0.05)
+"""Of liars, for which the report says what they can do."""
+
+
+def fit_test(
+    mechanism: Mechanism, counts: ArrayLike, *, level: float = 0.05, draws: int = 99, seed: int | None = None
+) -> FitTest:
+    """Test whether honest reports of some population explain the counts.
+
+    Parameters
+    ----------
+    mechanism
+        With any kernel, on any domain.
+    counts
+        Shape (K,): the number of reports per code, non-negative integers, at least one report.
+    level
+        The probability of a false alarm that is accepted, from 0.001 to 0.5.
+    draws
+        Data sets drawn from the fitted model, with which the statistics are compared; at least
+        ``3 / (0.9 level)``, which is 67 at level 0.05, or no residual could be large enough.
+    seed
+        Of the draws. From the counts unless given, so equal counts give equal answers.
+
+    Returns
+    -------
+    FitTest
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    Notes
+    -----
+    Parametric bootstrap: data sets drawn from the most likely q are fitted anew, each to a certified maximum,
+    and give both statistics. They are compared as ranks among all sets, the counts' own included; the smaller
+    of the two p-values of a set is a statistic again, and its rank is the p-value. G^2 is not compared with a
+    chi-square law: f is not an interior point, and the effective number of parameters is unknown.
+
+    The most likely f is a few spikes, and populations near spikes leave a fit less freedom than smooth ones;
+    so draws from it have a slightly larger G^2 than draws from a smooth population. The test errs to the side
+    of fewer alarms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from arcwise.domains import Interval
+    >>> from arcwise.mechanisms import OptimalPiecewise
+    >>> mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=16)
+    >>> counts = np.full(mechanism.kernel.codes, 200)
+    >>> counts[3] += 400
+    >>> [surplus.code for surplus in fit_test(mechanism, counts).flagged]
+    [3]
+    """
+    if not 0.001 <= level <= 0.5:
+        raise ParameterError(f"level must be from 0.001 to 0.5, got {level!r}")
+    least = math.ceil(3 / (BOOTSTRAP * level) - 1e-9)
+    if seed is not None and seed < 0:
+        raise ParameterError(f"seed must be at least 0, got {seed!r}")
+    if draws < least:
+        raise ParameterError(f"draws must be at least {least} at level {level:g}, got {draws!r}")
+    observed = check_counts(counts, mechanism.kernel.codes)
+    generator = np.random.default_rng(observed.astype(np.int64).tolist() if seed is None else seed)
+    # Thousands of products of small matrices: threads would wait for one another.
+    with threadpool_limits(limits=1, user_api="blas"):
+        return _tested(mechanism, observed, level, draws, generator)
+
+
+def _tested(
+    mechanism: Mechanism, observed: FloatArray, level: float, draws: int, generator: np.random.Generator
+) -> FitTest:
+    kernel = mechanism.kernel
+    n = int(observed.sum())
+    model = Model(kernel)
+    fitted = model.fit(observed)
+    drawn = generator.multinomial(n, fitted.codes, size=draws).astype(np.float64)
+    refits = [model.fit(each) for each in drawn]
+    gap = max(fitted.gap, *(each.gap for each in refits))
+    sets = [(observed, fitted), *zip(drawn, refits, strict=True)]
+    statistics = np.array([(residuals(c, f.codes).max(), g_squared(c, f.codes)) for c, f in sets])
+    p_values = _ranks(statistics, np.array([math.sqrt(2 * gap), 2 * gap]))
+    p_bootstrap = float(_ranks(-p_values.min(axis=1)[:, None], np.zeros(1))[0, 0])
+
+    # No population gives a code more than its largest probability over the inputs.
+    tails = binom.sf(observed - 1, n, largest_probabilities(kernel))
+    p_bound = min(kernel.codes * float(tails.min()), 1.0)
+    p_value = min(p_bootstrap / BOOTSTRAP, p_bound / (1 - BOOTSTRAP), 1.0)
+
+    critical = _critical(statistics[1:, 0], p_values[1:].min(axis=1), BOOTSTRAP * level)
+    flagged: tuple[Surplus, ...] = ()
+    honest = fitted
+    if p_value <= level:
+        certain = kernel.codes * tails <= (1 - BOOTSTRAP) * level
+        flagged, honest = surplus(model, observed, fitted, critical, certain, level)
+    code = int(np.argmax(residuals(observed, fitted.codes)))
+    return FitTest(
+        n=n,
+        level=level,
+        draws=draws,
+        p_value=p_value,
+        p_bootstrap=p_bootstrap,
+        p_bound=p_bound,
+        residual=float(statistics[0, 0]),
+        residual_code=code,
+        p_residual=float(p_values[0, 0]),
+        g_squared=float(statistics[0, 1]),
+        p_g_squared=float(p_values[0, 1]),
+        critical=critical,
+        gap=gap,
+        flagged=flagged,
+        damage=tuple(damage(mechanism, honest.nodes, k, reports=n, critical=critical) for k in SHARES),
+    )
+
+
+def _ranks(statistics: FloatArray, tolerance: FloatArray) -> FloatArray:
+    """Return, for each set and statistic, the share of all sets whose statistic is as large or larger.
+
+    Shape (B, S) to (B, S). What differs by less than `tolerance`, shape (S,), is tied: an unfinished fit may
+    not decide.
+    """
+    n = len(statistics)
+    result = np.empty_like(statistics)
+    for column, (values, slack) in enumerate(zip(statistics.T, tolerance, strict=True)):
+        result[:, column] = n - np.searchsorted(np.sort(values), values - slack, side="left")
+    return result / n
+
+
+def _critical(drawn: FloatArray, smallest: FloatArray, level: float) -> float:
+    """Return the residual above which the bootstrapped test rejects, whatever G^2 is.
+
+    Parameters
+    ----------
+    drawn, smallest
+        Shape (B,): the largest residual of each draw, and the smaller of its two p-values.
+    level
+        Of the bootstrapped test.
+
+    Notes
+    -----
+    Larger than all but r - 1 of the draws is a p-value of at most ``r / (B+1)``. At most one set is alone on
+    top of each statistic, so r = 1 always rejects with 3 / level draws or more.
+    """
+    total = len(drawn) + 1
+    ranks = np.arange(1, total)
+    # How many draws have a p-value as small, and the counts themselves.
+    reached = 1 + np.searchsorted(np.sort(smallest), ranks / total + 1e-12, side="right")
+    rank = int(np.count_nonzero(reached / total <= level + 1e-12))
+    return float(np.sort(drawn)[-max(rank, 1)])
