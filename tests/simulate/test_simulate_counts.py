@@ -301,3 +301,16 @@ def test_distributions_of_scipy_are_wrapped() -> None:
     np.testing.assert_allclose(law, node_law(TURN, WrappedNormal(350 / 360, 0.2)), atol=1e-12)
     law = node_law(TURN, as_population(stats.uniform(300, 100), TURN.domain))
     np.testing.assert_allclose(law, node_law(TURN, as_population("uniform:300,40", TURN.domain)), atol=1e-12)
+
+
+@pytest.mark.parametrize("turns", [-2, -1, 1, 3])
+def test_on_which_turn_nodes_are_counted_does_not_matter(turns: int) -> None:
+    class Turned(OptimalCircular):
+        __slots__ = ()
+
+        def node_units(self, nodes: FloatArray) -> FloatArray:
+            return super().node_units(nodes) + turns
+
+    population = VonMises(0.02, 3.0)
+    law = node_law(Turned(Circle(360), 1.0, nodes=45), population)
+    np.testing.assert_allclose(law, node_law(TURN, population), atol=1e-13)
