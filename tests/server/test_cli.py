@@ -280,6 +280,19 @@ def test_estimate_draws_its_picture(cli: Cli, suffix: str) -> None:
     )
 
 
+def test_estimate_tests_the_fit_when_asked(cli: Cli) -> None:
+    cli.good("task", "new", "delay", "--domain", "0:100", "--epsilon", "2")
+    counts = [500] * Task.load("delay.json").mechanism.kernel.codes
+    counts[5] += 2000
+    given = {"text": json.dumps(counts)}
+    assert "fit" not in json.loads(cli.good("estimate", "delay.json", "--counts", "-", "--json", **given))
+    tested = json.loads(cli.good("estimate", "delay.json", "--counts", "-", "--json", "--fit-test", **given))
+    assert [each["code"] for each in tested["fit"]["flagged"]] == [5]
+    text = cli.good("estimate", "delay.json", "--counts", "-", "--fit-test", **given)
+    assert tested["fit"]["report"] in text
+    assert "honest reports do not explain the counts" in text
+
+
 def test_estimate_says_what_is_wrong(cli: Cli) -> None:
     cli.good("task", "new", "delay", "--domain", "0:100", "--epsilon", "2")
     assert "no store at" in cli.bad("estimate", "delay.json", "--store", "sqlite:///nowhere.db")

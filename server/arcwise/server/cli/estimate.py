@@ -12,6 +12,7 @@ import numpy as np
 from arcwise.server.estimators import check_counts
 from arcwise.server.estimators import estimate as estimate_counts
 from arcwise.server.estimators.difference import mean_difference
+from arcwise.server.estimators.fit_test import fit_test
 from arcwise.server.plotting.style import PICTURES
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
@@ -49,6 +50,12 @@ __all__ = ["estimate"]
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Draw the estimates to this file: .png, .svg or .pdf.",
 )
+@click.option(
+    "--fit-test",
+    "tested",
+    is_flag=True,
+    help="Test whether honest reports explain the counts, and say what liars could do; takes a second.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the server's API does.")
 def estimate(  # noqa: PLR0917 (click calls it by keyword)
     task_file: Path,
@@ -58,6 +65,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     between: tuple[str, ...],
     against: TextIO | None,
     plot_file: Path | None,
+    tested: bool,
     as_json: bool,
 ) -> None:
     """Estimate from the counts of the task in TASK_FILE."""
@@ -76,6 +84,10 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         difference = mean_difference(*pairs, level=level)
         shown["mean_difference"] = difference.to_dict()
         words += f"\n  {'mean difference':<17} {difference}"
+    if tested:
+        fit = fit_test(task.mechanism, array)
+        shown["fit"] = fit.to_dict()
+        words += f"\n{fit}"
     click.echo(json.dumps(shown, indent=2) if as_json else words)
     if plot_file is not None:
         try:
