@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import betainc
 from threadpoolctl import threadpool_limits
 
 from arcwise.errors import ParameterError
@@ -115,7 +115,9 @@ def _tested(
     p_bootstrap = float(_ranks(-p_values.min(axis=1)[:, None], np.zeros(1))[0, 0])
 
     # No population gives a code more than its largest probability over the inputs.
-    tails = binom.sf(observed - 1, n, largest_probabilities(kernel))
+    # That a binomial number is c or more is an incomplete beta function (at c = 0 its limit: certain).
+    tails = betainc(np.maximum(observed, 0.5), n - observed + 1, largest_probabilities(kernel))
+    tails[observed == 0] = 1.0
     p_bound = min(kernel.codes * float(tails.min()), 1.0)
     p_value = min(p_bootstrap / BOOTSTRAP, p_bound / (1 - BOOTSTRAP), 1.0)
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtrik
 
 from arcwise.server.estimators.fit_result import Surplus
 from arcwise.server.estimators.refit import largest_probabilities
@@ -55,7 +55,7 @@ def surplus(  # noqa: PLR0917
             break
         aside[worst] = True
     # Reports are whole. Two bounds: against the model, and against the code's largest probability.
-    bound = binom.isf(level / len(counts), counts.sum(), largest_probabilities(model.kernel))
+    bound = np.ceil(bdtrik(1.0 - level / len(counts), counts.sum(), largest_probabilities(model.kernel)))
     least = np.ceil(np.maximum(counts - expected - critical * spread, counts - bound))
     found = [
         Surplus(int(j), int(counts[j]), float(expected[j]), int(least[j]))
