@@ -1,6 +1,6 @@
 """Accuracy of the estimated distribution: its Wasserstein-1 distance to the values of the users themselves.
 
-    python benchmarks/accuracy.py [--repeats 5] [--reports 100000] [--jobs 1] [--epsilon 0.5 1 2 4]
+    python benchmarks/accuracy.py [--repeats 20] [--reports 100000] [--jobs 1] [--epsilon 0.5 1 2 4]
 
 128 nodes; inset on [0, 1], optimal circular on circles. Distances are to the empirical law of the users who
 reported, in thousandths of the range or in degrees, averaged over the repeats; the geometric mean is over the
@@ -162,7 +162,7 @@ def survey(domain: str, epsilon: float, name: str, reports: int, seed: int) -> t
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--reports", type=int, default=100_000)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 2.0, 4.0])

@@ -144,8 +144,62 @@ def test_a_gap_out_of_reach_ends_with_an_honest_gap() -> None:
     assert result.gap > 1e-6
 
 
+@given(mechanism=mechanisms(max_nodes=60), seed=st.integers(0, 2**32))
+def test_a_leap_of_one_stage_is_a_step(mechanism: Mechanism, seed: int) -> None:
+    counts = random_counts(mechanism.kernel, seed)
+    one, other = EMSteps(mechanism.kernel, counts), EMSteps(mechanism.kernel, counts)
+    for _ in range(3):
+        one.leap(1)
+        other.step()
+    np.testing.assert_array_equal(one.probabilities, other.probabilities)
+    assert one.iterations == other.iterations == 3
+
+
+@given(mechanism=mechanisms(max_nodes=60), seed=st.integers(0, 2**32))
+def test_leaps_go_where_steps_go_and_never_downhill(mechanism: Mechanism, seed: int) -> None:
+    kernel = mechanism.kernel
+    counts = random_counts(kernel, seed)
+    leaps, steps = EMSteps(kernel, counts), EMSteps(kernel, counts)
+    for _ in range(36):
+        leaps.step()
+    likelihood = float(leaps.log_likelihood()[0])
+    while leaps.iterations < 300:
+        stages = 2 if leaps.iterations < 72 else 3
+        before = leaps.iterations
+        leaps.leap(stages)
+        assert leaps.iterations == before + {2: 3, 3: 6}[stages]
+        assert leaps.log_likelihood()[0] >= likelihood - 1e-9 * abs(likelihood)
+        likelihood = float(leaps.log_likelihood()[0])
+    while steps.iterations < leaps.iterations:
+        steps.step()
+    assert leaps.probabilities.sum() == pytest.approx(1.0)
+    assert likelihood == pytest.approx(steps.log_likelihood()[0], abs=0.02)
+    # A leap may be a step or two ahead or behind where nodes still change.
+    assert np.abs(np.cumsum(leaps.probabilities - steps.probabilities)).max() < 0.01
+
+
+def test_long_leaps_are_stable_and_cheap() -> None:
+    # As fit_held_out takes them: 534 stages for 3000 steps, and no farther from EM than half a thousandth.
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
+    counts = random_counts(mechanism.kernel, 5) * 100
+    leaps, steps = EMSteps(mechanism.kernel, counts), EMSteps(mechanism.kernel, counts)
+    spent, likelihood = 0, -np.inf
+    while leaps.iterations < 3000:
+        stages = max(1, int((np.sqrt(1 + 8 * leaps.iterations / 12) - 1) / 2))
+        leaps.leap(stages)
+        spent += stages
+        assert leaps.log_likelihood()[0] >= likelihood
+        likelihood = float(leaps.log_likelihood()[0])
+    while steps.iterations < leaps.iterations:
+        steps.step()
+    assert spent < 600
+    assert np.abs(np.cumsum(leaps.probabilities - steps.probabilities)).mean() < 5e-4
+
+
 def test_arguments_out_of_bounds() -> None:
     kernel = MECHANISMS[0].kernel
+    with pytest.raises(ParameterError, match="stages must be at least 1, got 0"):
+        EMSteps(kernel, np.ones(kernel.codes)).leap(0)
     counts = np.ones(kernel.codes)
     with pytest.raises(ParameterError, match="exactly one of iterations and gap"):
         fit(kernel, counts)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EMFit", "EMSteps", "fit"]
 
+_TINY = float(np.finfo(np.float64).tiny)
+"""The least probability that has a logarithm here: those of nodes that no report supports run out to 0."""
+
 
 @dataclass(frozen=True)
 class EMFit:
@@ -38,7 +41,7 @@ class EMFit:
     gap
         Proved bound: no node distribution has a log-likelihood above ``log_likelihood + gap``.
     iterations
-        EM steps taken.
+        EM steps taken, or the number that longer ones amount to.
     """
 
     probabilities: FloatArray
@@ -114,12 +117,59 @@ class EMSteps:
         bound: FloatArray = self.totals * np.maximum(self._gradient.max(axis=1) - 1.0, 0.0)
         return bound
 
+    def current(self, which: int) -> EMFit:
+        """Return where data set `which` stands."""
+        n, q, gradient = float(self.totals[which]), self._q[which], self._gradient[which]
+        return EMFit(
+            self._f[which].copy(),
+            n * float((self._weights[which] * np.log(q)).sum()),
+            n * max(float(gradient.max()) - 1.0, 0.0),
+            self.iterations,
+        )
+
     def step(self) -> None:
         """Take one EM step on every data set."""
         self._f *= self._gradient
         self._f /= self._f.sum(axis=1, keepdims=True)  # holds the sum at 1 against rounding
         self._refresh()
         self.iterations += 1
+
+    def leap(self, stages: int) -> None:
+        """Go as far as ``(s^2 + s)/2`` EM steps go, for the price of `stages` = s of them.
+
+        Parameters
+        ----------
+        stages
+            At least 1; one stage is `step`. The leap should be short beside `iterations`, a tenth or less:
+            nodes then change by little in it, and it ends close to where the steps would. On an `EMSteps`
+            that has only begun it may go wrong.
+
+        Notes
+        -----
+        An EM step is an Euler step of length 1 of ``d log f / dt = log grad``. Where steps change little, an
+        error in log f shrinks by a factor ``1 - e`` in a step, with e in [0, 1] for EM (Dempster, Laird and
+        Rubin 1977). The Runge-Kutta-Legendre scheme of first order (Meyer, Balsara and Aslam 2014, equations
+        15 and 16, here of length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``, P_s the Legendre polynomial,
+        which is at most 1 in size for every e in [0, 2]; and it follows the flow as EM does.
+        """
+        if stages < 1:
+            raise ParameterError(f"stages must be at least 1, got {stages!r}")
+        if stages == 1:
+            self.step()
+            return
+        before = np.log(np.maximum(self._f, _TINY))
+        now = before + np.log(np.maximum(self._gradient, _TINY))
+        for j in range(2, stages + 1):
+            self._put(now)
+            stepped = now + np.log(np.maximum(self._gradient, _TINY))
+            before, now = now, ((2 * j - 1) * stepped - (j - 1) * before) / j
+        self._put(now)
+        self.iterations += stages * (stages + 1) // 2
+
+    def _put(self, logarithms: FloatArray) -> None:
+        np.exp(logarithms - logarithms.max(axis=1, keepdims=True), out=self._f)
+        self._f /= self._f.sum(axis=1, keepdims=True)
+        self._refresh()
 
     def _refresh(self) -> None:
         """Compute q and the gradient of the present probabilities."""
@@ -170,9 +220,4 @@ def fit(
         if gap is not None and steps.iterations % 16 == 0 and steps.gap()[0] <= gap:
             break
         steps.step()
-    return EMFit(
-        steps.probabilities[0].copy(),
-        float(steps.log_likelihood()[0]),
-        float(steps.gap()[0]),
-        steps.iterations,
-    )
+    return steps.current(0)
