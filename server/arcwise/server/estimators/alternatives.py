@@ -2,7 +2,7 @@
 
 Both run to the stopping rule of the paper that proposed smoothed EM for reports under local differential
 privacy: Li, Wang, Lopuhaä-Zwakenberg, Škorić and Li, "Estimating numerical distributions under local
-differential privacy", SIGMOD 2020, section 5.5. The default, EM stopped by held-out reports, is in
+differential privacy", SIGMOD 2020. The default, EM stopped by held-out reports, is in
 `distribution`; `benchmarks/accuracy.py` prints the three side by side.
 """
 

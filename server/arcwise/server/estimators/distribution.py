@@ -107,7 +107,7 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     In a third of uniform populations the largest of many scores is above that of step 0, by chance. So 0
     steps are kept unless the gain of the best is more than its own standard error, from the variance over the
     reports of the log ratio of the two predictions: the rule of one standard error (Breiman, Friedman, Olshen
-    and Stone 1984, section 3.4.3) for the simplest model only. Along the rest of the path it would smooth too
+    and Stone 1984) for the simplest model only. Along the rest of the path it would smooth too
     much: there neighbours differ by little, and the tie of a quarter of a nat decides.
     """
     start = uniform_start(mechanism)

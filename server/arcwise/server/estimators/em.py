@@ -148,8 +148,8 @@ class EMSteps:
         -----
         An EM step is an Euler step of length 1 of ``d log f / dt = log grad``. Where steps change little, an
         error in log f shrinks by a factor ``1 - e`` in a step, with e in [0, 1] for EM (Dempster, Laird and
-        Rubin 1977). The Runge-Kutta-Legendre scheme of first order (Meyer, Balsara and Aslam 2014, equations
-        15 and 16, here of length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``, P_s the Legendre polynomial,
+        Rubin 1977). The Runge-Kutta-Legendre scheme of first order (Meyer, Balsara and Aslam 2014; here
+        of length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``, P_s the Legendre polynomial,
         which is at most 1 in size for every e in [0, 2]; and it follows the flow as EM does.
         """
         if stages < 1:
