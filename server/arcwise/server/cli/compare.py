@@ -12,10 +12,10 @@ from rich.table import Table
 
 from arcwise.domains import Circle, Domain
 from arcwise.server.cli.domain import domain_options, read_domain
+from arcwise.server.cli.picture import checked_picture
 from arcwise.server.compare import DEFAULT_DELTA, SORTS
 from arcwise.server.compare import compare as compare_mechanisms
 from arcwise.server.compare.output import write_csv, write_plot
-from arcwise.server.plotting.style import PICTURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--designs/--no-designs", default=True, help="With what linear programming finds (seconds).")
 @click.option("--csv", "csv_file", type=_FILE, help="Write every column to this file.")
-@click.option("--plot", "plot_file", type=_FILE, help="Draw a picture: .png, .svg or .pdf.")
+@click.option(
+    "--plot",
+    "plot_file",
+    type=_FILE,
+    callback=checked_picture,
+    help="Draw a picture: .png, .svg or .pdf.",
+)
 def compare(  # noqa: PLR0917 (click calls it by keyword)
     epsilon: float,
     domain_text: str | None,
@@ -68,8 +74,6 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     arcwise compare --epsilon 2 --circle 360 --sort mean-absolute --csv circle.csv --plot circle.png
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     domain = read_domain(domain_text, circle)
-    if plot_file is not None and plot_file.suffix not in PICTURES:
-        raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(plot_file)!r}")
     console = Console(stderr=True)
     with Progress(
         BarColumn(),

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TextIO
 import click
 import numpy as np
 
+from arcwise.server.cli.picture import checked_picture
 from arcwise.server.estimators import check_counts
 from arcwise.server.estimators import estimate as estimate_counts
 from arcwise.server.estimators.difference import mean_difference
 from arcwise.server.estimators.fit_test import fit_test
-from arcwise.server.plotting.style import PICTURES
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 
@@ -48,6 +48,7 @@ __all__ = ["estimate"]
     "--plot",
     "plot_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    callback=checked_picture,
     help="Draw the estimates to this file: .png, .svg or .pdf.",
 )
 @click.option(
@@ -72,8 +73,6 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     task = Task.load(task_file)
     if (store is None) == (counts is None):
         raise click.UsageError("give one of --store and --counts")
-    if plot_file is not None and plot_file.suffix not in PICTURES:
-        raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(plot_file)!r}")
     array = _stored(task, store) if store is not None else _read(counts.read() if counts else "")
     result = estimate_counts(task, array, level=level, between=[_bounds(text) for text in between])
     shown = result.to_dict()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT
@@ -79,7 +80,8 @@ def estimate(
         level=level,
         target=_TARGET,
         domain=str(task.domain),
-        delta=mechanism.certificate().delta / UNIT,
+        # Pure mechanisms have none: their rows were walked when the task was made.
+        delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
         distribution=distribution.distribution(mechanism, fitted),
     )
     if isinstance(mechanism, CircularMechanism):
@@ -90,13 +92,15 @@ def estimate(
             direction=direction.direction(mechanism, numbers, level=level),
             resultant_length=direction.resultant_length(mechanism, numbers, level=level),
         )
+    with threadpool_limits(limits=1, user_api="blas"):  # see `quantiles`
+        profile = quantiles.Profile(mechanism, numbers)  # what quantiles and shares have in common
     return replace(
         result,
         mean=mean.mean(mechanism, numbers, level=level),
-        quantiles=quantiles.quantiles(mechanism, numbers, fitted.probabilities, level=level),
+        quantiles=quantiles.quantiles(mechanism, numbers, fitted.probabilities, level=level, profile=profile),
         shares={
             f"{low:g}:{high:g}": shares.share(
-                mechanism, numbers, fitted.probabilities, low, high, level=level
+                mechanism, numbers, fitted.probabilities, low, high, level=level, profile=profile
             )
             for low, high in between
         },

@@ -43,7 +43,12 @@ _CODES = 512
 
 
 def quantiles(
-    mechanism: Mechanism, counts: FloatArray, probabilities: FloatArray, *, level: float = 0.95
+    mechanism: Mechanism,
+    counts: FloatArray,
+    probabilities: FloatArray,
+    *,
+    level: float = 0.95,
+    profile: Profile | None = None,
 ) -> dict[str, Value]:
     """Return the quantiles at `LEVELS`, in the unit of the domain.
 
@@ -57,11 +62,13 @@ def quantiles(
         The fitted node distribution, shape (N,): where the point values come from.
     level
         Of the intervals.
+    profile
+        Of these counts, where it is there already.
     """
     # Hundreds of products of small matrices: threads would wait for one another, and take the other cores
     # from whoever collects reports meanwhile.
     with threadpool_limits(limits=1, user_api="blas"):
-        profile = Profile(mechanism, counts)
+        profile = Profile(mechanism, counts) if profile is None else profile
         intervals = [profile.interval(tau, level) for tau in LEVELS]
     domain = mechanism.domain
     reach = rounding_reach(mechanism)

@@ -41,6 +41,7 @@ def share(
     high: float,
     *,
     level: float = 0.95,
+    profile: Profile | None = None,
 ) -> Value:
     """Return the share of the population with values from `low` to `high`.
 
@@ -57,6 +58,8 @@ def share(
         low end this is the distribution function at `high`; up to its high end a tail.
     level
         Of the interval.
+    profile
+        Of these counts, where it is there already.
 
     Raises
     ------
@@ -79,7 +82,7 @@ def share(
     edges = cell_edges(mechanism)
     reach = rounding_reach(mechanism)
     with threadpool_limits(limits=1, user_api="blas"):
-        profile = Profile(mechanism, counts)
+        profile = Profile(mechanism, counts) if profile is None else profile
         inner = covered(profile.edges, first + reach * (first > 0), last - reach * (last < 1), outer=False)
         outer = covered(profile.edges, first - reach, last + reach, outer=True)
         lower, upper = _end(profile, inner, level, -1), _end(profile, outer, level, +1)
