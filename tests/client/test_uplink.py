@@ -98,13 +98,13 @@ def test_reports_during_trouble_gather_in_one_batch(recorder: Recorder, heading:
 
 
 def test_a_flush_does_not_wait_for_our_own_backoff(
-    recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+    recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("arcwise.client.delivery.backoff_seconds", lambda *_: 3600.0)
     recorder.script.append(503)
     with Uplink(URL, transport=recorder, interval=0) as uplink:
         fill(uplink, heading, 1)
-        wait_until(lambda: len(recorder.posts) == 1)
+        wait_until(lambda: "status 503" in caplog.text)  # logged once the wait has begun
         assert uplink.flush(5)
 
 
@@ -135,11 +135,13 @@ def test_what_will_never_be_taken_is_dropped_and_counted(
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refusal_pauses_until_a_flush(recorder: Recorder, heading: Task, delay: Task, status: int) -> None:
+def test_a_refusal_pauses_until_a_flush(
+    recorder: Recorder, heading: Task, delay: Task, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     recorder.script.append(status)
     with Uplink(URL, transport=recorder, interval=0) as uplink:
         fill(uplink, heading, 1)
-        wait_until(lambda: len(recorder.posts) == 1)
+        wait_until(lambda: f"status {status}" in caplog.text)  # logged once the pause has begun
         fill(uplink, delay, 1)
         time.sleep(0.05)
         assert len(recorder.posts) == 1
