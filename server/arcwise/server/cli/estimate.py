@@ -4,33 +4,46 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-import numpy as np
 
+from arcwise.server.cli.counts import read_counts, read_span, stored_counts
+from arcwise.server.cli.csv_file import write_csv
+from arcwise.server.cli.outcomes import Outcome, estimated, nothing
 from arcwise.server.cli.picture import checked_picture
-from arcwise.server.estimators import check_counts
 from arcwise.server.estimators import estimate as estimate_counts
-from arcwise.server.estimators.difference import mean_difference
-from arcwise.server.estimators.fit_test import fit_test
-from arcwise.server.store import open_store
+from arcwise.server.estimators.epochs import Span, merged
+from arcwise.server.plotting.rows import plot_rows
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
     from numpy.typing import NDArray
+
+    from arcwise.server.estimators import Estimate
 
 __all__ = ["estimate"]
 
 
 @click.command()
-@click.argument("task_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "task_files",
+    metavar="TASK_FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
 @click.option("--store", help="The store that a server fills, for example sqlite:///arcwise.db.")
 @click.option(
     "--counts",
     type=click.File("r"),
     help="File of the number of reports per code: a JSON array, or one number a line; - reads stdin.",
 )
+@click.option("--from", "start", metavar="TIME", help="Only epochs that start then or later, see below.")
+@click.option("--to", "end", metavar="TIME", help="Only epochs that start before then.")
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
     "--share",
@@ -49,7 +62,7 @@ __all__ = ["estimate"]
     "plot_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     callback=checked_picture,
-    help="Draw the estimates to this file: .png, .svg or .pdf.",
+    help="Draw the estimates to this file, a row for each task: .png, .svg or .pdf.",
 )
 @click.option(
     "--fit-test",
@@ -57,42 +70,77 @@ __all__ = ["estimate"]
     is_flag=True,
     help="Test whether honest reports explain the counts, and say what liars could do; takes a second.",
 )
+@click.option(
+    "--csv",
+    "csv_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write every number with its interval to this file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the server's API does.")
 def estimate(  # noqa: PLR0917 (click calls it by keyword)
-    task_file: Path,
+    task_files: tuple[Path, ...],
     store: str | None,
     counts: TextIO | None,
+    start: str | None,
+    end: str | None,
     level: float,
     between: tuple[str, ...],
     against: TextIO | None,
     plot_file: Path | None,
     tested: bool,
+    csv_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Estimate from the counts of the task in TASK_FILE."""
-    task = Task.load(task_file)
+    """Estimate from the counts of the task in each TASK_FILE.
+
+    \b
+    arcwise estimate delay.json --store sqlite:///arcwise.db
+    arcwise estimate tasks/*.json --store sqlite:///arcwise.db --from 2026-11-01 --to 2026-11-08
+
+    TIME is a date or a time in UTC, or the number of an epoch. Several tasks need --store; with --json they
+    are an array. A task without reports says so, and the exit code is 1 only when no task has any.
+    """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     if (store is None) == (counts is None):
         raise click.UsageError("give one of --store and --counts")
-    array = _stored(task, store) if store is not None else _read(counts.read() if counts else "")
-    result = estimate_counts(task, array, level=level, between=[_bounds(text) for text in between])
-    shown = result.to_dict()
-    words = str(result)
-    if against is not None:
-        mechanism = task.mechanism
-        pairs = [(mechanism, check_counts(a, mechanism.kernel.codes)) for a in (array, _read(against.read()))]
-        difference = mean_difference(*pairs, level=level)
-        shown["mean_difference"] = difference.to_dict()
-        words += f"\n  {'mean difference':<17} {difference}"
-    if tested:
-        fit = fit_test(task.mechanism, array)
-        shown["fit"] = fit.to_dict()
-        words += f"\n{fit}"
-    click.echo(json.dumps(shown, indent=2) if as_json else words)
-    if plot_file is not None:
-        try:
-            result.plot().savefig(plot_file)
-        except OSError as error:
-            raise click.ClickException(f"cannot write {plot_file}: {error.strerror}") from error
+    if counts is not None and (start is not None or end is not None):
+        raise click.UsageError("--from and --to are for --store: a file of counts has no epochs")
+    alone = {"--counts": counts, "--against": against, "--share": between}
+    if len(task_files) > 1 and (given := [name for name, value in alone.items() if value]):
+        raise click.UsageError(f"{given[0]} takes a single task, got {len(task_files)}")
+    tasks = [Task.load(path) for path in task_files]
+    options: dict[str, Any] = {"level": level, "between": [_bounds(text) for text in between]}
+    other = None if against is None else read_counts(against.read())
+    outcomes: list[Outcome] = []
+    for task, array, span in _all_counts(tasks, store, counts, start, end):
+        if store is not None and not array.any():
+            outcome = nothing(task, span)
+        else:
+            result = estimate_counts(task, array, **options)
+            outcome = estimated(task, span, array, result, other, tested=tested)
+        if not as_json:
+            click.echo(outcome.words + "\n" * (len(tasks) > 1 and task is not tasks[-1]))
+        elif outcome.drawing is None:
+            click.echo(outcome.words, err=True)
+        outcomes.append(outcome)
+    documents = [outcome.document for outcome in outcomes]
+    if as_json:
+        click.echo(json.dumps(documents if len(tasks) > 1 else documents[0], indent=2))
+    drawn = [outcome.drawing for outcome in outcomes if outcome.drawing is not None]
+    _write(documents, csv_file, drawn, plot_file)
+    if not drawn:
+        raise click.exceptions.Exit(1)
+
+
+def _write(
+    documents: Sequence[dict[str, Any]], csv_file: Path | None, drawn: Sequence[Estimate], plot: Path | None
+) -> None:
+    try:
+        if csv_file is not None:
+            write_csv(csv_file, documents)
+        if plot is not None and drawn:
+            plot_rows(drawn).savefig(plot)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {error.filename}: {error.strerror}") from error
 
 
 def _bounds(text: str) -> tuple[float, float]:
@@ -103,22 +151,13 @@ def _bounds(text: str) -> tuple[float, float]:
         raise click.UsageError(f"--share takes LOW:HIGH, two numbers; got {text!r}") from None
 
 
-def _stored(task: Task, url: str) -> NDArray[np.int64]:
-    store = open_store(url, create=False)  # an empty one helps nobody who mistyped its name
-    try:
-        return store.counts(task)
-    finally:
-        store.close()
-
-
-def _read(text: str) -> NDArray[np.int64]:
-    try:
-        numbers = json.loads(text) if text.lstrip().startswith("[") else [int(line) for line in text.split()]
-        array = np.asarray(numbers)
-        if array.dtype.kind not in "iu":
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise click.ClickException(
-            "--counts must hold whole numbers, as a JSON array or one a line"
-        ) from None
-    return array.astype(np.int64)
+def _all_counts(
+    tasks: Sequence[Task], store: str | None, counts: TextIO | None, start: str | None, end: str | None
+) -> Iterator[tuple[Task, NDArray[np.int64], Span]]:
+    """Yield each task with its counts and the epochs that they are of."""
+    if store is None:
+        yield tasks[0], read_counts(counts.read() if counts else ""), Span()
+        return
+    spans = [read_span(task, start, end) for task in tasks]
+    for task, span, by_epoch in zip(tasks, spans, stored_counts(store, tasks), strict=True):
+        yield task, merged(task, by_epoch, span), span

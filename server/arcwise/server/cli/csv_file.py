@@ -1,0 +1,46 @@
+"""The CSV file of `arcwise estimate`: a line for every number with an interval."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+__all__ = ["write_csv"]
+
+_COLUMNS = ("task", "start", "end", "n", "estimate", "value", "low", "high", "level", "method", "note")
+
+
+def write_csv(path: Path, documents: Iterable[dict[str, Any]]) -> None:
+    """Write a line for every number with an interval.
+
+    The columns are the same whatever the tasks. `start` and `end` are those of the epochs that were merged,
+    the end excluded; empty where all were.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written.
+    """
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, _COLUMNS, restval="")
+        writer.writeheader()
+        for document in documents:
+            head = {"task": document["task"], "level": document.get("level", "")}
+            epochs = document.get("epochs", {})
+            writer.writerows(_lines(document, head | {name: epochs.get(name) for name in ("start", "end")}))
+
+
+def _lines(part: dict[str, Any], head: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the values in a document: those of its own, and those in mappings, as of quantiles."""
+    head = head | {"n": part["n"]}
+    for name, inner in part.items():
+        if not isinstance(inner, dict):
+            continue
+        values = [(name, inner)] if "value" in inner else [(f"{name} {key}", v) for key, v in inner.items()]
+        for label, value in values:
+            if isinstance(value, dict) and "value" in value:
+                yield head | {"estimate": label} | {key: value[key] for key in _COLUMNS if key in value}

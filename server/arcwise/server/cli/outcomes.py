@@ -1,0 +1,70 @@
+"""What `arcwise estimate` tells of a task: an estimate and what else was asked for, or that nothing came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from arcwise.server.estimators import check_counts
+from arcwise.server.estimators.difference import mean_difference
+from arcwise.server.estimators.epochs import Span, span_to_dict
+from arcwise.server.estimators.fit_test import fit_test
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.server.estimators import Estimate
+    from arcwise.tasks import Task
+
+__all__ = ["Outcome", "estimated", "nothing"]
+
+
+class Outcome(NamedTuple):
+    """As JSON, in words, and what can draw itself; None: there were no reports."""
+
+    document: dict[str, Any]
+    words: str
+    drawing: Estimate | None
+
+
+def nothing(task: Task, span: Span) -> Outcome:
+    """Return that a task has no reports in these epochs."""
+    document = {"task": task.name, "task_id": task.id, "epsilon": task.epsilon, "n": 0}
+    words = f"{task.name}: no reports {_words(task, span) or 'yet'}"
+    return Outcome(document | _epochs(task, span), words, None)
+
+
+def estimated(
+    task: Task,
+    span: Span,
+    array: NDArray[np.int64],
+    result: Estimate,
+    other: NDArray[np.int64] | None,
+    *,
+    tested: bool,
+) -> Outcome:
+    """Return an estimate from these epochs, with the difference and the test that were asked for."""
+    document, words, mechanism = result.to_dict() | _epochs(task, span), str(result), task.mechanism
+    if told := _words(task, span):
+        words += f"\n  {'epochs':<17} {told}"
+    if other is not None:
+        pairs = [(mechanism, check_counts(a, mechanism.kernel.codes)) for a in (array, other)]
+        difference = mean_difference(*pairs, level=result.level)
+        document["mean_difference"] = difference.to_dict()
+        words += f"\n  {'mean difference':<17} {difference}"
+    if tested:
+        fit = fit_test(mechanism, array)
+        document["fit"] = fit.to_dict()
+        words += f"\n{fit}"
+    return Outcome(document, words, result)
+
+
+def _epochs(task: Task, span: Span) -> dict[str, Any]:
+    return {} if span == Span() else {"epochs": span_to_dict(task, span)}
+
+
+def _words(task: Task, span: Span) -> str:
+    """Return a range of epochs in words, "" for all of them."""
+    ends = span_to_dict(task, span)
+    start = "" if ends["start"] is None else f"from {ends['start']}"
+    return start if ends["end"] is None else f"{start} to before {ends['end']}".strip()

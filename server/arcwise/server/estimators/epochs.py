@@ -1,0 +1,131 @@
+"""Epochs as times: which epochs a range of times holds, what time an epoch starts, and counts over a range.
+
+A task's epoch is the number of its period since 1970-01-01 00:00 UTC; devices tell nothing finer.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from arcwise.errors import ParameterError
+from arcwise.tasks import DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from arcwise.tasks import Task
+
+__all__ = ["Span", "epoch_start", "epochs_in_step", "merged", "read_epoch", "span_to_dict", "utc"]
+
+_ORIGIN = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_LAST = datetime.max.replace(tzinfo=timezone.utc)
+_WEEK = 7 * DAY
+
+
+class Span(NamedTuple):
+    """Epochs from `first` to `last`, both included; None where the range is open."""
+
+    first: int | None = None
+    last: int | None = None
+
+    def __contains__(self, epoch: object) -> bool:
+        assert isinstance(epoch, int)  # noqa: S101 (narrows the type for the checker)
+        return (self.first is None or epoch >= self.first) and (self.last is None or epoch <= self.last)
+
+
+def epoch_start(task: Task, epoch: int) -> datetime:
+    """Return when an epoch of the task starts, in UTC. Raises `ParameterError` beyond the year 9999."""
+    if not 0 <= epoch <= (_LAST - _ORIGIN) // timedelta(seconds=task.period):
+        raise ParameterError(f"epoch must lie from 1970 to the year 9999, got {epoch!r}")
+    return _ORIGIN + epoch * timedelta(seconds=task.period)
+
+
+def utc(time: datetime) -> str:
+    """Return a time in UTC as ISO 8601, with as many digits as it needs: 2026-11-01, 2026-11-01T06:30Z."""
+    if time.time() == time.min.time():
+        return f"{time:%Y-%m-%d}"
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}" if time.second else f"{time:%Y-%m-%dT%H:%MZ}"
+
+
+def read_epoch(task: Task, text: str, name: str) -> int:
+    """Return the first epoch of the task that starts at a time or later.
+
+    Parameters
+    ----------
+    task
+        Whose epochs.
+    text
+        A date or a time in ISO 8601, UTC unless it has an offset; or the number of an epoch itself.
+    name
+        Of the argument, for the error.
+
+    Raises
+    ------
+    ParameterError
+        When the text is neither.
+
+    Notes
+    -----
+    Ranges from one time up to another, that one excluded, take the epochs that *start* in them: ranges that
+    follow one another then hold every epoch once, whatever the period.
+    """
+    try:
+        if re.fullmatch(r"[0-9]{1,18}", text):
+            epoch = int(text)
+        else:
+            # Python 3.10 does not read the Z.
+            time = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
+            time = time if time.tzinfo else time.replace(tzinfo=timezone.utc)
+            epoch = -(-(time - _ORIGIN) // timedelta(seconds=task.period))
+        epoch_start(task, epoch)
+    except ValueError:  # a ParameterError is one too
+        raise ParameterError(
+            f"{name} must be a date (2026-11-01), a time (2026-11-01T06:00Z) or the number of an epoch, "
+            f"from 1970 to the year 9999; got {text!r}"
+        ) from None
+    return epoch
+
+
+def epochs_in_step(task: Task, step: str, name: str) -> int:
+    """Return how many epochs of the task an "epoch", a "day", a "week" or a number of epochs holds.
+
+    Raises
+    ------
+    ParameterError
+        When it is none of these, or a day or a week is no whole number of epochs.
+    """
+    if re.fullmatch(r"[0-9]{1,9}", step) and int(step):
+        return int(step)
+    seconds = {"epoch": task.period, "day": DAY, "week": _WEEK}.get(step)
+    if seconds is None:
+        raise ParameterError(
+            f"{name} must be epoch, day, week or a whole number of epochs from 1 on, got {step!r}"
+        )
+    if seconds % task.period:
+        raise ParameterError(
+            f"{name} must be a whole number of epochs: an epoch of this task lasts {task.period} seconds, "
+            f"and so no number of them lasts a {step}"
+        )
+    return seconds // task.period
+
+
+def merged(task: Task, counts_by_epoch: Mapping[int, NDArray[np.int64]], span: Span) -> NDArray[np.int64]:
+    """Return the number of reports per code over the epochs of a range, shape (K,)."""
+    total = np.zeros(task.mechanism.kernel.codes, np.int64)
+    for epoch, counts in counts_by_epoch.items():
+        if epoch in span:
+            total += counts
+    return total
+
+
+def span_to_dict(task: Task, span: Span) -> dict[str, Any]:
+    """Return a range as a JSON object: epochs, both included, and times, the end excluded; None: open."""
+    start = None if span.first is None else utc(epoch_start(task, span.first))
+    end = None if span.last is None else utc(epoch_start(task, span.last + 1))
+    return {"first": span.first, "last": span.last, "start": start, "end": end}

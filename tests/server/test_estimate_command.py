@@ -1,0 +1,155 @@
+"""`arcwise estimate` over several tasks and over ranges of epochs, from a real store."""
+
+import csv
+import json
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from arcwise.domains import Circle, Interval
+from arcwise.server.cli import main
+from arcwise.server.estimators import estimate
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+from arcwise.wire import Batch, pack_codes
+
+DELAY = Task("delay", Interval(0, 100), 2.0)
+HEADING = Task("heading", Circle(360), 2.0)
+HOURLY = Task("hourly", Interval(0, 1), 2.0, period=3600)
+EMPTY = Task("empty", Interval(0, 1), 2.0)
+STORE = ("--store", "sqlite:///a.db")
+
+Command = Callable[..., Result]
+
+
+def epoch_of(task: Task, text: str) -> int:
+    return task.epoch(datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp())
+
+
+DAY = epoch_of(DELAY, "2026-11-01")
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+    for task in (DELAY, HEADING, HOURLY, EMPTY):
+        task.save(f"{task.name}.json")
+    store = open_store("sqlite:///a.db")
+    store.register([DELAY, HEADING, HOURLY, EMPTY])
+    for task, epochs in ((DELAY, range(DAY, DAY + 10)), (HEADING, [DAY, DAY + 3])):
+        store.add([a_batch(task, epoch) for epoch in epochs])
+    store.add([a_batch(HOURLY, hour) for hour in range(24 * DAY - 5, 24 * DAY + 30)])
+    store.close()
+    return lambda *args: CliRunner().invoke(main, ["estimate", *args])
+
+
+def the_codes(task: Task, epoch: int) -> list[int]:
+    """Return codes that differ from epoch to epoch, 100 + 2 (epoch mod 7) of them."""
+    return [(j * j + epoch) % task.mechanism.kernel.codes for j in range(100 + 2 * (epoch % 7))]
+
+
+def a_batch(task: Task, epoch: int) -> Batch:
+    return Batch(
+        bytes.fromhex(task.id), epoch.to_bytes(16, "big"), epoch, pack_codes(the_codes(task, epoch), 1)
+    )
+
+
+def the_counts(task: Task, epochs: range) -> Any:
+    codes = [code for epoch in epochs for code in the_codes(task, epoch)]
+    return np.bincount(codes, minlength=task.mechanism.kernel.codes)
+
+
+def good(result: Result) -> str:
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    ("task", "start", "end", "epochs"),
+    [
+        (DELAY, "2026-11-01", "2026-11-08", range(DAY, DAY + 7)),
+        (DELAY, str(DAY + 2), str(DAY + 5), range(DAY + 2, DAY + 5)),
+        (DELAY, "2026-11-09", None, range(DAY + 8, DAY + 10)),
+        (DELAY, None, "2026-11-02T00:00:01", range(DAY, DAY + 2)),
+        (HOURLY, "2026-11-01", "2026-11-02", range(24 * DAY, 24 * DAY + 24)),
+        (HOURLY, "2026-11-01T06:30+01:00", "2026-11-01T09:00Z", range(24 * DAY + 6, 24 * DAY + 9)),
+    ],
+)
+def test_a_range_merges_the_epochs_that_start_in_it(
+    command: Command, task: Task, start: str | None, end: str | None, epochs: range
+) -> None:
+    bounds = [*(["--from", start] if start else []), *(["--to", end] if end else [])]
+    shown = json.loads(good(command(f"{task.name}.json", *STORE, *bounds, "--json")))
+    assert shown["epochs"]["first"] == (None if start is None else epochs[0])
+    assert shown["epochs"]["last"] == (None if end is None else epochs[-1])
+    del shown["epochs"]
+    assert shown == estimate(task, the_counts(task, epochs)).to_dict()
+
+
+def test_a_range_is_told_in_words(command: Command) -> None:
+    text = good(command("delay.json", *STORE, "--from", "2026-11-01", "--to", "2026-11-08"))
+    assert "from 2026-11-01 to before 2026-11-08" in text
+    for bounds in (("--from", "2026-12-01"), ("--from", "2026-11-03", "--to", "2026-11-03")):
+        result = command("delay.json", *STORE, *bounds)
+        assert result.exit_code == 1
+        assert f"delay: no reports from {bounds[1]}" in result.output
+
+
+def test_several_tasks_are_estimated_in_turn_over_the_same_store(command: Command) -> None:
+    files = ("delay.json", "empty.json", "heading.json")
+    text = good(command(*files, *STORE))
+    assert text.index("delay:") < text.index("empty: no reports yet") < text.index("heading:")
+    result = command(*files, *STORE, "--json")
+    assert result.exit_code == 0
+    delay, empty, heading = json.loads(result.stdout)
+    assert delay == estimate(DELAY, the_counts(DELAY, range(DAY, DAY + 10))).to_dict()
+    assert empty == {"task": "empty", "task_id": EMPTY.id, "epsilon": 2.0, "n": 0}
+    assert heading["direction"]
+    nothing = command("empty.json", *STORE, "--json")
+    assert nothing.exit_code == 1
+    assert json.loads(nothing.stdout)["n"] == 0
+    assert command("empty.json", "empty.json", *STORE).exit_code == 1
+
+
+def test_several_tasks_are_drawn_in_rows_and_written_in_lines(command: Command) -> None:
+    files = ("delay.json", "empty.json", "heading.json")
+    good(command(*files, *STORE, "--plot", "rows.svg", "--csv", "all.csv", "--to", "2026-11-05"))
+    text = Path("rows.svg").read_text(encoding="utf-8")
+    assert len(text) > 10_000
+    assert "cannot write nowhere" in command("delay.json", *STORE, "--csv", "nowhere/all.csv").output
+    with Path("all.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    result = estimate(DELAY, the_counts(DELAY, range(DAY, DAY + 4)))
+    assert result.mean is not None
+    mean = lines[0]
+    assert (mean["task"], mean["estimate"], mean["n"]) == ("delay", "mean", str(result.n))
+    assert (mean["start"], mean["end"], float(mean["level"])) == ("", "2026-11-05", 0.95)
+    assert [float(mean[name]) for name in ("value", "low", "high")] == [
+        result.mean.value,
+        result.mean.low,
+        result.mean.high,
+    ]
+    named = {(line["task"], line["estimate"]) for line in lines}
+    assert {("delay", "quantiles 0.5"), ("heading", "direction"), ("heading", "resultant_length")} <= named
+    assert "empty" not in {task for task, _ in named}
+
+
+def test_what_is_wrong_is_said(command: Command) -> None:
+    counts = ["--counts", "delay.json"]
+    for args, message in (
+        (["delay.json", "heading.json", *counts], "--counts takes a single task, got 2"),
+        (["delay.json", "heading.json", *STORE, "--share", "0:5"], "--share takes a single task"),
+        (["delay.json", *counts, "--from", "3"], "--from and --to are for --store"),
+        (["delay.json", *STORE, "--from", "yesterday"], "--from must be a date"),
+        (["delay.json", *STORE, "--to", "99999999999"], "from 1970 to the year 9999"),
+        (["delay.json", *STORE, "--to", "1969-12-31"], "from 1970 to the year 9999"),
+        ([*STORE], "Missing argument"),
+    ):
+        result = command(*args)
+        assert result.exit_code in (1, 2)
+        assert message in " ".join(result.output.split()), result.output
