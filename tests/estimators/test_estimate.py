@@ -35,7 +35,8 @@ def test_an_interval_has_a_mean_a_distribution_and_quantiles() -> None:
     result = estimate(AGE, reports(AGE, values))
     document = result.to_dict()
     assert set(document) == {
-        "task", "task_id", "n", "epsilon", "level", "target", "mean", "distribution", "quantiles",
+        "task", "task_id", "n", "epsilon", "level", "target", "mean", "variance", "standard_deviation",
+        "distribution", "quantiles",
     }  # fmt: skip
     assert document["task"] == "age"
     assert document["task_id"] == AGE.id
@@ -62,8 +63,8 @@ def test_a_clamped_interval_has_a_range_of_means() -> None:
 def test_a_circle_has_a_direction_and_a_length_and_no_quantiles() -> None:
     result = estimate(HEADING, reports(HEADING, [80.0, 90.0, 100.0]))
     document = result.to_dict()
-    assert {"direction", "resultant_length", "distribution"} < set(document)
-    assert not {"mean", "quantiles"} & set(document)
+    assert {"direction", "resultant_length", "circular_variance", "distribution"} < set(document)
+    assert not {"mean", "variance", "quantiles"} & set(document)
     assert document["direction"]["value"] == pytest.approx(90, abs=5)
     assert document["resultant_length"]["value"] == pytest.approx(1.0, abs=0.1)
     assert "resultant length" in str(result)
@@ -79,8 +80,8 @@ def test_every_task_and_number_of_reports_gives_plain_json(task: Task, seed: int
     document = result.to_dict()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert str(result)
-    parts = [document[k] for k in ("mean", "direction", "resultant_length") if k in document]
-    for part in [*parts, *document.get("quantiles", {}).values()]:
+    values = [part for part in document.values() if isinstance(part, dict) and "low" in part]
+    for part in [*values, *document.get("quantiles", {}).values()]:
         if part["low"] is None:
             assert part["note"]
         else:
@@ -159,8 +160,9 @@ def test_values_know_what_they_contain() -> None:
 @pytest.mark.parametrize("task", [AGE, RATING, HEADING], ids=lambda task: task.name)
 def test_every_value_says_what_it_is_and_what_it_is_not(task: Task) -> None:
     result = estimate(task, reports(task, [10.0, 3.0, 7.0]))
+    spread = [result.variance, result.standard_deviation, result.circular_variance]
     values = [result.mean, result.direction, result.resultant_length, *result.quantiles.values()]
-    for part in [*values, result.distribution]:
+    for part in [*values, *spread, result.distribution]:
         if part is not None:
             assert part.method
             assert re.search(r"\b(not?|cancel)\b", part.note), part.note

@@ -46,12 +46,12 @@ def estimated(
     """Return an estimate from these epochs, with the difference and the test that were asked for."""
     document, words, mechanism = result.to_dict() | _epochs(task, span), str(result), task.mechanism
     if told := _words(task, span):
-        words += f"\n  {'epochs':<17} {told}"
+        words += f"\n  {'epochs':<18} {told}"
     if other is not None:
         pairs = [(mechanism, check_counts(a, mechanism.kernel.codes)) for a in (array, other)]
         difference = mean_difference(*pairs, level=result.level)
         document["mean_difference"] = difference.to_dict()
-        words += f"\n  {'mean difference':<17} {difference}"
+        words += f"\n  {'mean difference':<18} {difference}"
     if tested:
         fit = fit_test(mechanism, array)
         document["fit"] = fit.to_dict()

@@ -16,8 +16,9 @@ from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.circular import CircularMechanism
 
 # By module, not by name: a function of a submodule's name would hide the submodule.
-from arcwise.server.estimators import direction, distribution, mean, quantiles, shares
+from arcwise.server.estimators import direction, distribution, mean, quantiles, shares, variance
 from arcwise.server.estimators.result import Distribution, Estimate, Value
+from arcwise.server.estimators.targets import TARGETS, Target, check_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Distribution", "Estimate", "Value", "check_counts", "estimate"]
 
-_TARGET = "the population that the reporting devices were drawn from"
-
 
 def estimate(
     task: Task,
@@ -37,6 +36,7 @@ def estimate(
     *,
     level: float = 0.95,
     between: Iterable[tuple[float, float]] = (),
+    target: Target = "population",
 ) -> Estimate:
     """Return every estimate that applies to the task.
 
@@ -52,6 +52,10 @@ def estimate(
         Pairs (low, high) of values on an interval, in the unit of the domain: the share of the population
         from one to the other is estimated too. From the domain's low end it is the distribution function at
         the other, up to its high end a tail.
+    target
+        Whom the intervals speak about: "population", that the devices were drawn from, or "users", the values
+        behind these very reports. The second are narrower, above all at a large epsilon; mean, variance,
+        direction and resultant length have them, the other intervals stay the population's.
 
     Raises
     ------
@@ -69,16 +73,18 @@ def estimate(
     """
     if not 0.5 <= level <= 0.9999:
         raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
+    check_target(target)
     mechanism = task.mechanism
     numbers = check_counts(counts, mechanism.kernel.codes)
     fitted = distribution.fit_held_out(mechanism, numbers)
+    users = fitted.probabilities if target == "users" else None
     result = Estimate(
         task=task.name,
         task_id=task.id,
         n=int(numbers.sum()),
         epsilon=task.epsilon,
         level=level,
-        target=_TARGET,
+        target=TARGETS[target],
         domain=str(task.domain),
         # Pure mechanisms have none: their rows were walked when the task was made.
         delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
@@ -87,16 +93,21 @@ def estimate(
     if isinstance(mechanism, CircularMechanism):
         if tuple(between):
             raise ParameterError("between must be empty on a circle: shares of arcs are not estimated yet")
+        length = direction.resultant_length(mechanism, numbers, level=level, users=users)
         return replace(
             result,
-            direction=direction.direction(mechanism, numbers, level=level),
-            resultant_length=direction.resultant_length(mechanism, numbers, level=level),
+            direction=direction.direction(mechanism, numbers, level=level, users=users),
+            resultant_length=length,
+            circular_variance=direction.circular_variance(length),
         )
     with threadpool_limits(limits=1, user_api="blas"):  # see `quantiles`
         profile = quantiles.Profile(mechanism, numbers)  # what quantiles and shares have in common
+    spread = variance.spread(mechanism, numbers, level=level, users=users)
     return replace(
         result,
-        mean=mean.mean(mechanism, numbers, level=level),
+        mean=mean.mean(mechanism, numbers, level=level, users=users),
+        variance=spread.variance,
+        standard_deviation=spread.standard_deviation,
         quantiles=quantiles.quantiles(mechanism, numbers, fitted.probabilities, level=level, profile=profile),
         shares={
             f"{low:g}:{high:g}": shares.share(

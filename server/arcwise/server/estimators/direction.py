@@ -19,6 +19,7 @@ from scipy.special import chndtr
 from arcwise.server.estimators.few import FEW, NO_POPULATION, few_note, hotelling, join, two_sided
 from arcwise.server.estimators.grid import coarse_note, to_domain
 from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.targets import whose
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +27,17 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.circular import CircularMechanism
 
     FloatArray: TypeAlias = NDArray[np.float64]
+    ComplexArray: TypeAlias = NDArray[np.complex128]
 
-__all__ = ["Moment", "direction", "fieller_arc", "first_moment", "resultant_length", "row_attenuation"]
+__all__ = [
+    "Moment",
+    "circular_variance",
+    "direction",
+    "fieller_arc",
+    "first_moment",
+    "resultant_length",
+    "row_attenuation",
+]
 
 _FEWEST = 5
 """Reports, without which no direction and no length is told."""
@@ -35,39 +45,66 @@ _FEWEST = 5
 _LEAST_ATTENUATION = 1e-9
 """Of a smaller factor rounding errors are a part, and to divide by it would be to show them."""
 
-_NO_MODE = "where the population's average arrow points, not where most people are"
-_NO_CLUSTERS = "of the population's average arrow: opposite groups cancel out, however concentrated"
+_NO_MODE = "where the average arrow points, not where most people are"
+_NO_CLUSTERS = "of the average arrow: opposite groups cancel out, however concentrated"
 
 
 class Moment(NamedTuple):
-    """Z, an estimate of the population's first trigonometric moment, and its covariance matrix."""
+    """Z, an estimate of the first trigonometric moment, and its covariance matrix."""
 
     z: FloatArray
     covariance: FloatArray
 
 
-def first_moment(mechanism: CircularMechanism, counts: FloatArray) -> Moment:
-    """Return the first trigonometric moment of the population, corrected for the devices' randomness.
+def first_moment(mechanism: CircularMechanism, counts: FloatArray, users: FloatArray | None = None) -> Moment:
+    """Return the first trigonometric moment, corrected for the devices' randomness.
 
     The covariance is the reports' own, but in no direction below what a single row has: whatever the inputs,
     reports vary at least by the randomness of their devices. This matters only when a handful of reports
     happen to agree. The covariance of a row, with moments m_1 and m_2, has the eigenvalues
     ``(1 - |m_1|^2 +- |m_2 - m_1^2|) / 2``, and a mixture of rows has none below the smaller one.
+
+    With `users`, a fitted node distribution of shape (N,), the covariance is that of the devices' randomness
+    alone (`_device_covariance`).
     """
     n = float(counts.sum())
     turns = np.exp(2j * math.pi * mechanism.code_units())
     points = np.stack([turns.real, turns.imag])
     average = points @ counts / n
-    centred = points - average[:, None]
-    covariance = (centred * counts) @ centred.T / max(n - 1.0, 1.0)
-    (row,) = mechanism.kernel.probabilities([0])
-    m1, m2 = complex(row @ turns), complex(row @ turns**2)
-    least = (1 - abs(m1) ** 2 - abs(m2 - m1**2)) / 2
-    sizes, axes = np.linalg.eigh(covariance)
-    covariance = axes * np.maximum(sizes, least) @ axes.T
+    if users is None:
+        centred = points - average[:, None]
+        covariance = (centred * counts) @ centred.T / max(n - 1.0, 1.0)
+        (row,) = mechanism.kernel.probabilities([0])
+        m1, m2 = complex(row @ turns), complex(row @ turns**2)
+        least = (1 - abs(m1) ** 2 - abs(m2 - m1**2)) / 2
+        sizes, axes = np.linalg.eigh(covariance)
+        covariance = axes * np.maximum(sizes, least) @ axes.T
+    else:
+        covariance = _device_covariance(mechanism, turns, users)
     inverse = 1.0 / row_attenuation(mechanism)
     undo = np.array([[inverse.real, -inverse.imag], [inverse.imag, inverse.real]])
     return Moment(undo @ average, undo @ covariance @ undo.T / n)
+
+
+def _device_covariance(mechanism: CircularMechanism, turns: ComplexArray, users: FloatArray) -> FloatArray:
+    """Return the covariance matrix of a report that the device's randomness makes, averaged over users.
+
+    The row of node 0 has the moments m_1 and m_2, and that of node s is turned by ``t = e^(i d s)``, d the
+    distance of nodes: ``E |e - Ee|^2 = 1 - |m_1|^2`` and ``E (e - Ee)^2 = (m_2 - m_1^2) t^2``. Between two
+    nodes, rounding by chance adds ``u (1-u) |c|^2`` along c, the difference of the rows' first moments. With
+    ``u (1-u)`` taken as 1/4, its largest, this adds ``|c|^2 / 4`` to the first and ``c^2 / 4``, turned, to
+    the second. A pair (a, b) of these stands for the matrix ``((a + Re b, Im b), (Im b, a - Re b)) / 2``.
+    """
+    (row,) = mechanism.kernel.probabilities([0])
+    nodes = len(users)
+    m1, m2 = complex(row @ turns), complex(row @ turns**2)
+    step = np.exp(2j * math.pi / nodes)
+    squares = complex(users @ np.exp(4j * math.pi * np.arange(nodes) / nodes))
+    # The two nodes around a value are a step apart; the one in users is either of them.
+    chord = (m1 * (step - 1)) ** 2 / 4
+    a = 1 - abs(m1) ** 2 + abs(chord)
+    b = ((m2 - m1**2) + chord * (1 + step**-2) / 2) * squares
+    return np.array([[a + b.real, b.imag], [b.imag, a - b.real]]) / 2
 
 
 def row_attenuation(mechanism: CircularMechanism) -> complex:
@@ -89,8 +126,10 @@ def _untold(mechanism: CircularMechanism) -> str:
     return ""
 
 
-def direction(mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95) -> Value:
-    """Return the population's mean direction, in the unit of the domain, with Fieller's interval.
+def direction(
+    mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95, users: FloatArray | None = None
+) -> Value:
+    """Return the mean direction, in the unit of the domain, with Fieller's interval.
 
     Parameters
     ----------
@@ -100,6 +139,9 @@ def direction(mechanism: CircularMechanism, counts: FloatArray, *, level: float 
         Reports per code, shape (K,), at least one report.
     level
         Of the interval.
+    users
+        The fitted node distribution, shape (N,), for an interval of the direction of these users only;
+        without it, of the population.
 
     Notes
     -----
@@ -113,13 +155,13 @@ def direction(mechanism: CircularMechanism, counts: FloatArray, *, level: float 
     method = "argument of the first trigonometric moment; Fieller's interval"
     if untold := _untold(mechanism):
         return Value(None, 0.0, period, method, f"{untold} cannot show a direction")
-    moment = first_moment(mechanism, counts)
+    moment = first_moment(mechanism, counts, users)
     angle = math.atan2(moment.z[1], moment.z[0])
     unit = angle / (2 * math.pi) % 1.0
     value = period * (unit if unit < 1.0 else 0.0)
     n = float(counts.sum())
     arc = None if n < _FEWEST else fieller_arc(moment, level, reports=n)
-    note = join(few_note(n), _NO_MODE)
+    note = join(few_note(n), _NO_MODE, whose(users))
     if arc is None:
         why = "a uniform population is compatible with the reports" if n >= _FEWEST else "too few reports"
         return Value(value, 0.0, period, method, join(f"the direction is not determined: {why}", note))
@@ -149,8 +191,13 @@ def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> t
     return max(half - shift, 0.0), max(half + shift, 0.0)
 
 
-def resultant_length(mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95) -> Value:
-    """Return the population's mean resultant length R, from 0 (no direction) to 1 (all the same).
+def resultant_length(
+    mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95, users: FloatArray | None = None
+) -> Value:
+    """Return the mean resultant length R, from 0 (no direction) to 1 (all the same).
+
+    With `users`, the fitted node distribution of shape (N,), the interval is for these users only; without
+    it, for the population.
 
     ``|Z|^2`` is too large by the trace of V on average, so the point is ``sqrt(|Z|^2 - trace V)``, 0 when
     that is negative. The interval is Student's when R exceeds 3 standard errors; else, where the covariance
@@ -164,8 +211,8 @@ def resultant_length(mechanism: CircularMechanism, counts: FloatArray, *, level:
     if untold := _untold(mechanism):
         return Value(None, 0.0, 1.0, "none", f"{untold} cannot show a resultant length")
     n = float(counts.sum())
-    moment = first_moment(mechanism, counts)
-    note = join(few_note(n), coarse_note(mechanism), _NO_CLUSTERS)
+    moment = first_moment(mechanism, counts, users)
+    note = join(few_note(n), coarse_note(mechanism), _NO_CLUSTERS, whose(users))
     if n < _FEWEST:
         value = min(math.sqrt(max(float(moment.z @ moment.z) - float(np.trace(moment.covariance)), 0.0)), 1.0)
         method = "debiased modulus of the first trigonometric moment; too few reports for an interval"
@@ -176,6 +223,14 @@ def resultant_length(mechanism: CircularMechanism, counts: FloatArray, *, level:
     value, low, high = (min(max(x, 0.0), 1.0) for x in length[:3])
     method = f"debiased modulus of the first trigonometric moment; {length.law} interval"
     return Value(value, min(low, value), max(high, value), method, note)
+
+
+def circular_variance(length: Value) -> Value:
+    """Return the circular variance ``1 - R``, from 0 (all the same) to 1, given the resultant length R."""
+    value, low, high = (
+        None if each is None else 1.0 - each for each in (length.value, length.high, length.low)
+    )
+    return Value(value, low, high, f"1 - resultant length: {length.method}", length.note)
 
 
 class _Length(NamedTuple):

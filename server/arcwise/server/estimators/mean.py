@@ -1,6 +1,7 @@
 """The mean of an interval: unbiased where the reports tell it, a range of possible values for clamp.
 
-Both are averages of one number per code, so their expectations are exact; no model of the population enters.
+Both are averages of one number per code, so their expectations are exact; no model of the population enters
+them. The width of an interval for these users only takes a fitted distribution to average over.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from arcwise.server.estimators.few import NO_POPULATION, few_note, join, two_sid
 from arcwise.server.estimators.grid import to_domain
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.rows import node_means
+from arcwise.server.estimators.targets import device_variance, whose
 from arcwise.server.estimators.unbiasing import Numbers, mean_numbers
 
 if TYPE_CHECKING:
@@ -28,13 +30,13 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["average", "clamp_units", "mean"]
-
-_NOT = "of the population, not only of the devices that reported"
+__all__ = ["average", "clamp_units", "end_units", "mean"]
 
 
-def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Value:
-    """Return the population's mean, in the unit of the domain.
+def mean(
+    mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95, users: FloatArray | None = None
+) -> Value:
+    """Return the mean of the population, or of these users, in the unit of the domain.
 
     Parameters
     ----------
@@ -44,22 +46,28 @@ def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Va
         Reports per code, shape (K,), at least one report.
     level
         Of the interval.
+    users
+        The fitted node distribution, shape (N,), for an interval of the mean of these users only; without it,
+        of the population. Point and bounds are the same, the error is that of the devices' randomness alone.
     """
     kernel, domain = mechanism.kernel, mechanism.domain
     if mechanism.placement == "clamp" and isinstance(kernel, WindowKernel):
-        return _clamp(domain, kernel, counts, level)
+        return _clamp(domain, kernel, counts, level, users)
     n = float(counts.sum())
     numbers = mean_numbers(mechanism, n)
     # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
-    unit, error = average(kernel, numbers.values, counts)
+    unit, error = average(kernel, numbers.values, counts, users)
     if numbers.bias:
         reach = numbers.bias + two_sided(level, n) * error if n > 1 else math.inf
-        return _bounded(domain, unit - reach, unit + reach, numbers, n)
-    method = f"{numbers.method}; Student's t interval from the reports' variance"
+        return _bounded(domain, unit - reach, unit + reach, numbers, join(few_note(n), whose(users)))
+    source = "reports' variance" if users is None else "devices' randomness"
+    method = f"{numbers.method}; Student's t interval from the {source}"
     if n < 2:
         # A mean lies in the domain; the single decoded report may lie far outside.
         low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
-        note = join("one report does not show its variance: the interval is the domain", few_note(n), _NOT)
+        note = join(
+            "one report does not show its variance: the interval is the domain", few_note(n), whose(users)
+        )
         return Value(to_domain(domain, unit), low, high, method, note)
     reach = two_sided(level, n) * error
     low, high = unit - reach, unit + reach
@@ -73,40 +81,46 @@ def mean(mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95) -> Va
         to_domain(domain, low),
         to_domain(domain, high),
         method,
-        join(outside, few_note(n), _NOT),
+        join(outside, few_note(n), whose(users)),
     )
 
 
-def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, n: float) -> Value:
+def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, note: str) -> Value:
     """Return the range of means that numbers with a bias leave, within the domain."""
-    note = (
-        "no numbers per code tell the mean without a bias or a huge variance, so no single mean can be told; "
-        f"the bias of these is at most {numbers.bias * domain.length:.4g}, which the range takes in; {_NOT}"
+    note = join(
+        NO_POPULATION if low > 1.0 or high < 0.0 else "",
+        "no numbers per code tell the mean without a bias or a huge variance, so no single mean can be told",
+        f"the bias of these is at most {numbers.bias * domain.length:.4g}, which the range takes in",
+        note,
     )
-    if low > 1.0 or high < 0.0:
-        note = f"{NO_POPULATION}; {note}"
     return Value(
         None,
         to_domain(domain, min(max(low, 0.0), 1.0)),
         to_domain(domain, min(max(high, 0.0), 1.0)),
         f"range of possible means: {numbers.method}, widened by the bias and Student's t error",
-        join(few_note(n), note),
+        note,
     )
 
 
-def average(kernel: Kernel, values: FloatArray, counts: FloatArray) -> tuple[float, float]:
+def average(
+    kernel: Kernel, values: FloatArray, counts: FloatArray, users: FloatArray | None = None
+) -> tuple[float, float]:
     """Return the average of `values` over the reports and its standard error.
 
     The variance is the reports' own, but never below the smallest variance of one row: whatever the inputs,
     a report varies at least as much as the randomness of its own device makes it. This matters only when a
-    handful of reports happen to agree.
+    handful of reports happen to agree. With `users`, a fitted node distribution, it is what the devices'
+    randomness makes, at most that of the reports.
     """
     n = float(counts.sum())
     value = float(counts @ values) / n
     centred = values - value
     sample = float(counts @ centred**2) / max(n - 1.0, 1.0)
     rows = node_means(kernel, centred**2) - node_means(kernel, centred) ** 2
-    return value, math.sqrt(max(sample, float(rows.min())) / n)
+    variance = max(sample, float(rows.min()))
+    if users is not None:
+        variance = min(variance, device_variance(kernel, centred, users))
+    return value, math.sqrt(variance / n)
 
 
 def clamp_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
@@ -118,35 +132,46 @@ def clamp_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
 
         X - c f_0  <=  mean  <=  X + c f_last.
 
-    Each term has an unbiased number per code. X: the mean code of node s is ``a + m s`` (see
-    `mean_code`), so ``((code - a)/m + W/2) / K``. f_0: code 0 lies in node 0's window only,
-    so it has probability ``base_0 + g f_0``, and ``(1[code = 0] - base_0) / g``; the last code likewise.
+    Each term has an unbiased number per code. X: the mean code of node s is ``a + m s`` (see `mean_code`), so
+    ``((code - a)/m + W/2) / K``. f_0 and f_last: `end_units`.
     """
-    k, w, leftover = kernel.codes, kernel.window, kernel.leftover
+    k, w = kernel.codes, kernel.window
     intercept, slope = mean_code(kernel)
     middle = ((np.arange(k) - intercept) / slope + w / 2) / k
-    first = np.full(k, -(kernel.background + (leftover > 0)) / kernel.extra)
-    first[0] += UNIT / kernel.extra
-    last = np.full(k, -kernel.background / kernel.extra)  # leftover units never reach the last code
-    last[-1] += UNIT / kernel.extra
+    first, last = end_units(kernel)
     c = w / (2 * k)
     return middle - c * first, middle + c * last
 
 
-def _clamp(domain: Domain, kernel: WindowKernel, counts: FloatArray, level: float) -> Value:
+def end_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
+    """Return the numbers per code whose averages are the probabilities of the first and of the last node.
+
+    Code 0 lies in node 0's window only, so it has probability ``base_0 + g f_0``, and
+    ``(1[code = 0] - base_0) / g`` is a number for f_0; the last code likewise.
+    """
+    first = np.full(kernel.codes, -(kernel.background + (kernel.leftover > 0)) / kernel.extra)
+    first[0] += UNIT / kernel.extra
+    last = np.full(kernel.codes, -kernel.background / kernel.extra)  # no leftover reaches the last code
+    last[-1] += UNIT / kernel.extra
+    return first, last
+
+
+def _clamp(
+    domain: Domain, kernel: WindowKernel, counts: FloatArray, level: float, users: FloatArray | None
+) -> Value:
     n = float(counts.sum())
     zone = kernel.window / (2 * kernel.codes) * domain.length
     note = (
         f"values within {zone:.4g} of an end give the same reports, so no single mean can be told; "
-        f'a task with goal "distribution" gives one; {_NOT}'
+        f'a task with goal "distribution" gives one; {whose(users)}'
     )
     if n < 2:
         low, high = 0.0, 1.0
         note = f"one report does not show its variance: the range is the domain; {note}"
     else:
         lower, upper = clamp_units(kernel)
-        low, low_error = average(kernel, lower, counts)
-        high, high_error = average(kernel, upper, counts)
+        low, low_error = average(kernel, lower, counts, users)
+        high, high_error = average(kernel, upper, counts, users)
         reach = two_sided(level, n)
         low, high = low - reach * low_error, high + reach * high_error
         # In a population low exceeds high by no more than its error: the ends' masses are not negative.

@@ -111,6 +111,17 @@ class Distribution:
         }
 
 
+_VALUES = (
+    "mean",
+    "variance",
+    "standard_deviation",
+    "direction",
+    "resultant_length",
+    "circular_variance",
+)
+"""The attributes of an estimate that are a single value, in the order in which they are shown."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """All that the counts of one task tell about the population.
@@ -131,10 +142,10 @@ class Estimate:
         Whom the numbers speak about.
     domain
         The domain in words, for people.
-    mean
-        On an interval.
-    direction, resultant_length
-        On a circle.
+    mean, variance, standard_deviation
+        On an interval; the variance in the squared unit of the domain.
+    direction, resultant_length, circular_variance
+        On a circle; circular variance is 1 less the resultant length.
     distribution
         The fitted histogram.
     quantiles
@@ -152,8 +163,11 @@ class Estimate:
     domain: str
     delta: float = 0.0
     mean: Value | None = None
+    variance: Value | None = None
+    standard_deviation: Value | None = None
     direction: Value | None = None
     resultant_length: Value | None = None
+    circular_variance: Value | None = None
     distribution: Distribution | None = None
     quantiles: Mapping[str, Value] = field(default_factory=dict)
     shares: Mapping[str, Value] = field(default_factory=dict)
@@ -170,7 +184,7 @@ class Estimate:
         }
         if self.delta:
             result["delta"] = self.delta
-        for name in ("mean", "direction", "resultant_length", "distribution"):
+        for name in (*_VALUES, "distribution"):
             part = getattr(self, name)
             if part is not None:
                 result[name] = part.to_dict()
@@ -212,10 +226,8 @@ class Estimate:
         )
 
     def _rows(self) -> list[tuple[str, Value]]:
-        rows = [
-            ("mean", self.mean),
-            ("direction", self.direction),
-            ("resultant length", self.resultant_length),
+        rows: list[tuple[str, Value | None]] = [
+            *((name.replace("_", " "), getattr(self, name)) for name in _VALUES),
             *((f"quantile {level}", value) for level, value in self.quantiles.items()),
             *((f"share {bounds}", value) for bounds, value in self.shares.items()),
         ]
@@ -228,9 +240,9 @@ class Estimate:
             f"intervals at level {self.level:g}, for {self.target}",
         ]
         rows = self._rows()
-        lines += [f"  {name:<17} {value}" for name, value in rows]
+        lines += [f"  {name:<18} {value}" for name, value in rows]
         if self.distribution is not None:
-            lines.append(f"  {'distribution':<17} {len(self.distribution.probabilities)} bins")
+            lines.append(f"  {'distribution':<18} {len(self.distribution.probabilities)} bins")
         notes = {value.note for _, value in rows if value.low is not None and value.note}
         lines += [f"  note: {note}" for note in sorted(notes)]
         return "\n".join(lines)

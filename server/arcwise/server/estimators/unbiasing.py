@@ -1,9 +1,10 @@
-"""Numbers per code whose average over the reports is the mean, for a mechanism on an interval.
+"""Numbers per code whose average over the reports is the mean, or that of a function of the position.
 
 They need not be what a report decodes to: the square wave, clamped noise and others decode with a bias, and
 yet their rows tell the mean. A mean over inputs between nodes is one over nodes, since stochastic rounding
 keeps means; so the numbers v serve every population as soon as ``P v`` is the nodes' positions, and their
-bias is nowhere more than the largest difference of the two.
+bias is nowhere more than the largest difference of the two. Of another function of the position the average
+is that at the rounded values: for the square, rounding to nodes h apart adds up to ``h^2 / 4``.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.window import mean_code
 from arcwise.server.estimators.distribution import uniform_start
+from arcwise.server.estimators.rows import code_laws, node_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,13 +26,15 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["Numbers", "mean_numbers"]
+__all__ = ["Numbers", "mean_numbers", "moment_numbers"]
 
 _UNBIASED = 1e-9
 """The largest bias, on the unit interval, of numbers that are called unbiased."""
 
 _DENSE = 1 << 18
 """Weights of a window kernel up to which the numbers of least variance are worth their solution."""
+
+_LEAST_VARIANCE = "average of the unbiased numbers per code of least variance in a uniform population"
 
 
 class Numbers(NamedTuple):
@@ -68,38 +73,99 @@ def mean_numbers(mechanism: Mechanism, reports: float) -> Numbers:
         steps = (np.arange(kernel.codes) - intercept) / slope
         values = positions[0] + (positions[-1] - positions[0]) / (kernel.nodes - 1) * steps
         return Numbers(values, "average of affine unbiased numbers per code")
-    return _solved(kernel.matrix(), positions, uniform_start(mechanism), reports)
+    return _Solver(kernel.matrix(), uniform_start(mechanism)).numbers(positions, reports)
 
 
-def _solved(matrix: FloatArray, positions: FloatArray, population: FloatArray, reports: float) -> Numbers:
-    """Return the v of least ``sum_j q_j v_j^2`` with ``matrix v`` near `positions`, q the population's codes.
+def moment_numbers(mechanism: Mechanism, reports: float) -> tuple[Numbers, Numbers]:
+    """Return the numbers per code for the mean and for the mean square of the rounded positions.
+
+    Both are those of least variance in a uniform population; positions are the nodes' on the unit interval.
+    As in `mean_numbers`, they have a bounded bias where unbiased ones would be huge.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    reports
+        How many there are, at least 1.
+    """
+    kernel = mechanism.kernel
+    positions = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
+    population = uniform_start(mechanism)
+    if isinstance(kernel, WindowKernel):
+        return _window_numbers(kernel, positions, population), _window_numbers(
+            kernel, positions**2, population
+        )
+    solver = _Solver(kernel.matrix(), population)
+    return solver.numbers(positions, reports), solver.numbers(positions**2, reports)
+
+
+def _window_numbers(kernel: WindowKernel, target: FloatArray, population: FloatArray) -> Numbers:
+    """Return the unbiased numbers of least variance for a quadratic function of the node, in O(K).
+
+    Of a polynomial in the code, the mean in a row is a polynomial in the node of the same degree, since a
+    sum over W codes from s on is one. So some quadratic v is unbiased. What else is unbiased differs from it
+    by a c whose mean is the same, zero, in every row: two neighbouring windows differ by a code at each end,
+    so c has the period W, and in numbers c_r with n_r codes each, ``sum_r (g + b n_r) c_r = 0``. Under this
+    constraint ``sum_j q_j (v_j - c_r(j))^2`` is least at ``c_r = m_r - lambda d_r / Q_r``: Q_r and m_r are
+    weight and mean of v over the codes of r, ``d_r = g + b n_r``.
+    """
+    k, w = kernel.codes, kernel.window
+    basis = np.vander(np.linspace(-1.0, 1.0, k), 3).T
+    means = np.stack([node_means(kernel, each) for each in basis])
+    values: FloatArray = np.linalg.lstsq(means.T, target, rcond=None)[0] @ basis
+    q = code_laws(kernel, population[None])[0]
+    residues = np.arange(k) % w
+    weights = np.bincount(residues, q)
+    averages = np.bincount(residues, q * values) / weights
+    d = kernel.extra / UNIT + kernel.background / UNIT * np.bincount(residues)
+    periodic = averages - (d @ averages) / (d @ (d / weights)) * d / weights
+    values -= periodic[residues]
+    left_over = _left_over(np.abs(node_means(kernel, values) - target), node_means(kernel, np.abs(values)))
+    return Numbers(values, _LEAST_VARIANCE, 0.0 if left_over <= _UNBIASED else left_over)
+
+
+def _left_over(differences: FloatArray, sizes: FloatArray) -> float:
+    """Return the largest difference; what rounding may hide is counted in.
+
+    A probability is known to 2**-53 of itself.
+    """
+    return float(differences.max()) + 2.0**-52 * float(sizes.max())
+
+
+class _Solver:
+    """Numbers v with ``matrix v`` near a target and least ``sum_j q_j v_j^2``, q the population's codes.
 
     With ``y_j = sqrt(q_j) v_j`` these are solutions of least norm: partial sums of the singular value
     decomposition, from the largest singular value on. Each component takes away bias and adds variance. The
     unbiased numbers are the first sum whose bias is below half of what is allowed; those with a bias are the
     sum for which the bias and two standard errors together are least.
     """
-    scale = np.sqrt(population @ matrix)
-    left, sizes, right = np.linalg.svd(matrix / scale, full_matrices=False)
-    shares = left.T @ positions
-    used = sizes > sizes[0] * 2.0**-52
-    left, right, weights = left[:, used], right[used], shares[used] / sizes[used]
-    bias = np.abs(positions[:, None] - np.cumsum(left * shares[used], axis=1)).max(axis=0)
-    reach = 2.0 * np.sqrt(np.cumsum(weights**2) / reports)
 
-    def numbers(components: int) -> tuple[FloatArray, float]:
-        values: FloatArray = weights[:components] @ right[:components] / scale
-        # What rounding may hide is counted as bias: a probability is known to 2**-53 of itself.
-        hidden = 2.0**-52 * float((matrix @ np.abs(values)).max())
-        return values, float(np.abs(matrix @ values - positions).max()) + hidden
+    def __init__(self, matrix: FloatArray, population: FloatArray) -> None:
+        self._matrix = matrix
+        self._scale = np.sqrt(population @ matrix)
+        left, sizes, right = np.linalg.svd(matrix / self._scale, full_matrices=False)
+        used = sizes > sizes[0] * 2.0**-52
+        self._left, self._sizes, self._right = left[:, used], sizes[used], right[used]
 
-    best = int(np.argmin(reach + bias))
-    enough = np.flatnonzero(bias <= _UNBIASED / 2)
-    if enough.size and reach[enough[0]] <= 3.0 * (reach[best] + bias[best]):
-        values, left_over = numbers(int(enough[0]) + 1)
-        if left_over <= _UNBIASED:
-            return Numbers(
-                values, "average of the unbiased numbers per code of least variance in a uniform population"
-            )
-    values, left_over = numbers(best + 1)
-    return Numbers(values, "average of numbers per code with a bounded bias", left_over)
+    def numbers(self, target: FloatArray, reports: float) -> Numbers:
+        """Return the numbers for a target, shape (N,)."""
+        shares = self._left.T @ target
+        weights = shares / self._sizes
+        bias = np.abs(target[:, None] - np.cumsum(self._left * shares, axis=1)).max(axis=0)
+        reach = 2.0 * np.sqrt(np.cumsum(weights**2) / reports)
+
+        def summed(components: int) -> tuple[FloatArray, float]:
+            values: FloatArray = weights[:components] @ self._right[:components] / self._scale
+            matrix = self._matrix
+            return values, _left_over(np.abs(matrix @ values - target), matrix @ np.abs(values))
+
+        best = int(np.argmin(reach + bias))
+        enough = np.flatnonzero(bias <= _UNBIASED / 2)
+        if enough.size and reach[enough[0]] <= 3.0 * (reach[best] + bias[best]):
+            values, left_over = summed(int(enough[0]) + 1)
+            if left_over <= _UNBIASED:
+                return Numbers(values, _LEAST_VARIANCE)
+        values, left_over = summed(best + 1)
+        return Numbers(values, "average of numbers per code with a bounded bias", left_over)

@@ -1,0 +1,252 @@
+"""The variance and the standard deviation on an interval: numbers where the reports tell them, or ranges.
+
+``Var(x) = E x^2 - (E x)^2``: both expectations are averages of one number per code (`moment_numbers`), exact
+but for what rounding to nodes adds. A value between nodes h apart becomes one of the two by chance, which
+keeps its mean and adds ``t (1-t) h^2`` to its square, from 0 to ``h^2 / 4``.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from arcwise.kernels.window import WindowKernel
+from arcwise.server.estimators.few import NO_POPULATION, few_note, join, two_sided
+from arcwise.server.estimators.grid import coarse_note
+from arcwise.server.estimators.mean import average, end_units
+from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.targets import whose
+from arcwise.server.estimators.unbiasing import Numbers, moment_numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Spread", "spread"]
+
+_LARGEST = 0.25
+"""No variance on the unit interval is larger: half of the population at each end."""
+
+_FEWEST_NODES = 9
+"""Nodes from which a single variance is told: rounding hides at most 1/64 of the largest one."""
+
+
+class Spread(NamedTuple):
+    """The variance, in the squared unit of the domain, and its square root, in the unit of the domain."""
+
+    variance: Value
+    standard_deviation: Value
+
+
+class _Found(NamedTuple):
+    """A variance on the unit interval before it is clipped to what is possible."""
+
+    value: float | None
+    low: float
+    high: float
+    error: float
+    method: str
+    note: str = ""
+
+
+def spread(
+    mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95, users: FloatArray | None = None
+) -> Spread:
+    """Return the variance and the standard deviation of the population, or of these users.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    counts
+        Reports per code, shape (K,), at least one report.
+    level
+        Of the intervals.
+    users
+        The fitted node distribution, shape (N,), for intervals for these users only; without it, for the
+        population.
+
+    Notes
+    -----
+    With v and w the numbers for x and x^2, bars for averages and e the standard error of vbar,
+    ``wbar - vbar^2 + e^2`` is unbiased for the variance of the rounded values. Its error is that of the
+    average of ``w - 2 vbar v`` (delta method) and ``2 e^4`` for the square of the mean's. Of rounding
+    ``h^2/6`` is taken off, what it adds where values are spread evenly between nodes; the interval allows for
+    all from 0 to ``h^2/4``. On fewer than 9 nodes only the interval is told. Everything is clipped to
+    [0, length^2/4].
+
+    Where numbers have a bias (`_biased`), and for the clamp placement (`_clamp`), the result is the range of
+    possible variances and no point. The standard deviation is the square root of it all.
+    """
+    n = float(counts.sum())
+    kernel = mechanism.kernel
+    if n < 2:
+        method = "none: one report does not show its variance"
+        found = _Found(None, 0.0, _LARGEST, 0.0, method, "not told: the interval is all that is possible")
+    elif mechanism.placement == "clamp" and isinstance(kernel, WindowKernel):
+        found = _clamp(mechanism, kernel, counts, two_sided(level, n), users)
+    else:
+        numbers = moment_numbers(mechanism, n)
+        if numbers[0].bias or numbers[1].bias:
+            # The square's error and the mean's: half of the level's for each.
+            found = _biased(mechanism, counts, two_sided((1.0 + level) / 2, n), users, numbers)
+        else:
+            found = _told(mechanism, counts, two_sided(level, n), users, numbers)
+    note = join(found.note, few_note(n), coarse_note(mechanism), whose(users))
+    unit = _possible(found._replace(note=note))
+    length = mechanism.domain.length
+
+    def square(each: float) -> float:
+        return min(each * length * length, sys.float_info.max)
+
+    def root(each: float) -> float:
+        return length * math.sqrt(each)
+
+    point = unit.value
+    return Spread(
+        Value(
+            None if point is None else square(point),
+            square(unit.low),
+            square(unit.high),
+            unit.method,
+            unit.note,
+        ),
+        Value(
+            None if point is None else root(point),
+            root(unit.low),
+            root(unit.high),
+            f"square root of the variance: {unit.method}",
+            unit.note,
+        ),
+    )
+
+
+def _possible(found: _Found) -> _Found:
+    """Return what was found, clipped to the variances that there are."""
+    value, low, high, error, method, note = found
+    outside = NO_POPULATION if high < 0.0 or low > _LARGEST else ""
+    # An interval that chance put outside would shrink to a point. Wider is never wrong.
+    low, high = min(low, _LARGEST - error), max(high, error)
+    low, high = (min(max(end, 0.0), _LARGEST) for end in (low, high))
+    clipped = ""
+    if value is not None and not low <= value <= high:
+        clipped = "the unbiased number is not a possible variance: it is clipped"
+        value = min(max(value, low), high)
+    return _Found(value, low, high, error, method, join(outside, clipped, note))
+
+
+def _told(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    quantile: float,
+    users: FloatArray | None,
+    numbers: tuple[Numbers, Numbers],
+) -> _Found:
+    rounding = _spacing(mechanism) ** 2 / 4
+    variance, error = _rounded(mechanism, counts, users, *(each.values for each in numbers))
+    low, high = variance - rounding - quantile * error, variance + quantile * error
+    method = "averages of unbiased numbers for the value and its square; Student's t interval, delta method"
+    if mechanism.kernel.nodes < _FEWEST_NODES:
+        return _Found(
+            None,
+            low,
+            high,
+            error,
+            f"range of possible variances: {method}, widened by what rounding to nodes adds",
+            "rounding to so few nodes adds to a variance, so no single one can be told",
+        )
+    method += "; less two thirds of the most that rounding to nodes adds, which the interval allows for"
+    return _Found(variance - rounding * 2 / 3, low, high, error, method)
+
+
+def _spacing(mechanism: Mechanism) -> float:
+    at = mechanism.node_units(np.arange(2.0))
+    return float(at[1] - at[0])
+
+
+def _rounded(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    users: FloatArray | None,
+    first: FloatArray,
+    second: FloatArray,
+) -> tuple[float, float]:
+    """Return the unbiased variance of the rounded values and its standard error."""
+    kernel = mechanism.kernel
+    middle, error = average(kernel, first, counts, users)
+    square, square_error = average(kernel, second - 2 * middle * first, counts, users)
+    return square + middle**2 + error**2, math.sqrt(square_error**2 + 2 * error**4)
+
+
+def _biased(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    quantile: float,
+    users: FloatArray | None,
+    numbers: tuple[Numbers, Numbers],
+) -> _Found:
+    """Return the range that numbers with a bias leave.
+
+    For every t it holds that ``Var(x) = E (x-t)^2 - (E x - t)^2``. With t the estimated mean the first is
+    known to the bias and the error of the numbers ``w - 2 t v + t^2``; the second is from 0 to the square of
+    the mean's bias and error together.
+    """
+    kernel, (first, second) = mechanism.kernel, numbers
+    middle, error = average(kernel, first.values, counts, users)
+    t = min(max(middle, 0.0), 1.0)
+    square, square_error = average(kernel, second.values - 2 * t * first.values + t * t, counts, users)
+    bias = second.bias + 2 * t * first.bias
+    reach = bias + quantile * square_error
+    mean_reach = first.bias + quantile * error
+    return _Found(
+        None,
+        square - reach - mean_reach**2 - _spacing(mechanism) ** 2 / 4,
+        square + reach,
+        square_error,
+        "range of possible variances: averages of numbers with a bounded bias, widened by it, by their "
+        "Student's t errors, and by what rounding to nodes adds",
+        "no numbers per code tell the variance without a bias or a huge error, so no single one can be told",
+    )
+
+
+def _clamp(
+    mechanism: Mechanism,
+    kernel: WindowKernel,
+    counts: FloatArray,
+    quantile: float,
+    users: FloatArray | None,
+) -> _Found:
+    """Return the range of variances that the reports of the clamp placement leave.
+
+    They tell the law of z, the values moved into [c, 1-c], and the masses f_0 and f_last of the end zones,
+    not where in the zones people are (`mean.clamp_units`). The variance is least with all of them at c and
+    1-c: that of z. It is nowhere more than ``E (x-t)^2``, for any t; for a t from c/2 to 1 - c/2 that is
+    largest with all of them at 0 and 1, ``E (z-t)^2 + f_0 (t^2 - (c-t)^2) + f_last ((1-t)^2 - (1-c-t)^2)``.
+    The t that makes this least is the mean with all at 0 and 1, moved into that range, and the least is the
+    largest variance: the order of the largest x and the least t does not matter (concave in the law of x,
+    convex in t), and a t outside of the range can be improved.
+    """
+    first, second = (each.values for each in moment_numbers(mechanism, float(counts.sum())))
+    least, least_error = _rounded(mechanism, counts, users, first, second)
+    c = kernel.window / (2 * kernel.codes)
+    start, end = end_units(kernel)
+    mean, mean_error = average(kernel, first - c * start + c * end, counts, users)
+    t = min(max(mean, c / 2), 1.0 - c / 2)
+    outwards = (t**2 - (c - t) ** 2) * start + ((1.0 - t) ** 2 - (1.0 - c - t) ** 2) * end
+    most, most_error = average(kernel, second - 2 * t * first + t**2 + outwards, counts, users)
+    low = least - _spacing(mechanism) ** 2 / 4 - quantile * least_error
+    high = most + mean_error**2 + quantile * most_error
+    return _Found(
+        None,
+        low,
+        max(high, low),
+        max(least_error, most_error),
+        "range of possible variances: unbiased bounds, each widened by its Student's t error",
+        "values in an end zone give the same reports, so no single variance can be told",
+    )
