@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from arcwise.server.estimators.series_result import Series
 from arcwise.server.plotting.estimates import SIZES, draw_estimate
+from arcwise.server.plotting.series import draw_series, series_size
 from arcwise.server.plotting.style import new_figure
 
 if TYPE_CHECKING:
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["plot_rows"]
 
 
-def plot_rows(drawn: Sequence[Estimate]) -> Figure:
-    """Return a figure of estimates, one below the other, each as its own `plot` draws it.
+def plot_rows(drawn: Sequence[Estimate | Series]) -> Figure:
+    """Return a figure of estimates and series, one below the other, each as its own `plot` draws it.
 
     Raises
     ------
@@ -27,10 +29,19 @@ def plot_rows(drawn: Sequence[Estimate]) -> Figure:
     """
     if len(drawn) == 1:
         return drawn[0].plot()
-    sizes = [SIZES["interval" if each.resultant_length is None else "circle"] for each in drawn]
+    sizes = [_size(each) for each in drawn]
     heights = [height for _, height in sizes]
     with new_figure((max(width for width, _ in sizes), sum(heights))) as figure:
         rows: Any = figure.subfigures(len(drawn), 1, height_ratios=heights)
         for row, each in zip(rows, drawn, strict=True):
-            draw_estimate(row, each)
+            if isinstance(each, Series):
+                draw_series(row, each)
+            else:
+                draw_estimate(row, each)
     return figure
+
+
+def _size(drawn: Estimate | Series) -> tuple[float, float]:
+    if isinstance(drawn, Series):
+        return series_size(drawn)
+    return SIZES["interval" if drawn.resultant_length is None else "circle"]

@@ -1,0 +1,123 @@
+"""Whether several populations have one mean, or one mean direction and resultant length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from scipy.special import fdtrc
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Change", "change"]
+
+_METHOD = (
+    "the larger p-value of two F tests that nothing changes: with a covariance for each point, and with one"
+)
+_NOTE = (
+    "for independent reports: devices that send alike values at two points make a change between the two "
+    "harder to find; devices that stay for several points and are then replaced can look like a change"
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A test of the hypothesis that nothing changes from point to point.
+
+    Attributes
+    ----------
+    of
+        What may change, in words.
+    p
+        How often chance alone makes the points differ at least as much. Small: something changes.
+    points
+        How many points were compared: those with enough reports.
+    """
+
+    of: str
+    p: float
+    points: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object: the three attributes, the method, and what the test takes for granted."""
+        return {"of": self.of, "p": self.p, "points": self.points, "method": _METHOD, "note": _NOTE}
+
+    def words(self, level: float) -> str:
+        """Return the outcome at a level in words: a p-value below ``1 - level`` is a sign of a change."""
+        p = f"p = {self.p:.2g}" if self.p >= 1e-4 else "p < 0.0001"
+        return f"{'a change' if self.p < 1 - level else 'no sign of a change'} of {self.of} ({p})"
+
+
+def change(of: str, values: FloatArray, covariances: FloatArray, reports: FloatArray) -> Change:
+    """Return the test that independent averages have one expectation.
+
+    Parameters
+    ----------
+    of
+        What is compared, in words.
+    values
+        Shape (k, p): k points, at least 2, with p numbers each.
+    covariances
+        Shape (k, p, p): the estimated covariance matrix of each average, not singular.
+    reports
+        Shape (k,): the number of reports behind each, at least 2.
+
+    Notes
+    -----
+    Where the spread of the reports changes and their mean does not, only weights from each point's own
+    covariance keep the level. But where reports are skewed, a point's average and its covariance go
+    together, and with few reports at many points such weights raise false alarms (`benchmarks/series.py`).
+    One pooled covariance does not. Both tests must find a change: the p-value is the larger one.
+    """
+    return Change(
+        of, max(_own(values, covariances, reports), _pooled(values, covariances, reports)), len(values)
+    )
+
+
+def _own(values: FloatArray, covariances: FloatArray, reports: FloatArray) -> float:
+    """Return the p-value of Welch's test, for p = 2 Johansen's.
+
+    ``Q = sum_i (z_i - z)' W_i (z_i - z)``, with inverse covariances ``W_i`` and z the average so weighted.
+    Were the covariances known, Q would be chi-square with ``f = p (k - 1)`` degrees of freedom. They are
+    estimated, and Q is larger: with ``A = sum_i (tr(M_i^2) + (tr M_i)^2) / (2 (n_i - 1))`` and
+    ``M_i = I - (sum_j W_j)^-1 W_i``, Q over ``f + 2A - 6A/(f + 2)`` is nearly F with f and
+    ``f (f + 2) / (3A)`` degrees of freedom.
+
+    References
+    ----------
+    Welch (1951), On the comparison of several mean values: an alternative approach. Biometrika.
+    Johansen (1980), The Welch-James approximation to the distribution of the residual sum of squares in a
+    weighted linear regression. Biometrika.
+    """
+    k, p = values.shape
+    weights = np.linalg.inv(covariances)
+    total = weights.sum(axis=0)
+    away = values - np.linalg.solve(total, np.einsum("kij,kj->i", weights, values))
+    statistic = float(np.einsum("ki,kij,kj->", away, weights, away))
+    rest = np.eye(p) - np.linalg.solve(total, weights)
+    traces = np.einsum("kij,kji->k", rest, rest) + np.einsum("kii->k", rest) ** 2
+    a = float((traces / (reports - 1.0)).sum()) / 2
+    freedom = float(p * (k - 1))
+    scale = freedom + 2 * a - 6 * a / (freedom + 2)
+    return float(fdtrc(freedom, freedom * (freedom + 2) / (3 * a), statistic / scale))
+
+
+def _pooled(values: FloatArray, covariances: FloatArray, reports: FloatArray) -> float:
+    """Return the p-value of the analysis of variance, for p = 2 of its F approximation.
+
+    ``Q = sum_i n_i (z_i - z)' S^-1 (z_i - z)`` with S the covariance of a report, pooled over the points with
+    ``r = n - k`` degrees of freedom. ``Q (r - p + 1) / (r p (k - 1))`` is F with p (k - 1) and r - p + 1
+    degrees of freedom: exactly for p = 1 (Fisher) and for k = 2 (Hotelling) if reports are normal, and
+    with the right expectation for all k.
+    """
+    k, p = values.shape
+    rest = float(reports.sum()) - k
+    pooled = np.einsum("k,kij->ij", reports * (reports - 1.0), covariances) / rest
+    away = values - reports @ values / reports.sum()
+    statistic = float(np.einsum("k,ki,ij,kj->", reports, away, np.linalg.inv(pooled), away))
+    freedom, other = float(p * (k - 1)), rest - p + 1
+    return float(fdtrc(freedom, other, statistic * other / (rest * freedom)))

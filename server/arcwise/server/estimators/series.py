@@ -1,0 +1,218 @@
+"""Estimates over time: epochs in groups, one point each. What a series is made of is in `series_result`."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms.circular import CircularMechanism
+from arcwise.server.estimators import check_counts, direction, estimate, mean
+from arcwise.server.estimators.change import Change, change
+from arcwise.server.estimators.epochs import Span, epoch_start
+from arcwise.server.estimators.few import FEW
+from arcwise.server.estimators.series_result import Point, Series
+from arcwise.server.estimators.unbiasing import mean_numbers
+from arcwise.tasks import DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.mechanisms.base import Mechanism
+    from arcwise.tasks import Task
+
+    IntArray: TypeAlias = NDArray[np.int64]
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Point", "Series", "point_starts", "series"]
+
+MAX_POINTS = 100_000
+"""More are a mistake: an epoch of a wrong clock, or another task's."""
+
+_MONDAY = 4 * DAY
+"""1970-01-05 00:00 UTC: points of a week start on Mondays, points of a day at midnight."""
+
+_HIGHEST_LEVEL = 0.9999
+_TARGET = "the populations that the devices of each point were drawn from"
+
+
+def series(
+    task: Task,
+    counts_by_epoch: Mapping[int, ArrayLike],
+    *,
+    every: int = 1,
+    first: int | None = None,
+    last: int | None = None,
+    level: float = 0.95,
+    simultaneous: bool = False,
+    between: Iterable[tuple[float, float]] = (),
+    quantiles: bool = False,
+) -> Series:
+    """Return the estimates of a task over time.
+
+    Parameters
+    ----------
+    task
+        What was asked.
+    counts_by_epoch
+        The number of reports per code, shape (K,), by the number of the epoch, as
+        `Store.counts_by_epoch` returns them. Epochs that are absent have no reports.
+    every
+        Epochs in a point, at least 1. Their counts are merged before anything is estimated.
+    first, last
+        The range of epochs, both included. Without them: all that have reports, in points that start at
+        multiples of `every` after Monday 1970-01-05, so that they stay where they are when epochs are added.
+    level
+        Of the intervals, from 0.5 to 0.9999.
+    simultaneous
+        Make the intervals wider, so that the level holds for all points of an estimate together
+        (Bonferroni); else it holds for each point by itself.
+    between
+        Pairs (low, high) as of `estimate`: shares at every point. Costs a whole estimate for each point.
+    quantiles
+        Quantiles at every point, at the same cost.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or there is no report in the range.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> task = Task("age", Interval(0, 100), epsilon=1.0)
+    >>> counts = [1] * task.mechanism.kernel.codes
+    >>> result = series(task, {20_758: counts, 20_760: counts})
+    >>> [(f"{point.start:%d %B}", point.n) for point in result.points]
+    [('01 November', 204), ('02 November', 0), ('03 November', 204)]
+    """
+    if not 0.5 <= level <= _HIGHEST_LEVEL:
+        raise ParameterError(f"level must be from 0.5 to {_HIGHEST_LEVEL}, got {level!r}")
+    span = Span(first, last)
+    counts = {
+        epoch: array
+        for key, each in counts_by_epoch.items()
+        if (epoch := index(key)) in span and (array := _checked(each, task)).any()
+    }
+    if not counts:
+        raise ParameterError("counts_by_epoch must hold at least one report in the range, got none")
+    starts = point_starts(task, counts, every=every, span=span)
+    last = starts[-1] + every - 1 if last is None else last
+    merged = [np.zeros(task.mechanism.kernel.codes, np.int64) for _ in starts]
+    for epoch, array in counts.items():
+        merged[(epoch - starts[0]) // every] += array
+    filled = [(place, check_counts(total, len(total))) for place, total in enumerate(merged) if total.any()]
+    pointwise = 1 - (1 - level) / len(filled) if simultaneous else level
+    pairs = list(between)
+    if (pairs or quantiles) and pointwise > _HIGHEST_LEVEL:
+        raise ParameterError(
+            f"simultaneous must be False for shares and quantiles of {len(filled)} points: no interval has a "
+            f"level above {_HIGHEST_LEVEL}"
+        )
+    values: dict[int, dict[str, Any]] = {
+        place: _values(task, numbers, pointwise, pairs, quantiles=quantiles) for place, numbers in filled
+    }
+    mechanism = task.mechanism
+    return Series(
+        task=task.name,
+        task_id=task.id,
+        n=int(sum(total.sum() for total in merged)),
+        epsilon=task.epsilon,
+        delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
+        level=level,
+        simultaneous=simultaneous,
+        every=every,
+        domain=str(task.domain),
+        target=_TARGET,
+        points=tuple(
+            Point(
+                first=start,
+                last=(end := min(start + every - 1, last)),
+                start=epoch_start(task, start),
+                end=epoch_start(task, end + 1),
+                n=int(merged[place].sum()),
+                **values.get(place, {}),
+            )
+            for place, start in enumerate(starts)
+        ),
+        change=_change(mechanism, [numbers for _, numbers in filled]),
+        period=mechanism.domain.period if isinstance(mechanism, CircularMechanism) else None,
+    )
+
+
+def point_starts(task: Task, epochs: Iterable[int], *, every: int, span: Span) -> range:
+    """Return the first epoch of each point of a series, from a range and the epochs that have reports.
+
+    Raises
+    ------
+    ParameterError
+        When `every` is no positive integer, the range is empty, or the points are too many.
+    """
+    if type(every) is not int or every < 1:
+        raise ParameterError(f"every must be an integer of at least 1, got {every!r}")
+    known = sorted(epochs)
+    anchor = _MONDAY // task.period
+    first = known[0] - (known[0] - anchor) % every if span.first is None else index(span.first)
+    last = known[-1] if span.last is None else index(span.last)
+    if last < first:
+        raise ParameterError(f"last must be at least first, got {last!r} and {first!r}")
+    starts = range(max(first, 0), last + 1, every)
+    if len(starts) > MAX_POINTS:
+        raise ParameterError(
+            f"every must be large enough for at most {MAX_POINTS} points; got {every!r}, for {len(starts)}"
+        )
+    epoch_start(task, last + 1)
+    return starts
+
+
+def _checked(counts: ArrayLike, task: Task) -> IntArray:
+    """Return the counts of an epoch, which may have no report."""
+    array = np.asarray(counts)
+    codes = task.mechanism.kernel.codes
+    if array.shape != (codes,) or array.dtype.kind not in "iu" or array.any():
+        check_counts(array, codes)
+    return array.astype(np.int64)
+
+
+def _values(
+    task: Task, counts: FloatArray, level: float, between: list[tuple[float, float]], *, quantiles: bool
+) -> dict[str, Any]:
+    mechanism = task.mechanism
+    values: dict[str, Any]
+    if between or quantiles:
+        whole = estimate(task, counts.astype(np.int64), level=level, between=between)
+        values = {"shares": whole.shares, "quantiles": whole.quantiles if quantiles else {}}
+    else:
+        values = {}
+    if isinstance(mechanism, CircularMechanism):
+        values["direction"] = direction.direction(mechanism, counts, level=level)
+        values["resultant_length"] = direction.resultant_length(mechanism, counts, level=level)
+    else:
+        values["mean"] = mean.mean(mechanism, counts, level=level)
+    return values
+
+
+def _change(mechanism: Mechanism, counts: list[FloatArray]) -> Change | None:
+    """Return the test of the points with at least 30 reports, where they tell a mean or a moment."""
+    enough = [each for each in counts if each.sum() >= FEW]
+    if len(enough) < 2:
+        return None
+    reports = np.array([each.sum() for each in enough])
+    most = enough[int(reports.argmax())]
+    if isinstance(mechanism, CircularMechanism):
+        if direction.direction(mechanism, most).value is None:
+            return None
+        moments = [direction.first_moment(mechanism, each) for each in enough]
+        z, covariances = (np.array(part) for part in zip(*moments, strict=True))
+        return change("direction or resultant length", z, covariances, reports)
+    if mean.mean(mechanism, most).value is None:
+        return None
+    # On the unit interval, whatever the domain's unit. Every point takes the same numbers per code.
+    numbers = mean_numbers(mechanism, float(reports.max())).values
+    averages = np.array([mean.average(mechanism.kernel, numbers, each) for each in enough])
+    return change("the mean", averages[:, :1], averages[:, 1:, None] ** 2, reports)
