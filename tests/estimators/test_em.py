@@ -61,6 +61,28 @@ def test_a_step_is_the_dense_step(mechanism: Mechanism, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "mechanism",
+    [
+        OptimalPiecewise(Interval(0, 1), 0.5),
+        OptimalPiecewise(Interval(0, 1), 4.0, placement="clamp"),
+        OptimalCircular(Circle(1), 2.0),
+    ],
+    ids=lambda m: m.placement,
+)
+def test_a_thousand_steps_are_a_thousand_dense_steps(mechanism: Mechanism) -> None:
+    matrix = mechanism.kernel.matrix()
+    generator = np.random.default_rng(8)
+    counts = generator.multinomial(100_000, generator.dirichlet(np.ones(len(matrix)) / 9) @ matrix) * 1.0
+    dense = np.full(len(matrix), 1 / len(matrix))
+    steps = EMSteps(mechanism.kernel, counts)
+    for _ in range(1000):
+        dense = dense_step(matrix, counts, dense)
+        steps.step()
+    assert np.abs(steps.probabilities[0] - dense).max() <= 1e-10
+    assert steps.probabilities.sum() == pytest.approx(1.0, abs=1e-14)
+
+
+@pytest.mark.parametrize(
     "kernel", [LEFTOVER, WindowKernel.fit(nodes=9, window=4, epsilon=1.0, circular=True)]
 )
 def test_sums_over_windows_are_those_of_the_rows(kernel: WindowKernel) -> None:

@@ -128,24 +128,25 @@ def _run(
     n = float(numbers.sum())
     weights = numbers / n
     rows = rows_of(kernel, 1)
+    scaled = rows.scale * weights
     f, q, gradient = rows.nodes[0], rows.codes[0], rows.gradient[0]
 
     def likelihood() -> float:
         """Bring q and the gradient up to date, and return the log-likelihood of all reports."""
         rows.forward()
-        np.divide(weights, q, out=rows.residual[0])
+        np.divide(scaled, q, out=rows.residual[0])
         rows.backward()
         return n * float(weights @ np.log(q))
 
-    f[:] = 1.0 / kernel.nodes
+    f[:] = rows.scale / kernel.nodes
     value = likelihood()
     iterations, change = 0, math.inf
     while change >= tolerance and iterations < max_iterations:
         f *= gradient
         if smooth is not None:
             f[:] = smooth(f)
-        f /= f.sum()
+        f *= rows.scale / f.sum()
         before, value = value, likelihood()
         change = abs(value - before)
         iterations += 1
-    return EMFit(f.copy(), value, n * max(float(gradient.max()) - 1.0, 0.0), iterations)
+    return EMFit(f / rows.scale, value, n * max(float(gradient.max()) - 1.0, 0.0), iterations)

@@ -85,13 +85,15 @@ class EMSteps:
             raise ParameterError(f"start must be {n} positive numbers")
         self._rows = rows_of(kernel, len(weights))
         self._f, self._q, self._gradient = self._rows.nodes, self._rows.codes, self._rows.gradient
-        self._f[:] = f / f.sum()
+        self._scaled = self._rows.scale * self._weights
+        self._f[:] = f
+        self._normalise()
         self._refresh()
 
     @property
     def probabilities(self) -> FloatArray:
-        """The present node distributions, shape (M, N); a view that the next step overwrites."""
-        return self._f
+        """The present node distributions, shape (M, N)."""
+        return self._f / self._rows.scale
 
     @property
     def codes(self) -> FloatArray:
@@ -121,7 +123,7 @@ class EMSteps:
         """Return where data set `which` stands."""
         n, q, gradient = float(self.totals[which]), self._q[which], self._gradient[which]
         return EMFit(
-            self._f[which].copy(),
+            self._f[which] / self._rows.scale,
             n * float((self._weights[which] * np.log(q)).sum()),
             n * max(float(gradient.max()) - 1.0, 0.0),
             self.iterations,
@@ -130,7 +132,7 @@ class EMSteps:
     def step(self) -> None:
         """Take one EM step on every data set."""
         self._f *= self._gradient
-        self._f /= self._f.sum(axis=1, keepdims=True)  # holds the sum at 1 against rounding
+        self._normalise()  # holds the sum at 1 against rounding
         self._refresh()
         self.iterations += 1
 
@@ -168,13 +170,18 @@ class EMSteps:
 
     def _put(self, logarithms: FloatArray) -> None:
         np.exp(logarithms - logarithms.max(axis=1, keepdims=True), out=self._f)
-        self._f /= self._f.sum(axis=1, keepdims=True)
+        self._normalise()
         self._refresh()
+
+    def _normalise(self) -> None:
+        # In two operations: what is one node's alone is then exactly the scale, and stays.
+        self._f /= np.add.reduce(self._f, axis=1, keepdims=True)
+        self._f *= self._rows.scale
 
     def _refresh(self) -> None:
         """Compute q and the gradient of the present probabilities."""
         self._rows.forward()
-        np.divide(self._weights, self._q, out=self._rows.residual)
+        np.divide(self._scaled, self._q, out=self._rows.residual)
         self._rows.backward()
 
 

@@ -34,16 +34,20 @@ class Rows(ABC):
 
     Attributes
     ----------
+    scale
+        A constant of the kernel. What is read is to be so many times what is meant: callers keep it so for
+        nothing, and the maps save two multiplications of each vector.
     nodes
-        Shape (M, N): what `forward` reads. To be filled by the caller.
+        Shape (M, N): what `forward` reads, `scale` times probabilities. To be filled by the caller.
     codes
         Shape (M, K): what `forward` writes, each number positive.
     residual
-        Shape (M, K): what `backward` reads. To be filled by the caller.
+        Shape (M, K): what `backward` reads, `scale` times a function r of the code. To be filled likewise.
     gradient
-        Shape (M, N): what `backward` writes, ``sum_j P_sj residual_j`` for each node s.
+        Shape (M, N): what `backward` writes, ``sum_j P_sj r_j`` for each node s.
     """
 
+    scale: float = 1.0
     nodes: FloatArray
     codes: FloatArray
     residual: FloatArray
@@ -61,50 +65,54 @@ class Rows(ABC):
 class WindowRows(Rows):
     """Every row is a constant plus a window, so both maps are differences of prefix sums: O(N + K).
 
-        q_j = base_j + g (F(j) - F(j-W))                 codes from nodes, F the prefix sums of f
-        grad_s = sum_j base_j r_j + g (R(s+W) - R(s))    nodes from codes, R the prefix sums of r
+        q_j = base_j + F(j) - F(j-W)                       codes from nodes, F the prefix sums of g f
+        grad_s = sum_j (base_j/g) g r_j + R(s+W) - R(s)    nodes from codes, R the prefix sums of g r
 
-    The nodes must sum to 1.
+    with the scale g; the nodes must sum to it. In a prefix sum every addition waits for the one before, so
+    these two take most of the time: over the N nodes and the K codes only, as what lies beyond is known.
     """
 
     def __init__(self, kernel: WindowKernel, sets: int) -> None:
         n, k, w = kernel.nodes, kernel.codes, kernel.window
-        self._base = np.full(k, kernel.background / UNIT)
-        self._base[: kernel.leftover] += 1 / UNIT
-        self._extra = kernel.extra / UNIT
-        self._window = w
-        self._circular = kernel.circular
-        # Laid out so that q_j = base_j + g (prefix[W+j] - prefix[j]). On a line W zeros lead and W-1 trail;
-        # on a circle the last W nodes come once more in front.
-        self._padded = np.zeros((sets, w + k))
-        self.nodes = self._padded[:, w : w + n]
-        self._prefix = np.empty((sets, w + k))
+        self._base = np.full((sets, k), kernel.background / UNIT)  # whole: to broadcast takes twice as long
+        self._base[:, : kernel.leftover] += 1 / UNIT
+        self.scale = kernel.extra / UNIT
+        self.nodes = np.zeros((sets, n))
         self.codes = np.empty((sets, k))
-        # Laid out so that grad_s = ... + g (tail[s+W] - tail[s]); on a circle the first W codes come again.
-        self._extended = np.zeros((sets, k + (w if kernel.circular else 0)))
-        self.residual = self._extended[:, :k]
-        self._tail = np.zeros((sets, self._extended.shape[1] + 1))
+        # Laid out so that q_j = base_j + prefix[W+j] - prefix[j]: on a line 0 stands before the sums, and the
+        # scale, all mass, after them.
+        prefix = np.zeros((sets, w + k))
+        prefix[:, w + n :] = self.scale
+        self._sums = prefix[:, w : w + n]
+        self._ahead, self._behind = prefix[:, w:], prefix[:, :k]
+        # On a circle the sums of one turn earlier stand before them: less by all mass.
+        self._turn = (prefix[:, k:], prefix[:, :w]) if kernel.circular else None
+        self.residual = np.zeros((sets, k))
         self.gradient = np.empty((sets, n))
+        self._background = self._base[0] / self.scale
+        # Laid out so that grad_s = ... + tail[s+W] - tail[s]; on a circle the next turn's sums follow.
+        tail = np.zeros((sets, k + (w if kernel.circular else 1)))
+        self._tail_sums = tail[:, 1 : k + 1]
+        self._tail_ahead, self._tail_behind = tail[:, w : w + n], tail[:, :n]
+        self._tail_turn = (tail[:, 1:w], tail[:, k : k + 1], tail[:, k + 1 :]) if kernel.circular else None
 
     def forward(self) -> None:
         """Compute the distributions of the codes from those of the nodes."""
-        w, k = self._window, self.codes.shape[1]
-        if self._circular:
-            self._padded[:, :w] = self._padded[:, k:]
-        np.cumsum(self._padded, axis=1, out=self._prefix)
-        np.subtract(self._prefix[:, w:], self._prefix[:, :k], out=self.codes)
-        self.codes *= self._extra
+        np.add.accumulate(self.nodes, axis=1, out=self._sums)
+        if self._turn is not None:
+            last, before = self._turn
+            np.subtract(last, self.scale, out=before)
+        np.subtract(self._ahead, self._behind, out=self.codes)
         self.codes += self._base
 
     def backward(self) -> None:
         """Compute the mean of a function of the code for each node."""
-        w, n = self._window, self.gradient.shape[1]
-        constant = self.residual @ self._base
-        if self._circular:
-            self._extended[:, -w:] = self._extended[:, :w]
-        np.cumsum(self._extended, axis=1, out=self._tail[:, 1:])
-        np.subtract(self._tail[:, w : w + n], self._tail[:, :n], out=self.gradient)
-        self.gradient *= self._extra
+        constant = self.residual @ self._background
+        np.add.accumulate(self.residual, axis=1, out=self._tail_sums)
+        if self._tail_turn is not None:
+            first, whole, after = self._tail_turn
+            np.add(first, whole, out=after)
+        np.subtract(self._tail_ahead, self._tail_behind, out=self.gradient)
         self.gradient += constant[:, None]
 
 
@@ -168,7 +176,7 @@ def rows_of(kernel: Kernel, sets: int) -> Rows:
 def node_means(kernel: Kernel, values: FloatArray) -> FloatArray:
     """Return ``sum_j P_sj values_j`` for every node s: the mean of a function of the code, shape (N,)."""
     rows = rows_of(kernel, 1)
-    rows.residual[0] = values
+    rows.residual[0] = rows.scale * values
     rows.backward()
     return rows.gradient.ravel()
 
@@ -176,6 +184,6 @@ def node_means(kernel: Kernel, values: FloatArray) -> FloatArray:
 def code_laws(kernel: Kernel, nodes: FloatArray) -> FloatArray:
     """Return the distribution of the codes for each node distribution, shape (M, N) to (M, K)."""
     rows = rows_of(kernel, len(nodes))
-    rows.nodes[:] = nodes
+    rows.nodes[:] = rows.scale * nodes
     rows.forward()
     return rows.codes
