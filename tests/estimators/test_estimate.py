@@ -36,7 +36,7 @@ def test_an_interval_has_a_mean_a_distribution_and_quantiles() -> None:
     document = result.to_dict()
     assert set(document) == {
         "task", "task_id", "n", "epsilon", "level", "target", "mean", "variance", "standard_deviation",
-        "distribution", "quantiles",
+        "mode", "distribution", "quantiles",
     }  # fmt: skip
     assert document["task"] == "age"
     assert document["task_id"] == AGE.id
@@ -63,7 +63,7 @@ def test_a_clamped_interval_has_a_range_of_means() -> None:
 def test_a_circle_has_a_direction_and_a_length_and_no_quantiles() -> None:
     result = estimate(HEADING, reports(HEADING, [80.0, 90.0, 100.0]))
     document = result.to_dict()
-    assert {"direction", "resultant_length", "circular_variance", "distribution"} < set(document)
+    assert {"direction", "resultant_length", "circular_variance", "mode", "distribution"} < set(document)
     assert not {"mean", "variance", "quantiles"} & set(document)
     assert document["direction"]["value"] == pytest.approx(90, abs=5)
     assert document["resultant_length"]["value"] == pytest.approx(1.0, abs=0.1)
@@ -160,7 +160,7 @@ def test_values_know_what_they_contain() -> None:
 @pytest.mark.parametrize("task", [AGE, RATING, HEADING], ids=lambda task: task.name)
 def test_every_value_says_what_it_is_and_what_it_is_not(task: Task) -> None:
     result = estimate(task, reports(task, [10.0, 3.0, 7.0]))
-    spread = [result.variance, result.standard_deviation, result.circular_variance]
+    spread = [result.variance, result.standard_deviation, result.circular_variance, result.mode]
     values = [result.mean, result.direction, result.resultant_length, *result.quantiles.values()]
     for part in [*values, *spread, result.distribution]:
         if part is not None:

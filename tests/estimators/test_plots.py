@@ -82,5 +82,5 @@ def test_notebooks_show_a_table_without_markup_from_names() -> None:
     text = an_estimate("distribution")._repr_html_()
     assert "delay &lt;min&gt;" in text
     assert "<min>" not in text
-    assert text.count("<tr>") == 9
+    assert text.count("<tr>") == 10
     assert "quantile 0.5" in text

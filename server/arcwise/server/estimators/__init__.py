@@ -16,7 +16,7 @@ from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.circular import CircularMechanism
 
 # By module, not by name: a function of a submodule's name would hide the submodule.
-from arcwise.server.estimators import direction, distribution, mean, quantiles, shares, variance
+from arcwise.server.estimators import direction, distribution, mean, mode, quantiles, shares, variance
 from arcwise.server.estimators.result import Distribution, Estimate, Value
 from arcwise.server.estimators.targets import TARGETS, Target, check_target
 
@@ -37,6 +37,7 @@ def estimate(
     level: float = 0.95,
     between: Iterable[tuple[float, float]] = (),
     target: Target = "population",
+    bands: bool = False,
 ) -> Estimate:
     """Return every estimate that applies to the task.
 
@@ -56,6 +57,8 @@ def estimate(
         Whom the intervals speak about: "population", that the devices were drawn from, or "users", the values
         behind these very reports. The second are narrower, above all at a large epsilon; mean, variance,
         direction and resultant length have them, the other intervals stay the population's.
+    bands
+        Also the parts that cost several times the rest: the mode's interval.
 
     Raises
     ------
@@ -99,6 +102,7 @@ def estimate(
             direction=direction.direction(mechanism, numbers, level=level, users=users),
             resultant_length=length,
             circular_variance=direction.circular_variance(length),
+            mode=mode.mode(mechanism, numbers, fitted.probabilities, level=level),
         )
     with threadpool_limits(limits=1, user_api="blas"):  # see `quantiles`
         profile = quantiles.Profile(mechanism, numbers)  # what quantiles and shares have in common
@@ -108,6 +112,9 @@ def estimate(
         mean=mean.mean(mechanism, numbers, level=level, users=users),
         variance=spread.variance,
         standard_deviation=spread.standard_deviation,
+        mode=mode.mode(
+            mechanism, numbers, fitted.probabilities, level=level, profile=profile if bands else None
+        ),
         quantiles=quantiles.quantiles(mechanism, numbers, fitted.probabilities, level=level, profile=profile),
         shares={
             f"{low:g}:{high:g}": shares.share(

@@ -10,9 +10,11 @@ from scipy.special import stdtrit
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
+from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.mean import average, mean
 from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.targets import check_target
 from arcwise.server.estimators.unbiasing import mean_numbers
 
 if TYPE_CHECKING:
@@ -20,16 +22,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.targets import Target
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["mean_difference"]
 
-_NOT = "of the populations, not only of the devices that reported"
+_WHOSE = {
+    "population": "of the populations, not only of the devices that reported",
+    "users": "of the devices that reported, not of the populations they were drawn from",
+}
 
 
 def mean_difference(
-    first: tuple[Mechanism, FloatArray], second: tuple[Mechanism, FloatArray], *, level: float = 0.95
+    first: tuple[Mechanism, FloatArray],
+    second: tuple[Mechanism, FloatArray],
+    *,
+    level: float = 0.95,
+    target: Target = "population",
 ) -> Value:
     """Return the mean of the second population less that of the first, in the unit of the domains.
 
@@ -40,11 +50,13 @@ def mean_difference(
         one must not be those of the other: the interval takes the two sets of reports as independent.
     level
         Of the interval.
+    target
+        Whom it speaks about, as in `estimate`: the populations, or the two sets of users themselves.
 
     Raises
     ------
     ParameterError
-        When a domain is a circle, or there are too few reports.
+        When a domain is a circle, there are too few reports, or the target is unknown.
 
     Notes
     -----
@@ -52,6 +64,7 @@ def mean_difference(
     freedom. Where one is a range of possible values: the range of differences, each mean at the level
     ``(1 + level) / 2`` (Bonferroni), and no point.
     """
+    check_target(target)
     for mechanism, counts in (first, second):
         if not isinstance(mechanism.domain, Interval):
             raise ParameterError(
@@ -62,7 +75,7 @@ def mean_difference(
     few = few_note(float(min(first[1].sum(), second[1].sum())))
     if not (_unbiased(*first) and _unbiased(*second)):
         each = (1.0 + level) / 2
-        one, other = mean(*first, level=each), mean(*second, level=each)
+        one, other = (mean(*pair, level=each, users=_users(*pair, target)) for pair in (first, second))
         assert one.low is not None and one.high is not None  # noqa: S101, PT018 (means have intervals)
         assert other.low is not None and other.high is not None  # noqa: S101, PT018
         return Value(
@@ -70,19 +83,22 @@ def mean_difference(
             other.low - one.high,
             other.high - one.low,
             "range of possible differences: each mean's range at half the error",
-            join(few, "one of the means is a range, so no single difference can be told", _NOT),
+            join(few, "one of the means is a range, so no single difference can be told", _WHOSE[target]),
         )
-    (value_1, square_1, n_1), (value_2, square_2, n_2) = _average(*first), _average(*second)
+    (value_1, square_1, n_1), (value_2, square_2, n_2) = (
+        _average(*pair, _users(*pair, target)) for pair in (first, second)
+    )
     square = square_1 + square_2
     freedom = square**2 / (square_1**2 / (n_1 - 1.0) + square_2**2 / (n_2 - 1.0))
     reach = float(stdtrit(freedom, 0.5 + level / 2)) * math.sqrt(square)
     difference = value_2 - value_1
+    source = "reports' variances" if target == "population" else "devices' randomness"
     return Value(
         difference,
         difference - reach,
         difference + reach,
-        "difference of averages of unbiased numbers; Welch's t interval from the reports' variances",
-        join(few, _NOT),
+        f"difference of averages of unbiased numbers; Welch's t interval from the {source}",
+        join(few, _WHOSE[target]),
     )
 
 
@@ -92,10 +108,16 @@ def _unbiased(mechanism: Mechanism, counts: FloatArray) -> bool:
     return not mean_numbers(mechanism, float(counts.sum())).bias
 
 
-def _average(mechanism: Mechanism, counts: FloatArray) -> tuple[float, float, float]:
+def _users(mechanism: Mechanism, counts: FloatArray, target: Target) -> FloatArray | None:
+    return fit_held_out(mechanism, counts).probabilities if target == "users" else None
+
+
+def _average(
+    mechanism: Mechanism, counts: FloatArray, users: FloatArray | None
+) -> tuple[float, float, float]:
     """Return the mean, the square of its standard error, and the number of reports, in the domain's unit."""
     n = float(counts.sum())
-    unit, error = average(mechanism.kernel, mean_numbers(mechanism, n).values, counts)
+    unit, error = average(mechanism.kernel, mean_numbers(mechanism, n).values, counts, users)
     length = mechanism.domain.length
     low = mechanism.domain.low if isinstance(mechanism.domain, Interval) else 0.0
     return low + length * unit, (length * error) ** 2, n

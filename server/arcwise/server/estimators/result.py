@@ -118,6 +118,7 @@ _VALUES = (
     "direction",
     "resultant_length",
     "circular_variance",
+    "mode",
 )
 """The attributes of an estimate that are a single value, in the order in which they are shown."""
 
@@ -146,6 +147,8 @@ class Estimate:
         On an interval; the variance in the squared unit of the domain.
     direction, resultant_length, circular_variance
         On a circle; circular variance is 1 less the resultant length.
+    mode
+        Where most of the population is; its interval only when bands were asked for.
     distribution
         The fitted histogram.
     quantiles
@@ -168,6 +171,7 @@ class Estimate:
     direction: Value | None = None
     resultant_length: Value | None = None
     circular_variance: Value | None = None
+    mode: Value | None = None
     distribution: Distribution | None = None
     quantiles: Mapping[str, Value] = field(default_factory=dict)
     shares: Mapping[str, Value] = field(default_factory=dict)
