@@ -189,7 +189,9 @@ def test_shares_and_quantiles_where_they_are_asked_for() -> None:
     (point,) = series(DELAY, counts).points
     assert set(point.to_dict()) == {"first", "last", "start", "end", "n", "mean"}
     many = {SUNDAY + day: counts[SUNDAY] for day in range(600)}
-    with pytest.raises(ParameterError, match="simultaneous must be False for shares and quantiles of 600"):
+    with pytest.raises(
+        ParameterError, match="simultaneous must be False for what costs a whole estimate, at 600"
+    ):
         series(DELAY, many, quantiles=True, simultaneous=True)
 
 

@@ -15,10 +15,10 @@ _COLUMNS = ("task", "start", "end", "n", "estimate", "value", "low", "high", "le
 
 
 def write_csv(path: Path, documents: Iterable[dict[str, Any]]) -> None:
-    """Write a line for every number with an interval.
+    """Write a line for every number with an interval, of estimates and of each point of a series.
 
     The columns are the same whatever the tasks. `start` and `end` are those of the epochs that were merged,
-    the end excluded; empty where all were.
+    the end excluded; empty where all were. A point without reports has no line.
 
     Raises
     ------
@@ -30,13 +30,14 @@ def write_csv(path: Path, documents: Iterable[dict[str, Any]]) -> None:
         writer.writeheader()
         for document in documents:
             head = {"task": document["task"], "level": document.get("level", "")}
-            epochs = document.get("epochs", {})
-            writer.writerows(_lines(document, head | {name: epochs.get(name) for name in ("start", "end")}))
+            whole = {**document, **{name: document.get("epochs", {}).get(name) for name in ("start", "end")}}
+            for part in document.get("points", [whole]):
+                writer.writerows(_lines(part, head))
 
 
 def _lines(part: dict[str, Any], head: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the values in a document: those of its own, and those in mappings, as of quantiles."""
-    head = head | {"n": part["n"]}
+    head = head | {name: part[name] for name in ("start", "end", "n")}
     for name, inner in part.items():
         if not isinstance(inner, dict):
             continue

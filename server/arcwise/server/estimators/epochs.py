@@ -116,9 +116,17 @@ def epochs_in_step(task: Task, step: str, name: str) -> int:
 
 
 def merged(task: Task, counts_by_epoch: Mapping[int, NDArray[np.int64]], span: Span) -> NDArray[np.int64]:
-    """Return the number of reports per code over the epochs of a range, shape (K,)."""
+    """Return the number of reports per code over the epochs of a range, shape (K,).
+
+    Raises
+    ------
+    ParameterError
+        When counts do not have this shape.
+    """
     total = np.zeros(task.mechanism.kernel.codes, np.int64)
     for epoch, counts in counts_by_epoch.items():
+        if counts.shape != total.shape:
+            raise ParameterError(f"counts must have the shape {total.shape}; got {counts.shape}")
         if epoch in span:
             total += counts
     return total

@@ -10,12 +10,11 @@ import numpy as np
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.circular import CircularMechanism
-from arcwise.server.estimators import check_counts, direction, estimate, mean
-from arcwise.server.estimators.change import Change, change
+from arcwise.server.estimators import check_counts
 from arcwise.server.estimators.epochs import Span, epoch_start
-from arcwise.server.estimators.few import FEW
+from arcwise.server.estimators.series_points import change_of, point_values
 from arcwise.server.estimators.series_result import Point, Series
-from arcwise.server.estimators.unbiasing import mean_numbers
+from arcwise.server.estimators.targets import check_target
 from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
@@ -23,11 +22,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.targets import Target
     from arcwise.tasks import Task
 
     IntArray: TypeAlias = NDArray[np.int64]
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Point", "Series", "point_starts", "series"]
 
@@ -38,7 +36,13 @@ _MONDAY = 4 * DAY
 """1970-01-05 00:00 UTC: points of a week start on Mondays, points of a day at midnight."""
 
 _HIGHEST_LEVEL = 0.9999
-_TARGET = "the populations that the devices of each point were drawn from"
+_TARGETS = {
+    "population": "the populations that the devices of each point were drawn from",
+    "users": (
+        "the values behind the reports of each point, not the populations they were drawn from; intervals of "
+        "quantiles and shares are the populations'"
+    ),
+}
 
 
 def series(
@@ -52,6 +56,7 @@ def series(
     simultaneous: bool = False,
     between: Iterable[tuple[float, float]] = (),
     quantiles: bool = False,
+    target: Target = "population",
 ) -> Series:
     """Return the estimates of a task over time.
 
@@ -76,6 +81,8 @@ def series(
         Pairs (low, high) as of `estimate`: shares at every point. Costs a whole estimate for each point.
     quantiles
         Quantiles at every point, at the same cost.
+    target
+        As of `estimate`, for each point; "users" costs as much. The test of a change is about populations.
 
     Raises
     ------
@@ -93,6 +100,7 @@ def series(
     """
     if not 0.5 <= level <= _HIGHEST_LEVEL:
         raise ParameterError(f"level must be from 0.5 to {_HIGHEST_LEVEL}, got {level!r}")
+    check_target(target)
     span = Span(first, last)
     counts = {
         epoch: array
@@ -109,13 +117,14 @@ def series(
     filled = [(place, check_counts(total, len(total))) for place, total in enumerate(merged) if total.any()]
     pointwise = 1 - (1 - level) / len(filled) if simultaneous else level
     pairs = list(between)
-    if (pairs or quantiles) and pointwise > _HIGHEST_LEVEL:
+    if (pairs or quantiles or target == "users") and pointwise > _HIGHEST_LEVEL:
         raise ParameterError(
-            f"simultaneous must be False for shares and quantiles of {len(filled)} points: no interval has a "
-            f"level above {_HIGHEST_LEVEL}"
+            f"simultaneous must be False for what costs a whole estimate, at {len(filled)} points: "
+            f"no interval has a level above {_HIGHEST_LEVEL}"
         )
     values: dict[int, dict[str, Any]] = {
-        place: _values(task, numbers, pointwise, pairs, quantiles=quantiles) for place, numbers in filled
+        place: point_values(task, numbers, pointwise, pairs, target, quantiles=quantiles)
+        for place, numbers in filled
     }
     mechanism = task.mechanism
     return Series(
@@ -128,7 +137,7 @@ def series(
         simultaneous=simultaneous,
         every=every,
         domain=str(task.domain),
-        target=_TARGET,
+        target=_TARGETS[target],
         points=tuple(
             Point(
                 first=start,
@@ -140,7 +149,7 @@ def series(
             )
             for place, start in enumerate(starts)
         ),
-        change=_change(mechanism, [numbers for _, numbers in filled]),
+        change=change_of(mechanism, [numbers for _, numbers in filled]),
         period=mechanism.domain.period if isinstance(mechanism, CircularMechanism) else None,
     )
 
@@ -177,42 +186,3 @@ def _checked(counts: ArrayLike, task: Task) -> IntArray:
     if array.shape != (codes,) or array.dtype.kind not in "iu" or array.any():
         check_counts(array, codes)
     return array.astype(np.int64)
-
-
-def _values(
-    task: Task, counts: FloatArray, level: float, between: list[tuple[float, float]], *, quantiles: bool
-) -> dict[str, Any]:
-    mechanism = task.mechanism
-    values: dict[str, Any]
-    if between or quantiles:
-        whole = estimate(task, counts.astype(np.int64), level=level, between=between)
-        values = {"shares": whole.shares, "quantiles": whole.quantiles if quantiles else {}}
-    else:
-        values = {}
-    if isinstance(mechanism, CircularMechanism):
-        values["direction"] = direction.direction(mechanism, counts, level=level)
-        values["resultant_length"] = direction.resultant_length(mechanism, counts, level=level)
-    else:
-        values["mean"] = mean.mean(mechanism, counts, level=level)
-    return values
-
-
-def _change(mechanism: Mechanism, counts: list[FloatArray]) -> Change | None:
-    """Return the test of the points with at least 30 reports, where they tell a mean or a moment."""
-    enough = [each for each in counts if each.sum() >= FEW]
-    if len(enough) < 2:
-        return None
-    reports = np.array([each.sum() for each in enough])
-    most = enough[int(reports.argmax())]
-    if isinstance(mechanism, CircularMechanism):
-        if direction.direction(mechanism, most).value is None:
-            return None
-        moments = [direction.first_moment(mechanism, each) for each in enough]
-        z, covariances = (np.array(part) for part in zip(*moments, strict=True))
-        return change("direction or resultant length", z, covariances, reports)
-    if mean.mean(mechanism, most).value is None:
-        return None
-    # On the unit interval, whatever the domain's unit. Every point takes the same numbers per code.
-    numbers = mean_numbers(mechanism, float(reports.max())).values
-    averages = np.array([mean.average(mechanism.kernel, numbers, each) for each in enough])
-    return change("the mean", averages[:, :1], averages[:, 1:, None] ** 2, reports)
