@@ -15,8 +15,16 @@ from scipy.optimize import minimize
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.likelihood import Maximum, maximize
-from arcwise.server.estimators.quantiles import LEVELS, Profile, point, quantiles
+from arcwise.server.estimators.likelihood import Likelihood, Maximum, maximize
+from arcwise.server.estimators.profile import Profile
+from arcwise.server.estimators.quantiles import (
+    LEVELS,
+    functional,
+    point,
+    quantile_interval,
+    quantiles,
+    signed_root,
+)
 from surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
@@ -49,11 +57,11 @@ def test_the_constrained_maximum_is_feasible_and_certified(
     mechanism = OptimalPiecewise(Interval(0, 1), epsilon, nodes=20)
     truth = np.random.default_rng(seed).dirichlet(np.ones(20) / 4)
     profile = Profile(mechanism, drawn_counts(mechanism, truth, n, seed))
-    functional = profile.functional(unit)
-    held = maximize(profile.rows, profile.counts, functional=functional, value=tau, gap=0.005)
+    below = functional(profile.edges, unit)
+    held = maximize(profile.rows, profile.counts, functional=below, value=tau, gap=0.005)
     assert held.probabilities.min() > 0
     assert held.probabilities.sum() == pytest.approx(1.0, abs=1e-12)
-    assert functional @ held.probabilities == pytest.approx(tau, abs=1e-12)
+    assert below @ held.probabilities == pytest.approx(tau, abs=1e-12)
     assert held.log_likelihood == pytest.approx(
         float(profile.counts @ np.log(held.probabilities @ profile.rows)), rel=1e-12
     )
@@ -61,9 +69,9 @@ def test_the_constrained_maximum_is_feasible_and_certified(
     assert held.log_likelihood <= profile.best.log_likelihood + profile.best.gap
     # No feasible distribution is better by more than the gap: try the mixture with any other feasible one.
     other = np.random.default_rng(seed + 1).dirichlet(np.ones(20))
-    low = functional @ other > tau
+    low = below @ other > tau
     corner = np.eye(20)[0 if not low else -1]
-    share = (tau - functional @ other) / (functional @ corner - functional @ other)
+    share = (tau - below @ other) / (below @ corner - below @ other)
     other = (1 - share) * other + share * corner
     for weight in (1e-4, 1e-2, 1.0):
         mixed = (1 - weight) * held.probabilities + weight * other
@@ -74,7 +82,7 @@ def test_the_constrained_maximum_agrees_with_a_general_optimiser() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 2.0, nodes=6)
     truth = np.array([0.1, 0.3, 0.2, 0.1, 0.2, 0.1])
     profile = Profile(mechanism, drawn_counts(mechanism, truth, 500, 4))
-    functional, tau = profile.functional(0.4), 0.6
+    below, tau = functional(profile.edges, 0.4), 0.6
 
     def loss(f: FloatArray) -> float:
         return -float(profile.counts @ np.log(f @ profile.rows))
@@ -87,13 +95,13 @@ def test_the_constrained_maximum_agrees_with_a_general_optimiser() -> None:
         "bounds": [(0, 1)] * 6,
         "constraints": [
             {"type": "eq", "fun": lambda f: f.sum() - 1},
-            {"type": "eq", "fun": lambda f: functional @ f - tau},
+            {"type": "eq", "fun": lambda f: below @ f - tau},
         ],
         "method": "SLSQP",
         "options": {"ftol": 1e-12, "maxiter": 500},
     }
     general = minimize(loss, np.full(6, 1 / 6), **options)
-    ours = maximize(profile.rows, profile.counts, functional=functional, value=tau, gap=1e-6)
+    ours = maximize(profile.rows, profile.counts, functional=below, value=tau, gap=1e-6)
     assert ours.log_likelihood == pytest.approx(-float(general.fun), abs=1e-4)
 
 
@@ -101,28 +109,34 @@ def test_the_signed_root_increases_and_the_ends_sit_on_the_bound() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=48)
     truth = node_distribution(mechanism, np.random.default_rng(1).beta(2, 5, 5000))
     profile = Profile(mechanism, drawn_counts(mechanism, truth, 20_000, 2))
-    roots = [profile.signed_root(unit, 0.5) for unit in np.linspace(0.05, 0.95, 41)]
+    roots = [signed_root(profile, unit, 0.5) for unit in np.linspace(0.05, 0.95, 41)]
     # Each maximum is known to 0.005, so a root of r to 0.005/r or 0.1.
     assert all(after >= before - 0.1 for before, after in pairwise(roots))
-    low, high = profile.interval(0.5, 0.95)
-    assert profile.signed_root(low, 0.5) == pytest.approx(-1.96, abs=0.1)
-    assert profile.signed_root(high, 0.5) == pytest.approx(1.96, abs=0.1)
+    low, high = quantile_interval(profile, 0.5, 0.95)
+    # At the bound or at most 5 % beyond it, never short of it.
+    assert -1.96 * 1.05 - 0.01 <= signed_root(profile, low, 0.5) <= -1.9599
+    assert 1.9599 <= signed_root(profile, high, 0.5) <= 1.96 * 1.05 + 0.01
 
 
 def test_more_nodes_than_needed_are_coarsened_without_harm() -> None:
+    """At 0.95 a median is missed in more than 3 of 16 surveys with probability 0.007."""
     values = np.random.default_rng(1).beta(2, 5, 5000)
-    widths = []
+    widths, missed = [], []
     for nodes in (128, 600):
         mechanism = OptimalPiecewise(Interval(0, 1), 2.0, nodes=nodes)
-        counts = drawn_counts(mechanism, node_distribution(mechanism, values), 20_000, 3)
-        profile = Profile(mechanism, counts)
+        truth = node_distribution(mechanism, values)
+        intervals = []
+        for seed in range(16):
+            profile = Profile(mechanism, drawn_counts(mechanism, truth, 20_000, seed))
+            intervals.append(quantile_interval(profile, 0.5, 0.95))
         assert profile.rows.shape[0] == 128
         assert profile.rows.shape[1] <= 512
         np.testing.assert_allclose(profile.rows.sum(axis=1), 1.0)
-        low, high = profile.interval(0.5, 0.95)
-        assert low <= np.median(values) <= high
-        widths.append(high - low)
-    assert widths[1] == pytest.approx(widths[0], rel=0.6)
+        missed.append(sum(not low <= np.median(values) <= high for low, high in intervals))
+        widths.append(np.mean([high - low for low, high in intervals]))
+    assert max(missed) <= 3
+    # Wider by a third: hats between the 128 nodes leave the likelihood more room than atoms at them.
+    assert 0.9 <= widths[1] / widths[0] <= 1.5
 
 
 def test_quantiles_are_ordered_and_inside_their_intervals() -> None:
@@ -165,8 +179,10 @@ def test_an_atom_at_an_end_is_found() -> None:
 
 
 def test_a_likelihood_that_was_not_certified_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    finished = Likelihood.maximize
+
     def unfinished(*args: Any, **kwargs: Any) -> Maximum:
-        return replace(maximize(*args, **kwargs), gap=0.3)
+        return replace(finished(*args, **kwargs), gap=0.3)
 
     mechanism = OptimalPiecewise(Interval(0, 1), 2.0, nodes=16)
     counts = drawn_counts(mechanism, np.full(16, 1 / 16), 500, 1)
@@ -174,7 +190,7 @@ def test_a_likelihood_that_was_not_certified_is_noted(monkeypatch: pytest.Monkey
     assert "certified" not in plain.note
     assert "only 16 nodes" in plain.note
     assert "smoothed" in plain.note
-    monkeypatch.setattr("arcwise.server.estimators.quantiles.maximize", unfinished)
+    monkeypatch.setattr(Likelihood, "maximize", unfinished)
     loose = quantiles(mechanism, counts, np.full(16, 1 / 16))["0.5"]
     assert "certified to 0.3 only" in loose.note
     assert plain.low is not None
@@ -193,6 +209,6 @@ def test_coverage_of_quantiles() -> None:
         counts = drawn_counts(mechanism, nodes, 2000, seed)
         profile = Profile(mechanism, counts)
         for tau in LEVELS:
-            low, high = profile.interval(tau, 0.95)
+            low, high = quantile_interval(profile, tau, 0.95)
             covered[tau] += low <= float(np.quantile(values, tau)) <= high
     assert min(covered.values()) >= 33

@@ -8,38 +8,41 @@ Cells' mass is spread uniformly over the cell; the end nodes are atoms at the en
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
+from arcwise.server.estimators.crossing import outer_crossing
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note
-from arcwise.server.estimators.likelihood import maximize
+from arcwise.server.estimators.profile import GAP, Profile, two_sided_root
 from arcwise.server.estimators.result import Value
-from arcwise.server.estimators.rows import code_laws
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.profile import Search
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["LEVELS", "Profile", "point", "quantiles", "rounding_reach"]
+__all__ = [
+    "LEVELS",
+    "Profile",
+    "Scale",
+    "functional",
+    "point",
+    "quantile_interval",
+    "quantiles",
+    "rounding_reach",
+    "signed_root",
+]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
-_GAP = 0.005
-"""Nats to which every likelihood behind an interval is to be certified."""
-
 _FINE = 64
 """Nodes from which what rounding to them does to quantiles is neglected."""
-
-_NODES = 128
-_CODES = 512
 
 
 def quantiles(
@@ -69,14 +72,15 @@ def quantiles(
     # from whoever collects reports meanwhile.
     with threadpool_limits(limits=1, user_api="blas"):
         profile = Profile(mechanism, counts) if profile is None else profile
-        intervals = [profile.interval(tau, level) for tau in LEVELS]
+        scale = Scale(cell_edges(mechanism), probabilities)
+        intervals = [quantile_interval(profile, tau, level, scale=scale) for tau in LEVELS]
     domain = mechanism.domain
     reach = rounding_reach(mechanism)
     result = {}
     # In falling importance; a gap counts against the constraint, so it can only widen an interval.
     loose = f"a likelihood is certified to {profile.gap:.2g} only: the interval may be too wide"
     common = join(
-        loose if profile.gap > _GAP else "",
+        loose if profile.gap > GAP else "",
         few_note(float(counts.sum())),
         "each end is moved out by 1.5 nodes: rounding to nodes moves quantiles by up to that"
         if reach
@@ -125,87 +129,87 @@ def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
     return float(edges[right] + share * (edges[right + 1] - edges[right]))
 
 
-class Profile:
-    """The largest log-likelihood given a point of the distribution function.
+class Scale:
+    """The unit interval stretched as a distribution has it: quantiles are about equally far apart there.
 
-    More than 128 nodes are replaced by 128, each a mixture of the nodes within its reach, nearer ones more: a
-    code that some node gives weight has weight in some mixture. More than 512 codes are added up in blocks.
-    Both cost a little width; where reports are nearly exact, atoms are known to 128 nodes and no finer.
+    Only for the search: it decides how fast an interval is found, not where it ends.
     """
 
-    def __init__(self, mechanism: Mechanism, counts: FloatArray) -> None:
-        kernel = mechanism.kernel
-        nodes = np.linspace(0.0, kernel.nodes - 1.0, min(kernel.nodes, _NODES))
-        self.edges = cell_edges(mechanism, nodes)
-        spacing = nodes[1] - nodes[0]
-        shares = np.maximum(1.0 - np.abs(np.arange(kernel.nodes) - nodes[:, None]) / spacing, 0.0)
-        rows = code_laws(kernel, shares / shares.sum(axis=1, keepdims=True))
-        blocks = np.arange(0, kernel.codes, -(-kernel.codes // _CODES))
-        self.rows: FloatArray = np.add.reduceat(rows, blocks, axis=1)
-        self.counts: FloatArray = np.add.reduceat(counts, blocks)
-        # To which ends of intervals are found, then moved outwards by it: well below their width.
-        self.resolution = min(1e-3, max(1e-5, 0.05 / math.sqrt(counts.sum())))
-        self.best = maximize(self.rows, self.counts, gap=_GAP)
-        self.gap = self.best.gap  # the largest so far
+    def __init__(self, edges: FloatArray, probabilities: FloatArray) -> None:
+        mass = probabilities + 0.02 * np.diff(edges)  # increases everywhere
+        self._edges = edges
+        self._upto = np.concatenate([[0.0], np.cumsum(mass / mass.sum())])
 
-    def functional(self, unit: float) -> FloatArray:
-        """Return the share of each cell's mass that lies at or below `unit`, between the two end cells."""
-        below: FloatArray = np.clip((unit - self.edges[:-1]) / np.diff(self.edges), 0.0, 1.0)
-        below[0], below[-1] = 1.0, 0.0
-        return below
+    def to(self, unit: float) -> float:
+        """Return the place on the scale."""
+        return float(np.interp(unit, self._edges, self._upto))
 
-    def signed_root(self, unit: float, tau: float) -> float:
-        """Return the signed root of the likelihood-ratio statistic of ``F(unit) = tau``.
+    def back(self, place: float) -> float:
+        """Return the position on the unit interval."""
+        return float(np.interp(place, self._upto, self._edges))
 
-        It is negative below the quantile and increases in `unit`: if some F has ``F(t) = tau``, then at any
-        t' between t and the quantile of the best fit a mixture of the two has ``F(t') = tau``, and no lower
-        likelihood than F.
-        """
-        functional = self.functional(unit)
-        root = self.root(functional, tau)
-        return root if float(functional @ self.best.probabilities) > tau else -root
 
-    def root(self, functional: FloatArray, value: float) -> float:
-        """Return the root of the likelihood-ratio statistic of ``functional . f = value``, at least 0."""
-        held = maximize(self.rows, self.counts, functional=functional, value=value, gap=_GAP)
-        self.gap = max(self.gap, held.gap)
-        # The certified upper end of the constrained maximum: an unfinished one cannot narrow the interval.
-        return math.sqrt(2 * max(self.best.log_likelihood - held.log_likelihood - held.gap, 0.0))
+def functional(edges: FloatArray, unit: float) -> FloatArray:
+    """Return the share of each cell's mass that lies at or below `unit`, between the two end cells."""
+    below: FloatArray = np.clip((unit - edges[:-1]) / np.diff(edges), 0.0, 1.0)
+    below[0], below[-1] = 1.0, 0.0
+    return below
 
-    def interval(self, tau: float, level: float) -> tuple[float, float]:
-        """Return the interval of the quantile of level `tau` on the unit interval.
 
-        Where within an end cell the mass lies is not told apart: an end that falls there takes in the cell.
-        """
-        bound = NormalDist().inv_cdf(0.5 + level / 2)  # its square is the chi-square quantile, 1 degree
-        first, last = float(self.edges[1]), float(self.edges[-2])
-        middle = min(max(self._quantile(tau), first), last)
-        known = {middle: 0.0}
-        known |= {end: self.signed_root(end, tau) for end in (first, last)}
+def signed_root(profile: Profile, unit: float, tau: float, *, search: Search | None = None) -> float:
+    """Return the signed root of the likelihood-ratio statistic of ``F(unit) = tau``.
 
-        def crossing(target: float, low: float, high: float) -> float:
-            def excess(unit: float) -> float:
-                if unit not in known:
-                    known[unit] = self.signed_root(unit, tau)
-                return known[unit] - target
+    It is negative below the quantile and increases in `unit`: if some F has ``F(t) = tau``, then at any t'
+    between t and the quantile of the best fit a mixture of the two has ``F(t') = tau``, and no lower
+    likelihood than F.
+    """
+    below = functional(profile.edges, unit)
+    root = profile.root(below, tau) if search is None else search.root(below, tau)
+    return root if float(below @ profile.best.probabilities) > tau else -root
 
-            return float(brentq(excess, low, high, xtol=self.resolution))
 
-        if known[first] >= -bound:
-            low = 0.0
-        elif known[last] <= -bound:
-            low = last
-        else:
-            low = crossing(-bound, first, middle) - self.resolution
-        if known[last] <= bound:
-            high = 1.0
-        elif known[first] >= bound:
-            high = first
-        else:
-            high = crossing(bound, middle, last) + self.resolution
-        return max(low, 0.0), min(high, 1.0)
+def quantile_interval(
+    profile: Profile, tau: float, level: float, *, scale: Scale | None = None
+) -> tuple[float, float]:
+    """Return the interval of the quantile of level `tau` on the unit interval.
 
-    def _quantile(self, tau: float) -> float:
-        """Return where the most likely distribution function reaches `tau`."""
-        at_edges = np.cumsum(self.best.probabilities)[:-1]
-        return float(np.interp(tau, at_edges, self.edges[1:-1]))
+    Where within an end cell the mass lies is not told apart: an end that falls there takes in the cell.
+
+    Parameters
+    ----------
+    profile
+        Of an `Interval`.
+    tau
+        Between 0 and 1.
+    level
+        Of the interval.
+    scale
+        Of a distribution that is about that of the counts; the profile's own best unless given.
+    """
+    bound = two_sided_root(level)
+    edges, best = profile.edges, profile.best.probabilities
+    scale = Scale(edges, best) if scale is None else scale
+    first, last = float(edges[1]), float(edges[-2])
+    unclipped = float(np.interp(tau, np.cumsum(best)[:-1], edges[1:-1]))
+    middle = min(max(unclipped, first), last)
+    at_middle = 0.0
+    if middle in (first, last):  # the quantile may lie in the end cell, away from its edge
+        at_middle = signed_root(profile, middle, tau)
+    spread = bound * profile.spread * 2.0 * math.sqrt(tau * (1.0 - tau))
+    ends = []
+    for side, limit, beyond in ((-1, first, 0.0), (1, last, 1.0)):
+        start = side * at_middle
+        if start >= bound:
+            ends.append(middle)
+            continue
+        if middle == limit:
+            ends.append(beyond)
+            continue
+        search = profile.search(bound)
+
+        def root(place: float, side: int = side, search: Search = search) -> float:
+            return side * signed_root(profile, scale.back(place), tau, search=search)
+
+        end = outer_crossing(root, bound, scale.to(middle), scale.to(limit), spread, at_middle=start)
+        ends.append(beyond if end is None else scale.back(end))
+    return min(ends[0], middle), max(ends[1], middle)

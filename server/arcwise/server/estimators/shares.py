@@ -6,18 +6,17 @@ assumed about the shape of the distribution.
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note
-from arcwise.server.estimators.quantiles import Profile, rounding_reach
+from arcwise.server.estimators.profile import Profile
+from arcwise.server.estimators.quantiles import rounding_reach
 from arcwise.server.estimators.result import Value
 
 if TYPE_CHECKING:
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["share"]
-
-_TOLERANCE = 1e-4
-"""To which ends are found, then moved outwards by it."""
 
 
 def share(
@@ -85,7 +81,7 @@ def share(
         profile = Profile(mechanism, counts) if profile is None else profile
         inner = covered(profile.edges, first + reach * (first > 0), last - reach * (last < 1), outer=False)
         outer = covered(profile.edges, first - reach, last + reach, outer=True)
-        lower, upper = _end(profile, inner, level, -1), _end(profile, outer, level, +1)
+        lower, upper = profile.share_end(inner, level, -1), profile.share_end(outer, level, +1)
     least, most = (float(covered(edges, first, last, outer=side) @ probabilities) for side in (False, True))
     value = None if mechanism.placement == "clamp" and most - least > 1e-9 else 0.5 * (least + most)
     if value is not None:  # it comes from a smoother distribution than the most likely one
@@ -108,21 +104,3 @@ def covered(edges: FloatArray, first: float, last: float, *, outer: bool) -> Flo
         if 0.0 < part[end] < 1.0:
             part[end] = float(outer)
     return part
-
-
-def _end(profile: Profile, functional: FloatArray, level: float, side: int) -> float:
-    """Return the end of the interval of the functional's mean: the lower one for -1, the upper for +1."""
-    least, most = float(functional.min()), float(functional.max())
-    limit = least if side < 0 else most
-    if least == most:
-        return limit
-    bound = NormalDist().inv_cdf(0.5 + level / 2)
-    middle = float(functional @ profile.best.probabilities)
-    # Just inside of the largest possible range, where the likelihood is defined.
-    extreme = limit - side * _TOLERANCE * (most - least)
-    if (extreme - middle) * side <= 0 or profile.root(functional, extreme) <= bound:
-        return limit
-    crossing = brentq(
-        lambda value: profile.root(functional, value) - bound, *sorted((middle, extreme)), xtol=_TOLERANCE
-    )
-    return min(max(float(crossing) + side * _TOLERANCE, least), most)

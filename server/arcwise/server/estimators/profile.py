@@ -1,0 +1,185 @@
+"""The profile likelihood of counts: how likely they can be made while a share of the population is held.
+
+A share is a linear functional of the node distribution, each cell's mass spread evenly over the cell; the end
+nodes of an interval are atoms at its ends. Nothing else is assumed about the population.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from arcwise.kernels.window import WindowKernel
+from arcwise.server.estimators.crossing import outer_crossing
+from arcwise.server.estimators.gram import window_gram
+from arcwise.server.estimators.grid import cell_edges, first_cell
+from arcwise.server.estimators.likelihood import Likelihood
+from arcwise.server.estimators.rows import code_laws
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.likelihood import Maximum, State
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["GAP", "Profile", "Search", "two_sided_root"]
+
+GAP = 0.005
+"""Nats to which every likelihood behind an interval is to be certified."""
+
+_NODES = 256
+"""Up to so many nodes all are taken, of finer grids 128 with hats between them."""
+
+_COARSE = 128
+_CODES = 512
+
+
+def two_sided_root(level: float) -> float:
+    """Return the root of the chi-square quantile with 1 degree of freedom: where an interval ends."""
+    return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+class Profile:
+    """The largest log-likelihood of counts, free or with the share of a part of the domain held.
+
+    Parameters
+    ----------
+    mechanism
+        With any kernel, on any domain.
+    counts
+        Shape (K,), at least one report.
+
+    Attributes
+    ----------
+    edges
+        Shape (M+1,), increasing: the cells on the unit domain, in the order of all functionals here. On a
+        circle they span 1 and may start a little below 0.
+    rows, counts
+        Code probabilities of the cells, shape (M, K'), and reports, (K',). Grids of more than 256 nodes are
+        thinned to 128, whose rows are mixed with their neighbours'; their codes are merged to at most 512.
+    best
+        The free maximum.
+    gap
+        The largest certified gap of a likelihood so far.
+    """
+
+    def __init__(self, mechanism: Mechanism, counts: FloatArray) -> None:
+        kernel = mechanism.kernel
+        if kernel.nodes <= _NODES:
+            nodes = (np.arange(kernel.nodes) + first_cell(mechanism)) % kernel.nodes
+            self.edges = cell_edges(mechanism)
+            self.rows: FloatArray = kernel.probabilities(nodes)
+            self.counts = counts
+            gram = partial(window_gram, kernel, nodes) if isinstance(kernel, WindowKernel) else None
+        else:
+            self.edges, self.rows, self.counts = _thinned(mechanism, counts)
+            gram = None
+        self._likelihood = Likelihood(self.rows, self.counts, gram=gram)
+        self.best = self._likelihood.maximize(gap=GAP)
+        self.gap = self.best.gap
+        self.n = float(counts.sum())
+        # How far from its most likely value a share may be, roughly: for a first guess only.
+        slope = max(math.tanh(min(mechanism.epsilon, 10.0) / 4), 1e-3)
+        self.spread = min(0.5, 1.0 / (slope * math.sqrt(self.n)))
+
+    def search(self, bound: float) -> Search:
+        """Return a search for where the root of the likelihood-ratio statistic reaches `bound`."""
+        return Search(self, bound)
+
+    def root(self, functional: FloatArray, value: float) -> float:
+        """Return the root of the likelihood-ratio statistic of ``functional . f = value``, at least 0.
+
+        Parameters
+        ----------
+        functional
+            Shape (M,), entries from 0 to 1.
+        value
+            Infinite is the root of values that no distribution has.
+        """
+        return self.search(math.inf).root(functional, value)
+
+    def held(
+        self, functional: FloatArray, value: float, start: State, decisive: tuple[float, float]
+    ) -> Maximum:
+        """Return the maximum with ``functional . f = value``; see `Likelihood.maximize`."""
+        return self._likelihood.maximize(
+            functional=functional, value=value, gap=GAP, start=start, decisive=decisive
+        )
+
+    def share_end(self, functional: FloatArray, level: float, side: int) -> float:
+        """Return the end of the interval of ``functional . f``: the lower one for -1, the upper for +1."""
+        bound = two_sided_root(level)
+        least, most = float(functional.min()), float(functional.max())
+        limit = least if side < 0 else most
+        middle = float(functional @ self.best.probabilities)
+        # Just inside of the largest possible range, where the likelihood is defined.
+        inside = limit - side * 1e-4 * (most - least)
+        if (inside - middle) * side <= 0:
+            return limit
+        search = self.search(bound)
+        spread = self.spread * max(2.0 * math.sqrt(max(middle * (1.0 - middle), 0.0)), 0.1)
+        end = outer_crossing(
+            lambda value: search.root(functional, value), bound, middle, inside, bound * spread
+        )
+        return limit if end is None else end
+
+
+class Search:
+    """Roots of the statistic at nearby constraints, each solved from where the one before was.
+
+    Parameters
+    ----------
+    profile
+        Of the counts.
+    bound
+        Roots near it are certified; of those well below and well above only that they are.
+    """
+
+    def __init__(self, profile: Profile, bound: float) -> None:
+        self._profile = profile
+        self._warm = profile.best.warm
+        best = profile.best.log_likelihood
+        self._decisive = (
+            (best - 0.5 * (1.1 * bound) ** 2, best - 0.5 * (0.9 * bound) ** 2)
+            if math.isfinite(bound)
+            else (-math.inf, math.inf)
+        )
+
+    def root(self, functional: FloatArray, value: float) -> float:
+        """Return the root of the likelihood-ratio statistic of ``functional . f = value``, at least 0."""
+        if not functional.min() < value < functional.max():
+            return math.inf
+        profile = self._profile
+        held = profile.held(functional, value, self._warm, self._decisive)
+        self._warm = held.warm
+        if self._decisive[0] <= held.log_likelihood + held.gap and held.log_likelihood <= self._decisive[1]:
+            profile.gap = max(profile.gap, held.gap)
+        # The certified upper end of the constrained maximum: an unfinished one cannot narrow the interval.
+        return math.sqrt(2 * max(profile.best.log_likelihood - held.log_likelihood - held.gap, 0.0))
+
+
+def _thinned(mechanism: Mechanism, counts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return edges, rows and counts of fewer nodes and codes: a row is a hat's mixture of the nodes' rows."""
+    kernel = mechanism.kernel
+    every = np.arange(kernel.nodes)
+    if kernel.circular:
+        spacing = kernel.nodes / _COARSE
+        away = np.abs(every - spacing * np.arange(_COARSE)[:, None])
+        away = np.minimum(away, kernel.nodes - away)
+        unit = float(mechanism.node_units(np.zeros(1))[0]) - 0.5 / _COARSE
+        edges = (np.arange(_COARSE + 1) / _COARSE) + unit
+    else:
+        nodes = np.linspace(0.0, kernel.nodes - 1.0, _COARSE)
+        spacing = nodes[1] - nodes[0]
+        away = np.abs(every - nodes[:, None])
+        edges = cell_edges(mechanism, nodes)
+    hats = np.maximum(1.0 - away / spacing, 0.0)
+    rows = code_laws(kernel, hats / hats.sum(axis=1, keepdims=True))
+    blocks = np.arange(0, kernel.codes, -(-kernel.codes // _CODES))
+    return edges, np.add.reduceat(rows, blocks, axis=1), np.add.reduceat(counts, blocks)

@@ -1,0 +1,78 @@
+"""The information matrix of window kernels from prefix sums, beside the product of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcwise.domains import Circle, Interval
+from arcwise.kernels.window import WindowKernel
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
+from arcwise.server.estimators.gram import dense_gram, window_gram
+from arcwise.server.estimators.likelihood import Likelihood
+
+
+@settings(max_examples=60)
+@given(
+    circular=st.booleans(),
+    nodes=st.integers(4, 60),
+    epsilon=st.floats(0.1, 8.0),
+    start=st.integers(0, 59),
+    seed=st.integers(0, 2**32),
+)
+def test_prefix_sums_give_the_product(
+    circular: bool, nodes: int, epsilon: float, start: int, seed: int
+) -> None:
+    mechanism: Mechanism = (
+        OptimalCircular(Circle(360), epsilon, nodes=nodes)
+        if circular
+        else OptimalPiecewise(Interval(0, 1), epsilon, nodes=nodes)
+    )
+    kernel = mechanism.kernel
+    assert isinstance(kernel, WindowKernel)
+    generator = np.random.default_rng(seed)
+    taken = np.arange(kernel.nodes)
+    if circular:
+        taken = (taken + start) % kernel.nodes
+    taken = taken[generator.random(len(taken)) < 0.7]
+    seen = generator.random(kernel.codes) < 0.7
+    if not len(taken) or not seen.any():
+        return
+    s = generator.random(int(seen.sum()))
+    expected = dense_gram(kernel.probabilities(taken)[:, seen])(s)
+    found = np.tril(window_gram(kernel, taken, seen)(s))
+    np.testing.assert_allclose(found, np.tril(expected), rtol=1e-9, atol=1e-13 * expected.max())
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_a_maximum_is_the_same_with_either(epsilon: float) -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), epsilon, nodes=32)
+    kernel = mechanism.kernel
+    assert isinstance(kernel, WindowKernel)
+    rows, nodes = kernel.matrix(), np.arange(32)
+    counts = np.random.default_rng(2).multinomial(5000, rows.mean(axis=0)).astype(float)
+    dense = Likelihood(rows, counts)
+    window = Likelihood(rows, counts, gram=lambda seen: window_gram(kernel, nodes, seen))
+    below = (nodes < 12).astype(float)
+    for value in (0.2, 0.5):
+        a = dense.maximize(functional=below, value=value, gap=1e-6)
+        b = window.maximize(functional=below, value=value, gap=1e-6)
+        assert max(a.gap, b.gap) <= 1e-6
+        assert a.log_likelihood == pytest.approx(b.log_likelihood, abs=2e-6)
+
+
+def test_a_start_nearby_saves_steps_and_changes_nothing() -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=64)
+    rows = mechanism.kernel.matrix()
+    counts = np.random.default_rng(3).multinomial(20_000, rows.mean(axis=0)).astype(float)
+    likelihood = Likelihood(rows, counts)
+    best = likelihood.maximize(gap=1e-4)
+    below = (np.arange(64) < 30).astype(float)
+    value = float(below @ best.probabilities) + 0.01
+    cold = likelihood.maximize(functional=below, value=value, gap=1e-4)
+    warm = likelihood.maximize(functional=below, value=value, gap=1e-4, start=best.warm)
+    assert warm.steps < cold.steps
+    assert max(warm.gap, cold.gap) <= 1e-4
+    assert warm.log_likelihood == pytest.approx(cold.log_likelihood, abs=2e-4)
