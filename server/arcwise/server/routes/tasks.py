@@ -1,12 +1,14 @@
-"""GET /v1/tasks, /v1/tasks/{id}, /v1/tasks/{id}/estimate, /health/live: what readers ask."""
+"""GET /v1/tasks, /v1/tasks/{id}, its estimate and its series, /health/live: what readers ask."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Request, Response
 
-from arcwise.server.problems import unknown_task
+from arcwise.errors import ParameterError
+from arcwise.server.estimators.epochs import Span, epochs_in_step, read_epoch
+from arcwise.server.problems import Problem, unknown_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +17,11 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 __all__ = ["reader_routes"]
+
+_TIME = "A date (2026-11-01), a time (2026-11-01T06:00Z, UTC unless it has an offset) or an epoch's number."
+_From = Annotated[str | None, Query(alias="from", description=f"Epochs that start then or later. {_TIME}")]
+_To = Annotated[str | None, Query(alias="to", description=f"Epochs that start before then. {_TIME}")]
+_Every = Annotated[str, Query(description="In a point: epoch, day, week, or a whole number of epochs.")]
 
 
 def reader_routes(tasks: Mapping[str, Task], estimates: Estimates) -> APIRouter:
@@ -37,10 +44,31 @@ def reader_routes(tasks: Mapping[str, Task], estimates: Estimates) -> APIRouter:
         """One task, as its file would hold it."""
         return known(task_id).to_json()
 
-    @router.get("/v1/tasks/{task_id}/estimate", summary="Estimate from all reports so far")
-    async def show_estimate(task_id: str) -> dict[str, Any]:
+    @router.get("/v1/tasks/{task_id}/estimate", summary="Estimate from all reports so far, or of some epochs")
+    async def show_estimate(request: Request, task_id: str, start: _From = None, end: _To = None) -> Any:
         """`n`, and each estimate that the task allows as value, low, high and method."""
-        return await estimates.of(known(task_id))
+        task = known(task_id)
+        _check_names(request, {"from", "to"})
+        if start is None and end is None:
+            return await estimates.of(task)
+        return _json(await estimates.during(task, _span(task, start, end)))
+
+    @router.get("/v1/tasks/{task_id}/series", summary="Estimates over time")
+    async def show_series(
+        request: Request, task_id: str, every: _Every = "epoch", start: _From = None, end: _To = None
+    ) -> Response:
+        """Points of merged epochs, in order and without holes, each with its mean or its direction."""
+        task = known(task_id)
+        _check_names(request, {"every", "from", "to"})
+        span = _span(task, start, end)
+        try:
+            epochs = epochs_in_step(task, every, "every")
+        except ParameterError:
+            raise _invalid(
+                "every must be epoch, day, week or a whole number of epochs from 1 on; a day or a week must "
+                "be a whole number of the task's periods."
+            ) from None
+        return _json(await estimates.series(task, span, epochs))
 
     @router.get("/health/live", summary="The process answers")
     async def live() -> dict[str, str]:
@@ -48,3 +76,26 @@ def reader_routes(tasks: Mapping[str, Task], estimates: Estimates) -> APIRouter:
         return {"status": "ok"}
 
     return router
+
+
+def _json(document: bytes) -> Response:
+    return Response(document, media_type="application/json")
+
+
+def _invalid(detail: str) -> Problem:
+    return Problem(422, "invalid-request", detail)
+
+
+def _check_names(request: Request, names: set[str]) -> None:
+    """Refuse parameters of other names: a range that is mistyped must not be taken for all epochs."""
+    if set(request.query_params) - names:
+        raise _invalid(f"The only parameters are {', '.join(sorted(names))}.")
+
+
+def _span(task: Task, start: str | None, end: str | None) -> Span:
+    try:
+        first = None if start is None else read_epoch(task, start, "from")
+        last = None if end is None else read_epoch(task, end, "to") - 1
+    except ParameterError:
+        raise _invalid(f"from and to take: {_TIME[0].lower()}{_TIME[1:]}") from None
+    return Span(first, last)

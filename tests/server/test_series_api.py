@@ -1,0 +1,177 @@
+"""Estimates of some epochs and over time, over HTTP: what readers get, and what they may not ask."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from fastapi import FastAPI
+
+from arcwise.domains import Circle, Interval
+from arcwise.server.estimators import Estimate, estimate
+from arcwise.server.estimators.epochs import epoch_start, utc
+from arcwise.server.estimators.series import Series, series
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+
+Run = Callable[..., None]
+
+DELAY = Task("delay", Interval(0, 100), 2.0)
+HEADING = Task("heading", Circle(360), 2.0, period=3600)
+WEEKLY = Task("weekly", Interval(0, 1), 2.0, period=7 * 86_400)
+TASKS = [DELAY, HEADING, WEEKLY]
+
+
+def now(task: Task) -> int:
+    return task.epoch(time.time())
+
+
+async def send(http: httpx.AsyncClient, task: Task, epochs: Mapping[int, list[int]]) -> None:
+    for epoch, codes in epochs.items():
+        body = encode_batch(Batch(bytes.fromhex(task.id), os.urandom(16), epoch, bytes(codes)))
+        answer = await http.post(
+            f"/v1/tasks/{task.id}/reports", content=body, headers={"content-type": MEDIA_TYPE}
+        )
+        assert answer.status_code == 204
+
+
+def counts(task: Task, epochs: Mapping[int, list[int]]) -> dict[int, Any]:
+    k = task.mechanism.kernel.codes
+    return {epoch: np.bincount(codes, minlength=k) for epoch, codes in epochs.items()}
+
+
+def test_an_estimate_of_some_epochs(with_app: Run) -> None:
+    today = now(DELAY)
+    sent = {today - back: list(range(back, 120)) for back in (0, 1, 2, 5)}
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, DELAY, sent)
+        url = f"/v1/tasks/{DELAY.id}/estimate"
+        by_epoch = counts(DELAY, sent)
+        two = by_epoch[today - 2] + by_epoch[today - 1]
+        whole = estimate(DELAY, two).to_dict()
+        day = utc(epoch_start(DELAY, today - 2))
+        for bounds in ({"from": day, "to": str(today)}, {"from": str(today - 2), "to": utc_of(today)}):
+            got = (await http.get(url, params=bounds)).json()
+            epochs = got.pop("epochs")
+            assert got == whole
+            assert (epochs["first"], epochs["last"], epochs["start"]) == (today - 2, today - 1, day)
+        assert (await http.get(url)).json() == estimate(DELAY, sum(by_epoch.values())).to_dict()
+        assert (await http.get(url, params={"to": str(today - 9)})).json()["n"] == 0
+
+    with_app(TASKS, scenario)
+
+
+def utc_of(epoch: int) -> str:
+    return utc(epoch_start(DELAY, epoch))
+
+
+def test_a_series_has_a_point_for_every_epoch(with_app: Run) -> None:
+    hour = now(HEADING)
+    sent = {hour - back: list(range(back, 120)) for back in (0, 1, 5, 30)}
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        url = f"/v1/tasks/{HEADING.id}/series"
+        empty = (await http.get(url)).json()
+        assert (empty["n"], empty["points"]) == (0, [])
+        await send(http, HEADING, sent)
+        by_epoch = counts(HEADING, sent)
+        answer = await http.get(url)
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json() == series(HEADING, by_epoch).to_dict()
+        assert [point["n"] > 0 for point in answer.json()["points"]].count(True) == 4
+        assert (await http.get(url, params={"every": "day"})).json() == series(
+            HEADING, by_epoch, every=24
+        ).to_dict()
+        got = (await http.get(url, params={"every": "2", "from": str(hour - 5)})).json()
+        assert got == series(HEADING, by_epoch, every=2, first=hour - 5).to_dict()
+
+    with_app(TASKS, scenario)
+
+
+def test_what_may_not_be_asked_is_a_problem_that_repeats_nothing(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        base = f"/v1/tasks/{DELAY.id}"
+        for path, words in (
+            ("/estimate?from=SECRET", "from and to take: a date"),
+            ("/estimate?to=1e400", "from and to take"),
+            ("/estimate?from=99999999999999999999", "from and to take"),
+            ("/estimate?from=1969-01-01", "from and to take"),
+            ("/estimate?form=2026-11-01", "only parameters are from, to"),
+            ("/series?every=SECRET", "every must be epoch, day, week"),
+            ("/series?every=0", "every must be"),
+            ("/series?every=-1", "every must be"),
+            ("/series?SECRET=1", "only parameters are every, from, to"),
+        ):
+            answer = await http.get(base + path)
+            assert answer.status_code == 422, path
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["type"] == "urn:arcwise:problem:invalid-request"
+            assert words in answer.json()["detail"]
+            assert "SECRET" not in answer.text
+        assert (await http.get(f"/v1/tasks/{WEEKLY.id}/series?every=day")).status_code == 422
+        assert (await http.get(f"/v1/tasks/{'0' * 64}/series?every=SECRET")).status_code == 404
+        await send(http, DELAY, {now(DELAY): [1, 2, 3]})
+        answer = await http.get(base + f"/series?from={now(DELAY) - 400}")
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:too-many-points")
+        assert len((await http.get(base + f"/series?from={now(DELAY) - 399}")).json()["points"]) == 400
+
+    with_app(TASKS, scenario)
+
+
+def test_parameters_are_in_the_openapi_document(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        paths = (await http.get("/openapi.json")).json()["paths"]
+        for path, names in (
+            ("estimate", ["task_id", "from", "to"]),
+            ("series", ["task_id", "every", "from", "to"]),
+        ):
+            parameters = paths[f"/v1/tasks/{{task_id}}/{path}"]["get"]["parameters"]
+            assert [parameter["name"] for parameter in parameters] == names
+
+    with_app(TASKS, scenario)
+
+
+def test_few_variants_are_kept_and_none_is_made_twice(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def watched_series(*args: Any, **options: Any) -> Series:
+        made.append("series")
+        return series(*args, **options)
+
+    def watched_estimate(*args: Any) -> Estimate:
+        made.append("estimate")
+        return estimate(*args)
+
+    monkeypatch.setattr("arcwise.server.routes.estimates.series", watched_series)
+    monkeypatch.setattr("arcwise.server.routes.estimates.estimate", watched_estimate)
+    today = now(DELAY)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        base = f"/v1/tasks/{DELAY.id}"
+        await send(http, DELAY, {today - 3: [1, 2], today: [3]})
+        await asyncio.gather(*(http.get(f"{base}/series") for _ in range(5)))
+        await asyncio.gather(*(http.get(f"{base}/estimate?to={today}") for _ in range(5)))
+        assert made == ["series", "estimate"]
+        # Reports of another epoch change the series, and not what is estimated from earlier ones.
+        await send(http, DELAY, {today: [4]})
+        await http.get(f"{base}/series")
+        await http.get(f"{base}/estimate?to={today}")
+        assert made == ["series", "estimate", "series"]
+        # The one that was not asked for longest goes; the estimate from all reports is kept apart.
+        await http.get(f"{base}/estimate")
+        for every in range(2, 17):
+            await http.get(f"{base}/series?every={every}")
+        before = len(made)
+        await http.get(f"{base}/estimate")
+        await http.get(f"{base}/series?every=2")
+        await http.get(f"{base}/estimate?to={today}")
+        assert len(made) == before
+        await http.get(f"{base}/series")
+        assert len(made) == before + 1
+
+    with_app(TASKS, scenario)
