@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from arcwise.domains import Circle, Interval
 from arcwise.server.cli import main
 from arcwise.server.estimators import estimate
+from arcwise.server.estimators.series import series
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import Batch, pack_codes
@@ -139,6 +140,44 @@ def test_several_tasks_are_drawn_in_rows_and_written_in_lines(command: Command) 
     assert "empty" not in {task for task, _ in named}
 
 
+def test_epochs_are_points_of_a_series(command: Command) -> None:
+    shown = json.loads(good(command("heading.json", *STORE, "--by", "day", "--json", "--level", "0.9")))
+    counts = {epoch: the_counts(HEADING, range(epoch, epoch + 1)) for epoch in (DAY, DAY + 3)}
+    assert shown == series(HEADING, counts, level=0.9).to_dict()
+    assert [point["n"] > 0 for point in shown["points"]] == [True, False, False, True]
+    bounds = ("--from", "2026-11-01", "--to", "2026-11-02")
+    shown = json.loads(good(command("hourly.json", *STORE, "--by", "6", *bounds, "--json")))
+    assert [point["start"] for point in shown["points"]] == [
+        "2026-11-01", "2026-11-01T06:00Z", "2026-11-01T12:00Z", "2026-11-01T18:00Z",
+    ]  # fmt: skip
+    weeks = json.loads(good(command("delay.json", *STORE, "--by", "week", "--simultaneous", "--json")))
+    assert [(point["start"], point["end"]) for point in weeks["points"]] == [
+        ("2026-10-26", "2026-11-02"),
+        ("2026-11-02", "2026-11-09"),
+        ("2026-11-09", "2026-11-16"),
+    ]
+    assert weeks["simultaneous"] is True
+    assert sum(point["n"] for point in weeks["points"]) == the_counts(DELAY, range(DAY, DAY + 10)).sum()
+
+
+def test_series_of_several_tasks_are_printed_drawn_and_written(command: Command) -> None:
+    files = ("delay.json", "empty.json", "heading.json")
+    text = good(command(*files, *STORE, "--by", "day", "--csv", "all.csv", "--plot", "all.png"))
+    assert text.index("delay:") < text.index("empty: no reports yet") < text.index("heading:")
+    assert text.count("2026-11-01 ") == 3  # the mean, the direction, the resultant length
+    assert Path("all.png").stat().st_size > 10_000
+    with Path("all.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    means = [line for line in lines if line["estimate"] == "mean"]
+    assert len(means) == 10
+    assert (means[1]["start"], means[1]["end"]) == ("2026-11-02", "2026-11-03")
+    assert int(means[1]["n"]) == the_counts(DELAY, range(DAY + 1, DAY + 2)).sum()
+    assert len([line for line in lines if line["task"] == "heading"]) == 4
+    text = good(command("delay.json", *STORE, "--by", "5", "--share", "0:50", "--quantiles"))
+    assert "share 0:50" in text
+    assert "quantile 0.5" in text
+
+
 def test_what_is_wrong_is_said(command: Command) -> None:
     counts = ["--counts", "delay.json"]
     for args, message in (
@@ -149,6 +188,11 @@ def test_what_is_wrong_is_said(command: Command) -> None:
         (["delay.json", *STORE, "--to", "99999999999"], "from 1970 to the year 9999"),
         (["delay.json", *STORE, "--to", "1969-12-31"], "from 1970 to the year 9999"),
         ([*STORE], "Missing argument"),
+        (["delay.json", *STORE, "--quantiles"], "--quantiles needs --by"),
+        (["delay.json", *counts, "--by", "day"], "--counts does not go with --by"),
+        (["delay.json", *STORE, "--by", "day", "--fit-test"], "--fit-test does not go with --by"),
+        (["delay.json", *STORE, "--by", "hour"], "--by must be epoch, day, week or a whole number"),
+        (["delay.json", *STORE, "--by", "0"], "--by must be epoch, day, week or a whole number"),
     ):
         result = command(*args)
         assert result.exit_code in (1, 2)

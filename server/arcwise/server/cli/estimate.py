@@ -10,20 +10,24 @@ import click
 
 from arcwise.server.cli.counts import read_counts, read_span, stored_counts
 from arcwise.server.cli.csv_file import write_csv
-from arcwise.server.cli.outcomes import Outcome, estimated, nothing
+from arcwise.server.cli.outcomes import Outcome, estimated, nothing, over
 from arcwise.server.cli.picture import checked_picture
 from arcwise.server.estimators import estimate as estimate_counts
-from arcwise.server.estimators.epochs import Span, merged
+from arcwise.server.estimators.epochs import Span, epochs_in_step, merged
+from arcwise.server.estimators.series import series
+from arcwise.server.estimators.targets import TARGETS
 from arcwise.server.plotting.rows import plot_rows
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from arcwise.server.estimators import Estimate
+    from arcwise.server.estimators.series import Series
+    from arcwise.server.estimators.targets import Target
 
 __all__ = ["estimate"]
 
@@ -44,7 +48,18 @@ __all__ = ["estimate"]
 )
 @click.option("--from", "start", metavar="TIME", help="Only epochs that start then or later, see below.")
 @click.option("--to", "end", metavar="TIME", help="Only epochs that start before then.")
+@click.option("--by", "step", metavar="STEP", help="Estimates over time: every epoch, day, week or N epochs.")
+@click.option("--simultaneous", is_flag=True, help="With --by: the level is that of all points together.")
+@click.option("--quantiles", is_flag=True, help="With --by: quantiles of every point, too.")
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option(
+    "--target",
+    type=click.Choice(list(TARGETS)),
+    default="population",
+    show_default=True,
+    help="Whom the intervals are for: the population, or the users who reported and no others.",
+)
+@click.option("--bands", is_flag=True, help="Also what costs several times the rest: the mode's interval.")
 @click.option(
     "--share",
     "between",
@@ -83,7 +98,12 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     counts: TextIO | None,
     start: str | None,
     end: str | None,
+    step: str | None,
+    simultaneous: bool,
+    quantiles: bool,
     level: float,
+    target: Target,
+    bands: bool,
     between: tuple[str, ...],
     against: TextIO | None,
     plot_file: Path | None,
@@ -96,6 +116,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     \b
     arcwise estimate delay.json --store sqlite:///arcwise.db
     arcwise estimate tasks/*.json --store sqlite:///arcwise.db --from 2026-11-01 --to 2026-11-08
+    arcwise estimate delay.json --store sqlite:///arcwise.db --by day --plot delay.svg
 
     TIME is a date or a time in UTC, or the number of an epoch. Several tasks need --store; with --json they
     are an array. A task without reports says so, and the exit code is 1 only when no task has any.
@@ -104,19 +125,29 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         raise click.UsageError("give one of --store and --counts")
     if counts is not None and (start is not None or end is not None):
         raise click.UsageError("--from and --to are for --store: a file of counts has no epochs")
+    _check_step(step, {"--simultaneous": simultaneous, "--quantiles": quantiles}, wanted=True)
+    _check_step(
+        step, {"--counts": counts, "--against": against, "--fit-test": tested, "--bands": bands}, wanted=False
+    )
     alone = {"--counts": counts, "--against": against, "--share": between}
     if len(task_files) > 1 and (given := [name for name, value in alone.items() if value]):
         raise click.UsageError(f"{given[0]} takes a single task, got {len(task_files)}")
     tasks = [Task.load(path) for path in task_files]
-    options: dict[str, Any] = {"level": level, "between": [_bounds(text) for text in between]}
+    options: dict[str, Any] = {"level": level, "target": target}
+    options["between"] = [_bounds(text) for text in between]
     other = None if against is None else read_counts(against.read())
     outcomes: list[Outcome] = []
-    for task, array, span in _all_counts(tasks, store, counts, start, end):
+    for task, by_epoch, span in _all_counts(tasks, store, counts, start, end):
+        array = merged(task, by_epoch, span)
         if store is not None and not array.any():
             outcome = nothing(task, span)
+        elif step is not None:
+            every = epochs_in_step(task, step, "--by")
+            over_time = {"simultaneous": simultaneous, "quantiles": quantiles, **span._asdict()}
+            outcome = over(series(task, by_epoch, every=every, **over_time, **options))
         else:
-            result = estimate_counts(task, array, **options)
-            outcome = estimated(task, span, array, result, other, tested=tested)
+            result = estimate_counts(task, array, bands=bands, **options)
+            outcome = estimated(task, span, array, result, other, target=target, tested=tested)
         if not as_json:
             click.echo(outcome.words + "\n" * (len(tasks) > 1 and task is not tasks[-1]))
         elif outcome.drawing is None:
@@ -132,7 +163,10 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
 
 
 def _write(
-    documents: Sequence[dict[str, Any]], csv_file: Path | None, drawn: Sequence[Estimate], plot: Path | None
+    documents: Sequence[dict[str, Any]],
+    csv_file: Path | None,
+    drawn: Sequence[Estimate | Series],
+    plot: Path | None,
 ) -> None:
     try:
         if csv_file is not None:
@@ -141,6 +175,13 @@ def _write(
             plot_rows(drawn).savefig(plot)
     except OSError as error:
         raise click.ClickException(f"cannot write {error.filename}: {error.strerror}") from error
+
+
+def _check_step(step: str | None, options: Mapping[str, Any], *, wanted: bool) -> None:
+    """Refuse options that need --by without it, and options that do not go with it."""
+    for name, value in options.items():
+        if value and (step is not None) is not wanted:
+            raise click.UsageError(f"{name} {'needs' if wanted else 'does not go with'} --by")
 
 
 def _bounds(text: str) -> tuple[float, float]:
@@ -153,11 +194,11 @@ def _bounds(text: str) -> tuple[float, float]:
 
 def _all_counts(
     tasks: Sequence[Task], store: str | None, counts: TextIO | None, start: str | None, end: str | None
-) -> Iterator[tuple[Task, NDArray[np.int64], Span]]:
-    """Yield each task with its counts and the epochs that they are of."""
+) -> Iterator[tuple[Task, dict[int, NDArray[np.int64]], Span]]:
+    """Yield each task with its counts by epoch and the epochs that are asked for."""
     if store is None:
-        yield tasks[0], read_counts(counts.read() if counts else ""), Span()
+        yield tasks[0], {0: read_counts(counts.read() if counts else "")}, Span()
         return
     spans = [read_span(task, start, end) for task in tasks]
     for task, span, by_epoch in zip(tasks, spans, stored_counts(store, tasks), strict=True):
-        yield task, merged(task, by_epoch, span), span
+        yield task, by_epoch, span

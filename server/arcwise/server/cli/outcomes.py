@@ -1,4 +1,4 @@
-"""What `arcwise estimate` tells of a task: an estimate and what else was asked for, or that nothing came."""
+"""What `arcwise estimate` tells of a task: an estimate, a time series, or that nothing came."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.server.estimators import Estimate
+    from arcwise.server.estimators.series import Series
+    from arcwise.server.estimators.targets import Target
     from arcwise.tasks import Task
 
-__all__ = ["Outcome", "estimated", "nothing"]
+__all__ = ["Outcome", "estimated", "nothing", "over"]
 
 
 class Outcome(NamedTuple):
@@ -24,7 +26,7 @@ class Outcome(NamedTuple):
 
     document: dict[str, Any]
     words: str
-    drawing: Estimate | None
+    drawing: Estimate | Series | None
 
 
 def nothing(task: Task, span: Span) -> Outcome:
@@ -41,6 +43,7 @@ def estimated(
     result: Estimate,
     other: NDArray[np.int64] | None,
     *,
+    target: Target = "population",
     tested: bool,
 ) -> Outcome:
     """Return an estimate from these epochs, with the difference and the test that were asked for."""
@@ -49,7 +52,7 @@ def estimated(
         words += f"\n  {'epochs':<18} {told}"
     if other is not None:
         pairs = [(mechanism, check_counts(a, mechanism.kernel.codes)) for a in (array, other)]
-        difference = mean_difference(*pairs, level=result.level)
+        difference = mean_difference(*pairs, level=result.level, target=target)
         document["mean_difference"] = difference.to_dict()
         words += f"\n  {'mean difference':<18} {difference}"
     if tested:
@@ -57,6 +60,11 @@ def estimated(
         document["fit"] = fit.to_dict()
         words += f"\n{fit}"
     return Outcome(document, words, result)
+
+
+def over(result: Series) -> Outcome:
+    """Return a time series."""
+    return Outcome(result.to_dict(), str(result), result)
 
 
 def _epochs(task: Task, span: Span) -> dict[str, Any]:
