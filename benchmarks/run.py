@@ -6,11 +6,12 @@ The studies of accuracy and coverage beside this file are longer and are run by 
 from __future__ import annotations
 
 import em
+import estimates
 import ingest
 import loops
 import sampling
 
 if __name__ == "__main__":
-    for benchmark in (sampling, loops, em, ingest):
+    for benchmark in (sampling, loops, em, estimates, ingest):
         benchmark.run()
         print()
