@@ -32,18 +32,25 @@ class Change:
     ----------
     of
         What may change, in words.
-    p
-        How often chance alone makes the points differ at least as much. Small: something changes.
+    own, pooled
+        How often chance alone makes the points differ at least as much: by the test with a covariance for
+        each point, and by the one with a single covariance.
     points
         How many points were compared: those with enough reports.
     """
 
     of: str
-    p: float
+    own: float
+    pooled: float
     points: int
 
+    @property
+    def p(self) -> float:
+        """The larger of the two p-values. Small: something changes."""
+        return max(self.own, self.pooled)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object: the three attributes, the method, and what the test takes for granted."""
+        """Return a JSON object: what was tested, p, the points, the method, and what it takes for granted."""
         return {"of": self.of, "p": self.p, "points": self.points, "method": _METHOD, "note": _NOTE}
 
     def words(self, level: float) -> str:
@@ -73,9 +80,8 @@ def change(of: str, values: FloatArray, covariances: FloatArray, reports: FloatA
     together, and with few reports at many points such weights raise false alarms (`benchmarks/series.py`).
     One pooled covariance does not. Both tests must find a change: the p-value is the larger one.
     """
-    return Change(
-        of, max(_own(values, covariances, reports), _pooled(values, covariances, reports)), len(values)
-    )
+    own, pooled = _own(values, covariances, reports), _pooled(values, covariances, reports)
+    return Change(of, own, pooled, len(values))
 
 
 def _own(values: FloatArray, covariances: FloatArray, reports: FloatArray) -> float:
