@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, f_oneway, ttest_ind_from_stats
 
@@ -20,6 +20,7 @@ from arcwise.server.estimators.series import Series, series
 from arcwise.server.estimators.series_result import unwrapped
 from arcwise.server.plotting.rows import plot_rows
 from arcwise.tasks import Task
+from strategies import tasks
 from surveys import drawn_counts, expected_counts, node_distribution
 
 DELAY = Task("delay <min>", Interval(0, 100), 2.0)
@@ -271,6 +272,23 @@ def test_tables_fit_a_terminal(task: Task, n: int) -> None:
     assert max(map(len, lines)) <= 79
     assert sum(line.startswith("2026") for line in lines) == 8 * len(result.columns())
     assert json.dumps(result.to_dict(), allow_nan=False)
+
+
+@settings(max_examples=40)
+@given(task=tasks(), seed=st.integers(0, 2**32), n=st.sampled_from([1, 2, 5, 300, 10**6, 10**10]))
+def test_every_task_and_number_of_reports_gives_text_and_plain_json(task: Task, seed: int, n: int) -> None:
+    generator = np.random.default_rng(seed)
+    laws = generator.dirichlet(np.full(task.mechanism.kernel.codes, 0.3), 3)
+    counts = {100 + 2 * place: generator.multinomial(n, law) for place, law in enumerate(laws)}
+    result = series(task, counts)
+    document = result.to_dict()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    text = str(result)
+    assert text.count("\n19") == 5 * len(result.columns())
+    assert all(len(line) <= 100 for line in text.splitlines() if line.startswith("19"))
+    assert (result.change is None) == (
+        n < 30 or result.points[0].values()[next(iter(result.columns()))].value is None
+    )
 
 
 def test_bars_stand_where_the_numbers_are() -> None:

@@ -27,6 +27,8 @@ _WIDTH = 79
 _LEAST_BAR = 12
 _MOST_NOTES = 6
 _NOT_DETERMINED = "undetermined"
+_HUGE = 4e307
+"""Numbers beyond it are drawn there: differences of what is left are floats."""
 
 
 class _Row(NamedTuple):
@@ -114,7 +116,7 @@ def _rows(series: Series, name: str, bar: int) -> Iterator[_Row]:
     numbers = series.numbers(name)
     low, high = shown_range(series, numbers)
     ends = f"{low:.4g}", f"{high:.4g}"
-    yield _Row("", "reports", name, "interval", f"{ends[0]}{ends[1]:>{max(bar - len(ends[0]), 1)}}")
+    yield _Row("", "reports", name, "interval", f"{ends[0]} {ends[1]:>{max(bar - len(ends[0]) - 1, 1)}}")
     times = _times(series)
     gap = 0
     for place, (point, value) in enumerate(zip(series.points, series.columns()[name], strict=True)):
@@ -162,6 +164,7 @@ def shown_range(series: Series, numbers: FloatArray) -> tuple[float, float]:
     numbers
         Shape (P, 3): value, low and high, of `Series.numbers`.
     """
+    numbers = numbers.clip(-_HUGE, _HUGE)
     middle = np.where(np.isnan(numbers[:, 0]), numbers[:, 1:].mean(axis=1), numbers[:, 0])
     known = ~np.isnan(middle)
     enough = known & (np.array([point.n for point in series.points]) >= FEW)
@@ -182,7 +185,7 @@ def _bar(numbers: FloatArray, low: float, high: float, width: int) -> str:
     """Return an interval as a line of text; < and > where it reaches beyond the range that is shown."""
     if np.isnan(numbers[1]):
         return "" if np.isnan(numbers[0]) else _bar(numbers[[0, 0, 0]], low, high, width)
-    value, start, end = ((numbers - low) / (high - low) * width).tolist()
+    value, start, end = ((numbers.clip(-_HUGE, _HUGE) - low) / (high - low) * width).tolist()
     left, right = (min(max(int(x), 0), width - 1) for x in (start, end))
     cells = [" "] * left + ["-"] * (right - left + 1)
     if start < -1e-9:
@@ -196,12 +199,11 @@ def _bar(numbers: FloatArray, low: float, high: float, width: int) -> str:
 
 def _notes(series: Series) -> list[str]:
     """Return what the points' notes say, once each, with how many points say so."""
-    filled = sum(point.n > 0 for point in series.points)
-    found: Counter[str] = Counter()
-    for name, column in series.columns().items():
-        # A note may have several parts; every part is told once, for the points that have it.
-        parts = [part for value in column if value is not None for part in value.note.split("; ") if part]
-        found.update(f"{name}: {part}" for part in parts)
+    rows = [point.values().values() for point in series.points if point.n]
+    # A note may have several parts; a point says each of them once, whichever of its values has it.
+    said = [{part: None for value in row for part in value.note.split("; ") if part} for row in rows]
+    found = Counter(part for parts in said for part in parts)
+    filled = len(rows)
     told = [
         f"{note} ({count} of {filled} points)" if count < filled else note for note, count in found.items()
     ]
