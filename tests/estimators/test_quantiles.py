@@ -17,13 +17,13 @@ from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.likelihood import Likelihood, Maximum, maximize
 from arcwise.server.estimators.profile import Profile
+from arcwise.server.estimators.quantile_ends import signed_root
 from arcwise.server.estimators.quantiles import (
     LEVELS,
     functional,
     point,
     quantile_interval,
     quantiles,
-    signed_root,
 )
 from surveys import drawn_counts, node_distribution
 
@@ -109,13 +109,17 @@ def test_the_signed_root_increases_and_the_ends_sit_on_the_bound() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=48)
     truth = node_distribution(mechanism, np.random.default_rng(1).beta(2, 5, 5000))
     profile = Profile(mechanism, drawn_counts(mechanism, truth, 20_000, 2))
-    roots = [signed_root(profile, unit, 0.5) for unit in np.linspace(0.05, 0.95, 41)]
+
+    def root(unit: float) -> float:
+        return signed_root(profile, functional(profile.edges, unit), 0.5)
+
+    roots = [root(unit) for unit in np.linspace(0.05, 0.95, 41)]
     # Each maximum is known to 0.005, so a root of r to 0.005/r or 0.1.
     assert all(after >= before - 0.1 for before, after in pairwise(roots))
     low, high = quantile_interval(profile, 0.5, 0.95)
     # At the bound or at most 5 % beyond it, never short of it.
-    assert -1.96 * 1.05 - 0.01 <= signed_root(profile, low, 0.5) <= -1.9599
-    assert 1.9599 <= signed_root(profile, high, 0.5) <= 1.96 * 1.05 + 0.01
+    assert -1.96 * 1.05 - 0.01 <= root(low) <= -1.9599
+    assert 1.9599 <= root(high) <= 1.96 * 1.05 + 0.01
 
 
 def test_more_nodes_than_needed_are_coarsened_without_harm() -> None:

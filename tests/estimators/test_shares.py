@@ -103,5 +103,4 @@ def test_estimates_hold_the_shares_that_were_asked_for() -> None:
         with pytest.raises(ParameterError, match="low and high must satisfy low < high"):
             estimate(task, counts, between=[bad])
     heading = Task("heading", Circle(360), 1.0)
-    with pytest.raises(ParameterError, match="between must be empty on a circle"):
-        estimate(heading, [10] * 128, between=[(0, 90)])
+    assert list(estimate(heading, [10] * 128, between=[(350, 10)]).shares) == ["350:10"]

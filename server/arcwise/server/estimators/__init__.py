@@ -6,7 +6,8 @@ Nothing here knows a server: a bare array of counts is enough, from a store, a f
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -16,18 +17,34 @@ from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.circular import CircularMechanism
 
 # By module, not by name: a function of a submodule's name would hide the submodule.
-from arcwise.server.estimators import direction, distribution, mean, mode, quantiles, shares, variance
-from arcwise.server.estimators.result import Distribution, Estimate, Value
+from arcwise.server.estimators import (
+    band,
+    circular_quantiles,
+    direction,
+    distribution,
+    mean,
+    mode,
+    quantiles,
+    shares,
+    variance,
+)
+from arcwise.server.estimators.profile import Profile
+from arcwise.server.estimators.result import Band, Distribution, Estimate, Value
 from arcwise.server.estimators.targets import TARGETS, Target, check_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import ArrayLike, NDArray
 
+    from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["Distribution", "Estimate", "Value", "check_counts", "estimate"]
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Band", "Distribution", "Estimate", "Value", "check_counts", "estimate"]
+
+T = TypeVar("T")
 
 
 def estimate(
@@ -38,6 +55,7 @@ def estimate(
     between: Iterable[tuple[float, float]] = (),
     target: Target = "population",
     bands: bool = False,
+    origin: float | None = None,
 ) -> Estimate:
     """Return every estimate that applies to the task.
 
@@ -50,15 +68,20 @@ def estimate(
     level
         Of every interval, from 0.5 to 0.9999.
     between
-        Pairs (low, high) of values on an interval, in the unit of the domain: the share of the population
-        from one to the other is estimated too. From the domain's low end it is the distribution function at
-        the other, up to its high end a tail.
+        Pairs (low, high) of values in the unit of the domain: the share of the population from one to the
+        other is estimated too. From the low end of an interval it is the distribution function at the other,
+        up to its high end a tail; on a circle the arc from low upwards to high.
     target
         Whom the intervals speak about: "population", that the devices were drawn from, or "users", the values
         behind these very reports. The second are narrower, above all at a large epsilon; mean, variance,
         direction and resultant length have them, the other intervals stay the population's.
     bands
-        Also the parts that cost several times the rest: the mode's interval.
+        Also the parts that cost several times the rest: the mode's interval, bins with intervals, on an
+        interval the simultaneous band of the distribution function, on a circle the quantiles.
+    origin
+        On a circle: from where its quantiles are counted upwards, in the unit of the domain; 0 is midnight of
+        a time of day. Unless given, opposite the mean direction, and only with bands and a direction that
+        the reports determine.
 
     Raises
     ------
@@ -93,36 +116,83 @@ def estimate(
         delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
         distribution=distribution.distribution(mechanism, fitted),
     )
+    ask = _Asked(mechanism, numbers, fitted.probabilities, level, tuple(between), users)
     if isinstance(mechanism, CircularMechanism):
-        if tuple(between):
-            raise ParameterError("between must be empty on a circle: shares of arcs are not estimated yet")
-        length = direction.resultant_length(mechanism, numbers, level=level, users=users)
-        return replace(
-            result,
-            direction=direction.direction(mechanism, numbers, level=level, users=users),
-            resultant_length=length,
-            circular_variance=direction.circular_variance(length),
-            mode=mode.mode(mechanism, numbers, fitted.probabilities, level=level),
-        )
-    with threadpool_limits(limits=1, user_api="blas"):  # see `quantiles`
-        profile = quantiles.Profile(mechanism, numbers)  # what quantiles and shares have in common
-    spread = variance.spread(mechanism, numbers, level=level, users=users)
-    return replace(
-        result,
-        mean=mean.mean(mechanism, numbers, level=level, users=users),
-        variance=spread.variance,
-        standard_deviation=spread.standard_deviation,
-        mode=mode.mode(
-            mechanism, numbers, fitted.probabilities, level=level, profile=profile if bands else None
-        ),
-        quantiles=quantiles.quantiles(mechanism, numbers, fitted.probabilities, level=level, profile=profile),
-        shares={
+        return _circle(result, mechanism, ask, bands, origin)
+    if origin is not None:
+        raise ParameterError(f"origin must be None on an interval, got {origin!r}")
+    return _interval(result, ask, bands)
+
+
+class _Asked(NamedTuple):
+    """What every estimator is given."""
+
+    mechanism: Mechanism
+    counts: FloatArray
+    probabilities: FloatArray
+    level: float
+    between: tuple[tuple[float, float], ...]
+    users: FloatArray | None
+
+    def shares(self, profile: Profile | None) -> dict[str, Value]:
+        """Return the shares that were asked for."""
+        mechanism, counts, probabilities, level, between, _ = self
+        return {
             f"{low:g}:{high:g}": shares.share(
-                mechanism, numbers, fitted.probabilities, low, high, level=level, profile=profile
+                mechanism, counts, probabilities, low, high, level=level, profile=profile
             )
             for low, high in between
-        },
+        }
+
+
+def _circle(
+    result: Estimate, mechanism: CircularMechanism, ask: _Asked, bands: bool, origin: float | None
+) -> Estimate:
+    _, counts, probabilities, level, between, users = ask
+    mean_direction = direction.direction(mechanism, counts, level=level, users=users)
+    length = direction.resultant_length(mechanism, counts, level=level, users=users)
+    if bands and origin is None:
+        origin = circular_quantiles.opposite(mean_direction, mechanism.domain.length)
+    profile = _profile(ask) if bands or between or origin is not None else None
+    given = partial(_given, ask, profile)
+    return replace(
+        result,
+        direction=mean_direction,
+        resultant_length=length,
+        circular_variance=direction.circular_variance(length),
+        mode=mode.mode(mechanism, counts, probabilities, level=level, profile=profile if bands else None),
+        quantiles={} if origin is None else given(circular_quantiles.circular_quantiles, origin),
+        shares=ask.shares(profile),
+        bins=given(band.bins) if bands else {},
     )
+
+
+def _interval(result: Estimate, ask: _Asked, bands: bool) -> Estimate:
+    mechanism, counts, probabilities, level, _, users = ask
+    profile = _profile(ask)  # what quantiles, shares and bands have in common
+    given = partial(_given, ask, profile)
+    spread = variance.spread(mechanism, counts, level=level, users=users)
+    return replace(
+        result,
+        mean=mean.mean(mechanism, counts, level=level, users=users),
+        variance=spread.variance,
+        standard_deviation=spread.standard_deviation,
+        mode=mode.mode(mechanism, counts, probabilities, level=level, profile=profile if bands else None),
+        quantiles=given(quantiles.quantiles),
+        shares=ask.shares(profile),
+        bins=given(band.bins) if bands else {},
+        band=given(band.cdf_band) if bands else None,
+    )
+
+
+def _profile(ask: _Asked) -> Profile:
+    with threadpool_limits(limits=1, user_api="blas"):  # see `quantiles`
+        return Profile(ask.mechanism, ask.counts)
+
+
+def _given(ask: _Asked, profile: Profile | None, estimator: Callable[..., T], *more: float) -> T:
+    mechanism, counts, probabilities, level, *_ = ask
+    return estimator(mechanism, counts, probabilities, *more, level=level, profile=profile)
 
 
 def check_counts(counts: ArrayLike, codes: int) -> NDArray[np.float64]:

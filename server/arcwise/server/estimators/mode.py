@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
-    from arcwise.server.estimators.quantiles import Profile
+    from arcwise.server.estimators.profile import Profile
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -173,6 +173,7 @@ def _kept(
     least, most = _covered(profile.edges, windows, circular=circular)
     count = len(windows.starts)
     bound = NormalDist().inv_cdf(1.0 - (1.0 - level) / (count - 1))
+    search = profile.search(bound)
 
     def stays(i: int) -> bool:
         if i == best:
@@ -181,7 +182,7 @@ def _kept(
         functional = (most[i] - least[best] + 1.0) / 2
         if float(functional @ profile.best.probabilities) >= 0.5 or functional.max() <= 0.5:
             return True
-        return profile.root(functional, 0.5) <= bound
+        return search.root(functional, 0.5) <= bound
 
     kept = np.zeros(count, dtype=bool)
     if circular:

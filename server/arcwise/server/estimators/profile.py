@@ -67,6 +67,8 @@ class Profile:
         The free maximum.
     gap
         The largest certified gap of a likelihood so far.
+    spacing
+        The width of an inner cell.
     """
 
     def __init__(self, mechanism: Mechanism, counts: FloatArray) -> None:
@@ -84,6 +86,8 @@ class Profile:
         self.best = self._likelihood.maximize(gap=GAP)
         self.gap = self.best.gap
         self.n = float(counts.sum())
+        # The width of an inner cell; end cells may be half as wide, or wider.
+        self.spacing = float(np.diff(self.edges)[len(self.edges) // 2 - 1])
         # How far from its most likely value a share may be, roughly: for a first guess only.
         slope = max(math.tanh(min(mechanism.epsilon, 10.0) / 4), 1e-3)
         self.spread = min(0.5, 1.0 / (slope * math.sqrt(self.n)))

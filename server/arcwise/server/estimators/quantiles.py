@@ -7,37 +7,25 @@ Cells' mass is spread uniformly over the cell; the end nodes are atoms at the en
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from arcwise.server.estimators.crossing import outer_crossing
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note
 from arcwise.server.estimators.profile import GAP, Profile, two_sided_root
+from arcwise.server.estimators.quantile_ends import Scale, quantile_ends, signed_root
 from arcwise.server.estimators.result import Value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
-    from arcwise.server.estimators.profile import Search
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = [
-    "LEVELS",
-    "Profile",
-    "Scale",
-    "functional",
-    "point",
-    "quantile_interval",
-    "quantiles",
-    "rounding_reach",
-    "signed_root",
-]
+__all__ = ["LEVELS", "functional", "point", "quantile_interval", "quantiles", "rounding_reach"]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -129,43 +117,11 @@ def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
     return float(edges[right] + share * (edges[right + 1] - edges[right]))
 
 
-class Scale:
-    """The unit interval stretched as a distribution has it: quantiles are about equally far apart there.
-
-    Only for the search: it decides how fast an interval is found, not where it ends.
-    """
-
-    def __init__(self, edges: FloatArray, probabilities: FloatArray) -> None:
-        mass = probabilities + 0.02 * np.diff(edges)  # increases everywhere
-        self._edges = edges
-        self._upto = np.concatenate([[0.0], np.cumsum(mass / mass.sum())])
-
-    def to(self, unit: float) -> float:
-        """Return the place on the scale."""
-        return float(np.interp(unit, self._edges, self._upto))
-
-    def back(self, place: float) -> float:
-        """Return the position on the unit interval."""
-        return float(np.interp(place, self._upto, self._edges))
-
-
 def functional(edges: FloatArray, unit: float) -> FloatArray:
     """Return the share of each cell's mass that lies at or below `unit`, between the two end cells."""
     below: FloatArray = np.clip((unit - edges[:-1]) / np.diff(edges), 0.0, 1.0)
     below[0], below[-1] = 1.0, 0.0
     return below
-
-
-def signed_root(profile: Profile, unit: float, tau: float, *, search: Search | None = None) -> float:
-    """Return the signed root of the likelihood-ratio statistic of ``F(unit) = tau``.
-
-    It is negative below the quantile and increases in `unit`: if some F has ``F(t) = tau``, then at any t'
-    between t and the quantile of the best fit a mixture of the two has ``F(t') = tau``, and no lower
-    likelihood than F.
-    """
-    below = functional(profile.edges, unit)
-    root = profile.root(below, tau) if search is None else search.root(below, tau)
-    return root if float(below @ profile.best.probabilities) > tau else -root
 
 
 def quantile_interval(
@@ -192,24 +148,11 @@ def quantile_interval(
     first, last = float(edges[1]), float(edges[-2])
     unclipped = float(np.interp(tau, np.cumsum(best)[:-1], edges[1:-1]))
     middle = min(max(unclipped, first), last)
-    at_middle = 0.0
-    if middle in (first, last):  # the quantile may lie in the end cell, away from its edge
-        at_middle = signed_root(profile, middle, tau)
-    spread = bound * profile.spread * 2.0 * math.sqrt(tau * (1.0 - tau))
-    ends = []
-    for side, limit, beyond in ((-1, first, 0.0), (1, last, 1.0)):
-        start = side * at_middle
-        if start >= bound:
-            ends.append(middle)
-            continue
-        if middle == limit:
-            ends.append(beyond)
-            continue
-        search = profile.search(bound)
 
-        def root(place: float, side: int = side, search: Search = search) -> float:
-            return side * signed_root(profile, scale.back(place), tau, search=search)
+    def below(unit: float) -> FloatArray:
+        return functional(edges, unit)
 
-        end = outer_crossing(root, bound, scale.to(middle), scale.to(limit), spread, at_middle=start)
-        ends.append(beyond if end is None else scale.back(end))
-    return min(ends[0], middle), max(ends[1], middle)
+    # At an end cell's edge: the quantile may lie in the end cell, away from it.
+    at_middle = signed_root(profile, below(middle), tau) if middle in (first, last) else 0.0
+    limits = ((first, 0.0), (last, 1.0))
+    return quantile_ends(profile, below, tau, bound, scale, middle, limits, at_middle=at_middle)

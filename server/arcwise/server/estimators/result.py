@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-__all__ = ["Distribution", "Estimate", "Value"]
+__all__ = ["Band", "Distribution", "Estimate", "Value"]
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,44 @@ _VALUES = (
 
 
 @dataclass(frozen=True)
+class Band:
+    """A band that holds the distribution function F everywhere at once.
+
+    Attributes
+    ----------
+    at
+        Increasing values in the unit of the domain, at least one.
+    low, high
+        ``low[i] <= F(at[i]) <= high[i]`` for all i at once. F increases, so from ``at[i]`` up to
+        ``at[i+1]`` it is at least ``low[i]`` and at most ``high[i+1]``; below ``at[0]`` at least 0, above the
+        last value at most 1.
+    method, note
+        As in `Value`.
+    """
+
+    at: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    method: str
+    note: str = ""
+
+    def bounds(self, x: float) -> tuple[float, float]:
+        """Return between which shares F(x) lies."""
+        left, right = bisect_right(self.at, x), bisect_left(self.at, x)
+        return (self.low[left - 1] if left else 0.0), (self.high[right] if right < len(self.at) else 1.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object with the five attributes."""
+        return {
+            "at": list(self.at),
+            "low": list(self.low),
+            "high": list(self.high),
+            "method": self.method,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
 class Estimate:
     """All that the counts of one task tell about the population.
 
@@ -152,9 +191,14 @@ class Estimate:
     distribution
         The fitted histogram.
     quantiles
-        By level ("0.5" is the median); empty on a circle, which has no origin.
+        By level ("0.5" is the median). On a circle, which has no lowest value, those counted upwards from an
+        origin: with bands or where an origin was given.
     shares
         Of the population, between two values each, by "low:high"; those that were asked for.
+    bins
+        The shares of equally wide bins, by "low:high", when bands were asked for.
+    band
+        Around the distribution function of an interval, simultaneous, when bands were asked for.
     """
 
     task: str
@@ -175,6 +219,8 @@ class Estimate:
     distribution: Distribution | None = None
     quantiles: Mapping[str, Value] = field(default_factory=dict)
     shares: Mapping[str, Value] = field(default_factory=dict)
+    bins: Mapping[str, Value] = field(default_factory=dict)
+    band: Band | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
@@ -196,6 +242,10 @@ class Estimate:
             result["quantiles"] = {level: value.to_dict() for level, value in self.quantiles.items()}
         if self.shares:
             result["shares"] = {bounds: value.to_dict() for bounds, value in self.shares.items()}
+        if self.bins:
+            result["bins"] = {bounds: value.to_dict() for bounds, value in self.bins.items()}
+        if self.band is not None:
+            result["band"] = self.band.to_dict()
         return result
 
     def plot(self) -> Figure:
@@ -234,6 +284,7 @@ class Estimate:
             *((name.replace("_", " "), getattr(self, name)) for name in _VALUES),
             *((f"quantile {level}", value) for level, value in self.quantiles.items()),
             *((f"share {bounds}", value) for bounds, value in self.shares.items()),
+            *((f"bin {bounds}", value) for bounds, value in self.bins.items()),
         ]
         return [(name, value) for name, value in rows if value is not None]
 
@@ -246,7 +297,7 @@ class Estimate:
         rows = self._rows()
         lines += [f"  {name:<18} {value}" for name, value in rows]
         if self.distribution is not None:
-            lines.append(f"  {'distribution':<18} {len(self.distribution.probabilities)} bins")
+            lines.append(f"  {'distribution':<18} {len(self.distribution.probabilities)} cells")
         notes = {value.note for _, value in rows if value.low is not None and value.note}
         lines += [f"  note: {note}" for note in sorted(notes)]
         return "\n".join(lines)

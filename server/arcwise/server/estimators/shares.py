@@ -1,4 +1,4 @@
-"""The share of the population between two values of an interval: a bin, a tail, a point of the CDF.
+"""The share of the population between two values: a bin, a tail, a point of the CDF, an arc of a circle.
 
 The interval is a profile likelihood's: the shares for which some distribution is likely enough. Nothing is
 assumed about the shape of the distribution.
@@ -6,6 +6,7 @@ assumed about the shape of the distribution.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -13,8 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
+from arcwise.server.estimators.arcs import arc_cover
 from arcwise.server.estimators.few import few_note, join
-from arcwise.server.estimators.grid import cell_edges, coarse_note
+from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
 from arcwise.server.estimators.profile import Profile
 from arcwise.server.estimators.quantiles import rounding_reach
 from arcwise.server.estimators.result import Value
@@ -44,14 +46,15 @@ def share(
     Parameters
     ----------
     mechanism
-        On an `Interval`.
+        On any domain.
     counts
         Reports per code, shape (K,), at least one report.
     probabilities
         The fitted node distribution, shape (N,): where the point value comes from.
     low, high
-        In the unit of the domain, ``low < high``; what lies outside the domain is empty. From the domain's
-        low end this is the distribution function at `high`; up to its high end a tail.
+        In the unit of the domain, ``low < high`` on an interval; what lies outside the domain is empty. From
+        the domain's low end this is the distribution function at `high`; up to its high end a tail. On a
+        circle the arc from `low` upwards to `high`: 350 to 10 passes 0, and so does -10 to 10.
     level
         Of the interval.
     profile
@@ -60,7 +63,7 @@ def share(
     Raises
     ------
     ParameterError
-        When the domain is a circle, or the bounds are not in order.
+        When the bounds are not finite, not in order, or the same place of a circle.
 
     Notes
     -----
@@ -69,20 +72,23 @@ def share(
     bounds are moved by 1.5 nodes, inwards for the lower end and outwards for the upper one, because rounding
     to nodes moves values by up to that.
     """
-    domain = mechanism.domain
-    if not isinstance(domain, Interval):
-        raise ParameterError(f"domain must be an Interval for a share between two values, got {domain!r}")
-    if not low < high:
-        raise ParameterError(f"low and high must satisfy low < high, got {low!r} and {high!r}")
-    first, last = ((bound - domain.low) / domain.length for bound in (low, high))
+    circular = mechanism.kernel.circular
+    first, last = _turns(mechanism, low, high) if circular else _units(mechanism, low, high)
     edges = cell_edges(mechanism)
+    fitted = np.roll(probabilities, -first_cell(mechanism))
     reach = rounding_reach(mechanism)
     with threadpool_limits(limits=1, user_api="blas"):
         profile = Profile(mechanism, counts) if profile is None else profile
-        inner = covered(profile.edges, first + reach * (first > 0), last - reach * (last < 1), outer=False)
-        outer = covered(profile.edges, first - reach, last + reach, outer=True)
+        if circular:
+            inner = arc_cover(profile.edges, first + reach, last - first - 2 * reach)
+            outer = arc_cover(profile.edges, first - reach, last - first + 2 * reach)
+            least = most = float(arc_cover(edges, first, last - first) @ fitted)
+        else:
+            ends = first + reach * (first > 0), last - reach * (last < 1)
+            inner = covered(profile.edges, *ends, outer=False)
+            outer = covered(profile.edges, first - reach, last + reach, outer=True)
+            least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
         lower, upper = profile.share_end(inner, level, -1), profile.share_end(outer, level, +1)
-    least, most = (float(covered(edges, first, last, outer=side) @ probabilities) for side in (False, True))
     value = None if mechanism.placement == "clamp" and most - least > 1e-9 else 0.5 * (least + most)
     if value is not None:  # it comes from a smoother distribution than the most likely one
         lower, upper = min(lower, value), max(upper, value)
@@ -94,6 +100,25 @@ def share(
         "the value is of a smoothed fit, the interval is not",
     )
     return Value(value, lower, upper, "from the fitted distribution; profile-likelihood interval", notes)
+
+
+def _units(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:
+    domain = mechanism.domain
+    if not low < high:
+        raise ParameterError(f"low and high must satisfy low < high, got {low!r} and {high!r}")
+    start = domain.low if isinstance(domain, Interval) else 0.0
+    return (low - start) / domain.length, (high - start) / domain.length
+
+
+def _turns(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:
+    """Return where the arc starts and ends in turns, the end up to a turn further."""
+    period = mechanism.domain.length
+    if not (math.isfinite(low) and math.isfinite(high)) or low == high:
+        raise ParameterError(f"low and high must be two different finite numbers, got {low!r} and {high!r}")
+    length = 1.0 if high - low >= period else (high - low) / period % 1.0
+    if not length:
+        raise ParameterError(f"low and high must be two places of the circle, got {low!r} and {high!r}")
+    return low / period, low / period + length
 
 
 def covered(edges: FloatArray, first: float, last: float, *, outer: bool) -> FloatArray:

@@ -1,0 +1,201 @@
+"""The simultaneous band, bins, arcs and quantiles of a circle."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.server.estimators import Band, estimate
+from arcwise.server.estimators.arcs import arc_cover
+from arcwise.server.estimators.band import bins, cdf_band
+from arcwise.server.estimators.circular_quantiles import circular_quantiles
+from arcwise.server.estimators.distribution import fit_held_out
+from arcwise.server.estimators.shares import share
+from arcwise.tasks import Task
+from surveys import drawn_counts, node_distribution
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+CLOCK = Circle(24)
+
+
+def headings(concentration: float, centre: float = 1.0) -> FloatArray:
+    """Return 20,000 hours around one o'clock, many of them before midnight."""
+    turns = np.random.default_rng(1).vonmises(0.0, concentration, 20_000) / (2 * math.pi)
+    return (centre + 24 * turns) % 24
+
+
+def test_the_band_covers_the_whole_function() -> None:
+    """Bonferroni holds at 0.95 or more: below 16 of 20 has a probability of at most 0.003."""
+    mechanism = OptimalPiecewise(Interval(0, 100), 2.0, nodes=64)
+    values = np.sort(100 * np.random.default_rng(1).beta(2, 5, 20_000))
+    truth = np.arange(1, len(values) + 1) / len(values)
+    nodes = node_distribution(mechanism, values)
+    covered, widths = 0, []
+    for seed in range(20):
+        counts = drawn_counts(mechanism, nodes, 5000, seed)
+        band = cdf_band(mechanism, counts, fit_held_out(mechanism, counts).probabilities)
+        bounds = np.array([band.bounds(x) for x in values[::50]])
+        covered += bool(((bounds[:, 0] <= truth[::50]) & (truth[::50] <= bounds[:, 1])).all())
+        widths.append(np.mean(bounds[:, 1] - bounds[:, 0]))
+    assert covered >= 16
+    assert np.mean(widths) < 0.3
+
+
+def test_the_band_is_ordered_and_narrows_with_the_reports() -> None:
+    mechanism = OptimalPiecewise(Interval(-5, 5), 4.0)
+    values = np.random.default_rng(1).normal(0, 1, 20_000).clip(-5, 5)
+    widths = []
+    for n in (2000, 200_000):
+        counts = drawn_counts(mechanism, node_distribution(mechanism, values), n, 1)
+        band = cdf_band(mechanism, counts, fit_held_out(mechanism, counts).probabilities)
+        assert list(band.at) == sorted(band.at)
+        assert list(band.low) == sorted(band.low)
+        assert list(band.high) == sorted(band.high)
+        assert all(0 <= low <= high <= 1 for low, high in zip(band.low, band.high, strict=True))
+        widths.append(np.mean(np.subtract(band.high, band.low)))
+    assert widths[1] < 0.3 * widths[0]
+
+
+def test_bounds_of_a_band_between_its_places() -> None:
+    band = Band((1.0, 2.0), (0.1, 0.5), (0.3, 0.7), "by hand")
+    assert band.bounds(0.0) == (0.0, 0.3)
+    assert band.bounds(1.0) == (0.1, 0.3)
+    assert band.bounds(1.5) == (0.1, 0.7)
+    assert band.bounds(2.0) == (0.5, 0.7)
+    assert band.bounds(3.0) == (0.5, 1.0)
+
+
+def test_an_atom_at_an_end_is_inside_the_band() -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), 2.0)
+    values = np.concatenate([np.zeros(3000), np.random.default_rng(1).random(5000), np.ones(2000)])
+    counts = drawn_counts(mechanism, node_distribution(mechanism, values), 50_000, 3)
+    band = cdf_band(mechanism, counts, fit_held_out(mechanism, counts).probabilities)
+    for x in (0.02, 0.1, 0.5, 0.9, 0.98):
+        low, high = band.bounds(x)
+        assert low <= 0.3 + 0.5 * x <= high
+    assert band.bounds(0.9)[1] < 0.9
+
+
+def test_bins_are_shares_and_their_points_sum_to_one() -> None:
+    mechanism = OptimalPiecewise(Interval(10, 20), 1.0)
+    counts = drawn_counts(mechanism, node_distribution(mechanism, [12.0, 13.0, 17.0]), 10_000, 2)
+    fitted = fit_held_out(mechanism, counts).probabilities
+    found = bins(mechanism, counts, fitted)
+    assert next(iter(found)) == "10:11"
+    assert len(found) == 10
+    # End cells count as a half for a bound that falls inside; none does here.
+    assert sum(value.value or 0.0 for value in found.values()) == pytest.approx(1.0)
+    assert found["12:13"] == share(mechanism, counts, fitted, 12, 13)
+    sectors = OptimalCircular(CLOCK, 1.0)
+    counts = drawn_counts(sectors, node_distribution(sectors, headings(2.0)), 10_000, 2)
+    found = bins(sectors, counts, fit_held_out(sectors, counts).probabilities)
+    assert list(found)[-1] == "22:24"
+    assert sum(value.value or 0.0 for value in found.values()) == pytest.approx(1.0)
+    coarse = OptimalPiecewise(Interval(0, 1), 1.0, nodes=8)
+    assert bins(coarse, np.ones(coarse.kernel.codes), np.full(8, 1 / 8)) == {}
+
+
+@given(
+    start=st.floats(-0.5, 0.5),
+    first=st.floats(-3, 3),
+    length=st.floats(0, 1.5),
+    cells=st.integers(2, 40),
+)
+def test_arcs_cover_their_length(start: float, first: float, length: float, cells: int) -> None:
+    edges = start + np.arange(cells + 1) / cells
+    part = arc_cover(edges, first, length)
+    assert part.min() >= 0.0
+    assert part.max() <= 1.0
+    assert part.sum() / cells == pytest.approx(min(length, 1.0), abs=1e-9)
+    rest = arc_cover(edges, first + length, 1.0 - length)
+    if length <= 1:
+        np.testing.assert_allclose(part + rest, 1.0, atol=1e-6)
+
+
+def test_arcs_across_midnight() -> None:
+    mechanism = OptimalCircular(CLOCK, 3.0)
+    values = headings(2.0)
+    counts = drawn_counts(mechanism, node_distribution(mechanism, values), 100_000, 2)
+    fitted = fit_held_out(mechanism, counts).probabilities
+    truth = float(((values >= 22) | (values < 4)).mean())
+    for low, high in ((22, 4), (-2, 4), (22, 28)):
+        found = share(mechanism, counts, fitted, low, high)
+        assert found.contains(truth)
+        assert found.value == pytest.approx(truth, abs=0.03)
+    rest = share(mechanism, counts, fitted, 4, 22)
+    assert rest.value == pytest.approx(1 - (found.value or 0.0), abs=1e-9)
+    whole = share(mechanism, counts, fitted, 5, 29)
+    assert whole.value == pytest.approx(1.0)
+    assert whole.low == pytest.approx(1.0)
+    assert whole.high == pytest.approx(1.0)
+    for bad in ((3.0, 3.0), (math.nan, 1.0), (0.0, -24.0)):
+        with pytest.raises(ParameterError, match="low and high"):
+            share(mechanism, counts, fitted, *bad)
+
+
+@pytest.mark.parametrize("origin", [12.0, -11.0, 0.0])
+def test_coverage_of_circular_quantiles(origin: float) -> None:
+    """30 surveys of 5 quantiles: at 0.95 each, fewer than 24 of 30 has a probability of 0.003 in all."""
+    mechanism = OptimalCircular(CLOCK, 2.0, nodes=64)
+    values = headings(1.0)
+    nodes = node_distribution(mechanism, values)
+    truth = np.quantile((values - origin) % 24, [0.05, 0.25, 0.5, 0.75, 0.95]) + origin
+    covered = np.zeros(5)
+    for seed in range(30):
+        counts = drawn_counts(mechanism, nodes, 5000, seed)
+        fitted = fit_held_out(mechanism, counts).probabilities
+        found = list(circular_quantiles(mechanism, counts, fitted, origin).values())
+        covered += [value.contains(t, period=24) for value, t in zip(found, truth, strict=True)]
+        assert all(0 <= (value.value or 0.0) < 24 for value in found)
+        assert max((value.high or 0) - (value.low or 0) for value in found) < 24
+    assert covered.min() >= 24
+
+
+def test_the_default_origin_is_opposite_the_mean_direction() -> None:
+    task = Task("hour", CLOCK, epsilon=2.0)
+    counts = drawn_counts(task.mechanism, node_distribution(task.mechanism, headings(2.0)), 50_000, 2).astype(
+        int
+    )
+    plain = estimate(task, counts)
+    assert plain.quantiles == {}
+    assert plain.bins == {}
+    result = estimate(task, counts, bands=True)
+    assert result.quantiles["0.5"].contains(1.0, period=24)
+    assert "counted upwards from 13" in result.quantiles["0.5"].note or "from 12.9" in str(result)
+    assert len(result.bins) == 12
+    midnight = estimate(task, counts, origin=0.0)
+    assert midnight.quantiles["0.5"].value != result.quantiles["0.5"].value
+    assert "counted upwards from 0" in midnight.quantiles["0.5"].note
+    assert midnight.bins == {}
+    uniform = drawn_counts(task.mechanism, np.full(128, 1 / 128), 1000, 1).astype(int)
+    assert estimate(task, uniform, bands=True).quantiles == {}
+    with pytest.raises(ParameterError, match="origin"):
+        estimate(task, counts, origin=math.nan)
+
+
+def test_bands_of_an_interval_and_their_json() -> None:
+    task = Task("age", Interval(0, 100), epsilon=2.0)
+    counts = drawn_counts(
+        task.mechanism, node_distribution(task.mechanism, [20.0, 30.0, 70.0]), 5000, 2
+    ).astype(int)
+    shown = estimate(task, counts, bands=True).to_dict()
+    assert set(shown["band"]) == {"at", "low", "high", "method", "note"}
+    assert len(shown["bins"]) == 10
+    assert shown["mode"]["low"] is not None
+    with pytest.raises(ParameterError, match="origin"):
+        estimate(task, counts, origin=0.0)
+    circle = OptimalCircular(CLOCK, 1.0)
+    with pytest.raises(ParameterError, match="circle"):
+        cdf_band(circle, np.ones(circle.kernel.codes), np.full(128, 1 / 128))
