@@ -28,7 +28,7 @@ from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.server.cli.demo.data import demo_fleets
 from arcwise.server.estimators.alternatives import plain_em, smoothed_em
 from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.grid import cell_edges, first_cell
+from arcwise.server.estimators.wasserstein import wasserstein
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,33 +114,6 @@ def report(mechanism: Mechanism, values: FloatArray, generator: np.random.Genera
     return np.asarray(rows.sum(axis=0))
 
 
-def distance(mechanism: Mechanism, probabilities: FloatArray, values: FloatArray) -> float:
-    """Return the Wasserstein-1 distance of a node distribution to values on the unit domain.
-
-    That is the integral of ``|F - G|`` over the line, and of ``|F - G - c|`` with c the median of the
-    difference around a circle (Werman, Peleg and Rosenfeld 1985). Both are summed between neighbours of the
-    values and the cells' edges, where G is constant and F linear: exact but for the sign within a piece.
-    """
-    edges = cell_edges(mechanism)
-    circular = mechanism.kernel.circular
-    if circular:
-        cumulative = np.append(0.0, np.cumsum(np.roll(probabilities, -first_cell(mechanism))))
-        values = edges[0] + (values - edges[0]) % 1.0
-    else:
-        total = np.cumsum(probabilities)
-        cumulative = np.concatenate([[probabilities[0]], total[:-1], [total[-2]]])
-    values = np.sort(values)
-    pieces = np.sort(np.concatenate([values, edges]))
-    middle, width = (pieces[1:] + pieces[:-1]) / 2, np.diff(pieces)
-    below = np.searchsorted(values, middle, side="right") / len(values)
-    difference = np.interp(middle, edges, cumulative) - below
-    if circular:
-        order = np.argsort(difference)
-        median = order[np.searchsorted(np.cumsum(width[order]), 0.5)]
-        difference -= difference[median]
-    return float(np.abs(difference) @ width)
-
-
 def survey(domain: str, epsilon: float, name: str, reports: int, seed: int) -> tuple[float, ...]:
     """Return the distances of `METHODS`, and the steps and CPU milliseconds of the first."""
     mechanism: Mechanism = (
@@ -156,7 +129,7 @@ def survey(domain: str, epsilon: float, name: str, reports: int, seed: int) -> t
     spent = time.process_time() - start
     fits = (held_out, smoothed_em(mechanism, counts), plain_em(mechanism, counts))
     unit = 1e3 if domain == "interval" else 360.0
-    distances = (unit * distance(mechanism, fitted.probabilities, values) for fitted in fits)
+    distances = (unit * wasserstein(mechanism, fitted.probabilities, values) for fitted in fits)
     return (*distances, float(held_out.iterations), 1e3 * spent)
 
 

@@ -1,0 +1,11 @@
+"""Planning: how many reports an error needs, what error reports reach, what epsilon both need.
+
+Means and directions are predicted from the integers that devices sample from; distributions are simulated.
+"""
+
+from __future__ import annotations
+
+from arcwise.server.planning.plan import plan
+from arcwise.server.planning.result import Plan, PlannedMechanism
+
+__all__ = ["Plan", "PlannedMechanism", "plan"]

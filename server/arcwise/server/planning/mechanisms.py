@@ -1,0 +1,131 @@
+"""Which mechanisms serve a goal, how each is made at any epsilon, and the command that makes its task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.mechanisms.registry import MECHANISMS
+from arcwise.server.compare.candidates import candidates
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arcwise.domains import Domain
+    from arcwise.mechanisms import Mechanism
+
+__all__ = ["MANY_REPORTS", "Family", "families"]
+
+MANY_REPORTS = 1_000_000
+"""From so many expected reports on a task for the distribution of an interval has 256 nodes, not 128."""
+
+_CHOSEN = {
+    ("mean", Interval): "LP design, mean",
+    ("distribution", Interval): "optimal-piecewise, inset",
+    ("direction", Circle): "optimal-circular",
+    ("distribution", Circle): "optimal-circular",
+}
+"""The label of what `arcwise task new --goal` takes."""
+
+_DESIGNS = {("mean", Interval): "LP design, mean", ("direction", Circle): "LP design, direction"}
+_UNUSED_DELTA = 1e-6
+"""What families that spend a delta are listed with when none is allowed, to be left out by their name."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One mechanism at any epsilon.
+
+    Attributes
+    ----------
+    label
+        As `arcwise compare` has it.
+    chosen
+        Whether it is what a task with this goal gets.
+    make
+        From epsilon and the number of reports, if known, to the mechanism on the unit domain.
+    delta
+        That it was made to spend; None for pure mechanisms.
+    """
+
+    label: str
+    chosen: bool
+    make: Callable[[float, int | None], Mechanism]
+    delta: float | None = None
+
+    def command(self, domain: Domain, goal: str, epsilon: float, reports: int) -> str:
+        """Return the command that makes such a task; empty where `arcwise task new` has no words for it."""
+        where = (
+            f"--circle {domain.period:.12g}"
+            if isinstance(domain, Circle)
+            else f"--domain {domain.low:.12g}:{domain.high:.12g}"
+        )
+        start = f"arcwise task new NAME {where} --epsilon {epsilon:g} --goal {goal}"
+        if self.chosen:
+            finer = goal == "distribution" and isinstance(domain, Interval) and reports >= MANY_REPORTS
+            return f"{start} --expected-reports {reports}" if finer else start
+        name, _, member = self.label.partition(", ")
+        if name == "LP design" or member not in ("", "inset"):
+            return ""
+        return f"{start} --mechanism {name}" + (f" --delta {self.delta:g}" if self.delta is not None else "")
+
+
+def families(
+    domain: Domain, goal: str, epsilon: float, delta: float | None, *, compare: bool
+) -> list[Family]:
+    """Return the mechanisms that may serve a goal, what its task gets first.
+
+    Parameters
+    ----------
+    domain, goal
+        What is planned for.
+    epsilon
+        Any in bounds: families are the same at all.
+    delta
+        Allowed, for mechanisms that spend one; None leaves these out.
+    compare
+        Whether to list others than the one that the goal gets.
+    """
+    unit: Domain = Circle(1.0) if isinstance(domain, Circle) else Interval(0.0, 1.0)
+    kind = goal, type(domain)
+    first = _CHOSEN[kind]
+
+    def listed(at: float) -> dict[str, Callable[[], Mechanism]]:
+        allowed = _UNUSED_DELTA if delta is None else delta
+        return {
+            candidate.label: candidate.make
+            for candidate in candidates(unit, at, delta=allowed, nodes=None, designs=kind in _DESIGNS)
+        }
+
+    def maker(label: str) -> Callable[[float, int | None], Mechanism]:
+        def make(at: float, reports: int | None) -> Mechanism:
+            if label == first and goal == "distribution":
+                return Task("planned", unit, at, goal=goal, expected_reports=reports).mechanism
+            mechanism = listed(at)[label]()
+            if mechanism.epsilon != at:
+                raise ParameterError(f"spends a delta only, not epsilon {at:g}")
+            return mechanism
+
+        return make
+
+    labels = [label for label in listed(epsilon) if _serves(label, kind)]
+    approximate = {name for (name, _), cls in MECHANISMS.items() if cls.approximate}
+
+    def spends(label: str) -> bool:
+        return label.partition(", ")[0] in approximate
+
+    labels = [label for label in labels if delta is not None or not spends(label)]
+    labels.sort(key=lambda label: label != first)
+    return [
+        Family(label, label == first, maker(label), delta if spends(label) else None)
+        for label in labels[: None if compare else 1]
+    ]
+
+
+def _serves(label: str, kind: tuple[str, type[Interval] | type[Circle]]) -> bool:
+    if label.startswith("LP design"):
+        return label == _DESIGNS.get(kind)
+    return "clamp" not in label  # it tells single values best, and nothing of the ends of a population

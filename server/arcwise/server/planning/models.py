@@ -1,0 +1,108 @@
+"""What error means for each goal, for which populations it is planned, and the curve of a mechanism."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from arcwise.domains import Circle
+from arcwise.server.planning.direction import DirectionCurve
+from arcwise.server.planning.distribution import SimulatedCurve, Surveys
+from arcwise.server.planning.mean import MeanCurve
+from arcwise.server.simulate import named_population
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from arcwise.mechanisms import Mechanism
+    from arcwise.mechanisms.circular import CircularMechanism
+    from arcwise.server.planning.base import Curve
+    from arcwise.server.planning.request import Request
+    from arcwise.server.simulate import Population
+
+__all__ = ["REFERENCES", "Model"]
+
+REFERENCES = {
+    "interval": ("uniform", "beta25", "two-bumps"),
+    "circle": ("uniform", "von-mises", "two-directions"),
+}
+"""The populations that a distribution is planned for where none is given, by their names in `simulate`."""
+
+_SURVEYS = Surveys(few=8, many=48)
+_BRIEF = Surveys(few=8, many=16)
+
+
+class Model:
+    """The curves of one request.
+
+    Parameters
+    ----------
+    request
+        Checked.
+    tick
+        Called with a few words before each simulation.
+
+    Attributes
+    ----------
+    measure
+        What the error is, in words.
+    holds
+        For which populations, in words.
+    simulated
+        Whether curves are simulated.
+    """
+
+    def __init__(self, request: Request, tick: Callable[[str], None]) -> None:
+        self._request = request
+        self._tick = tick
+        self.simulated = request.goal == "distribution"
+        self._populations: Mapping[str, Population] = {}
+        given = request.population is not None
+        if request.goal == "mean":
+            self.measure = (
+                "standard error of the mean over repeated surveys, exact"
+                if request.target == "population"
+                else "standard error of these users' mean over repeated reports of theirs, exact"
+            )
+            self.holds = f"for {request.words}" if given else "for every population: the worst is planned for"
+        elif request.goal == "direction":
+            self.measure = "root mean square error of the direction over repeated surveys"
+            self.holds = (
+                f"for {request.words}"
+                if given
+                else f"for every population with a resultant length of at least {request.length:g}"
+            )
+        else:
+            circular = isinstance(request.domain, Circle)
+            self.measure = (
+                "expected Wasserstein-1 distance to the values of those who report, "
+                f"simulated ({_SURVEYS.many} surveys)"
+            )
+            if request.population is not None:
+                self._populations = {request.words: request.population}
+                self.holds = f"for {request.words}"
+            else:
+                names = REFERENCES["circle" if circular else "interval"]
+                self._populations = {name: named_population(name, circular=circular) for name in names}
+                self.holds = f"for the worst of {', '.join(names)}: no guarantee for others"
+
+    def curve(self, mechanism: Mechanism, *, brief: bool = False) -> Curve:
+        """Return the error of a mechanism on the unit domain as a function of the number of reports.
+
+        Parameters
+        ----------
+        mechanism
+            On the unit interval or the circle of circumference 1.
+        brief
+            Whether fewer surveys do, where they are simulated.
+        """
+        request = self._request
+        if request.goal == "mean":
+            return MeanCurve(mechanism, request.population, request.target)
+        if request.goal == "direction":
+            return DirectionCurve(cast("CircularMechanism", mechanism), request.population, request.length)
+        return SimulatedCurve(
+            mechanism,
+            self._populations,
+            _BRIEF if brief else _SURVEYS,
+            tick=lambda reports: self._tick(f"{mechanism.name}, surveys of {reports:,} reports"),
+        )

@@ -1,0 +1,18 @@
+"""Planning tests design mechanisms: once a session, in a folder of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session", autouse=True)
+def designs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    patch = pytest.MonkeyPatch()
+    patch.setenv("ARCWISE_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()

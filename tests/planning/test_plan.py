@@ -1,0 +1,211 @@
+"""`plan`: every permutation of the three, what it says, and that its commands make what it planned with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.server.cli import main
+from arcwise.server.planning import Plan, plan
+from arcwise.server.planning.direction import DirectionCurve
+from arcwise.server.planning.mean import MeanCurve
+from arcwise.tasks import Task
+
+MINUTES, HEADING = Interval(0, 180), Circle(360)
+
+
+@pytest.fixture(scope="module")
+def reports_needed() -> Plan:
+    return plan(MINUTES, epsilon=1.0, error=0.5, delta=1e-6)
+
+
+def test_an_error_gives_reports_and_they_the_error(reports_needed: Plan) -> None:
+    n = reports_needed.reports
+    error = plan(MINUTES, epsilon=1.0, reports=n, compare=False)
+    assert error.found == "error"
+    assert error.error <= 0.5
+    assert error.error == pytest.approx(0.5, rel=1e-5)
+
+
+@pytest.mark.parametrize("given", [{"length": 0.3}, {"population": "vonmises:90,1"}])
+def test_two_of_three_for_directions(given: dict[str, Any]) -> None:
+    needed = plan(HEADING, epsilon=1.0, error=3.0, compare=False, **given)
+    assert needed.goal == "direction"
+    reached = plan(HEADING, epsilon=1.0, reports=needed.reports, compare=False, **given)
+    assert reached.error == pytest.approx(3.0, rel=1e-3)
+    epsilon = plan(HEADING, reports=needed.reports, error=3.0, compare=False, **given)
+    assert epsilon.found == "epsilon"
+    assert epsilon.error <= 3.0
+    assert epsilon.epsilon == pytest.approx(1.0, rel=0.02)  # its grid has whole windows
+
+
+def test_two_of_three_for_distributions() -> None:
+    given: dict[str, Any] = {"goal": "distribution", "population": "beta:2,5", "compare": False}
+    needed = plan(MINUTES, epsilon=4.0, error="4%", **given)
+    assert needed.target == "users"
+    assert needed.error <= 7.2
+    reached = plan(MINUTES, epsilon=4.0, reports=needed.reports, **given)
+    assert reached.error == needed.error  # seeds are fixed
+    epsilon = plan(MINUTES, reports=500, error="6%", **given)
+    assert epsilon.found == "epsilon"
+    assert epsilon.error <= 10.8
+    missed = [x for x, _ in epsilon.chosen.points if x < epsilon.epsilon]
+    # Within 3 % above one that missed it, or a unit of the third digit.
+    assert epsilon.epsilon <= max(missed) * 1.03 + 0.01
+
+
+def test_rows_are_sorted_and_in_relation_to_the_best(reports_needed: Plan) -> None:
+    rows = reports_needed.rows
+    assert [row.reports for row in rows] == sorted(row.reports for row in rows)
+    assert rows[0].relative == 1.0
+    assert all(row.relative == row.reports / rows[0].reports for row in rows)
+    assert all(row.error <= 0.5 for row in rows)
+    assert [row.label for row in rows if row.chosen] == ["LP design, mean"]
+    assert len({row.label for row in rows}) == len(rows) > 15
+    assert {row.label for row in rows if row.delta} == {"truncated-laplace", "gaussian"}
+    # Of all populations the one at both ends is the worst, and Duchi's answers have the least variance there.
+    assert reports_needed.best.label == "duchi"
+    assert any("duchi needs 0.9" in note for note in reports_needed.notes)
+
+
+def test_without_a_delta_no_mechanism_spends_one() -> None:
+    made = plan(MINUTES, epsilon=1.0, reports=10**5)  # the design is there from the tests before
+    assert not any(row.delta for row in made.rows)
+    assert "gaussian" not in made.left_out
+
+
+def test_every_command_makes_the_mechanism_that_was_planned_with(
+    reports_needed: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    circle = plan(HEADING, epsilon=1.0, error=3.0)
+    ran = 0
+    for made in (reports_needed, circle):
+        for row in made.rows:
+            if not row.command:
+                assert "squared" in row.label or row.label == "LP design, direction"
+                continue
+            arguments = shlex.split(row.command)
+            assert arguments[0] == "arcwise"
+            done = CliRunner().invoke(main, [*arguments[1:], "--force"])
+            assert done.exit_code == 0, done.output
+            task = Task.load(Path("NAME.json"))
+            assert task.domain == made.domain
+            assert task.goal == made.goal
+            mechanism: Any = task.mechanism
+            curve = (
+                MeanCurve(mechanism, None, "population")
+                if made is reports_needed
+                else DirectionCurve(mechanism, None, 0.5)
+            )
+            assert made.domain.length * curve.error(row.reports) == pytest.approx(row.error, rel=1e-9)
+            ran += 1
+    assert ran > 15
+
+
+def test_many_reports_plan_with_the_grid_that_they_get(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given: dict[str, Any] = {"goal": "distribution", "population": "beta:2,5", "compare": False}
+    made = plan(MINUTES, epsilon=8.0, reports=2 * 10**6, **given)
+    assert made.chosen.nodes == 256
+    assert CliRunner().invoke(main, shlex.split(made.chosen.command)[1:]).exit_code == 0
+    assert Task.load(Path("NAME.json")).mechanism.kernel.nodes == 256
+    assert plan(MINUTES, epsilon=8.0, reports=1000, **given).chosen.nodes == 128
+
+
+def test_plans_are_json_and_text(reports_needed: Plan) -> None:
+    record = json.loads(json.dumps(reports_needed.to_dict(), allow_nan=False))
+    assert record["reports"] == reports_needed.reports
+    assert len(record["mechanisms"]) == len(reports_needed.rows)
+    text = str(reports_needed)
+    assert f"{reports_needed.reports:,} reports at epsilon 1: error 0.5; the interval" in text
+    assert "for every population" in text
+    assert "LP design, mean *" in text
+
+
+def test_pictures_show_the_chosen_mechanism_and_the_answer(reports_needed: Plan) -> None:
+    pytest.importorskip("matplotlib")
+    epsilon = plan(HEADING, reports=10**5, error=3.0)
+    for made, at in ((reports_needed, reports_needed.reports), (epsilon, epsilon.epsilon)):
+        (axes,) = made.plot().axes
+        (dot,) = [line for line in axes.lines if line.get_color() == "black" and line.get_marker() == "o"]
+        np.testing.assert_allclose(np.asarray(dot.get_data()), [[at], [made.error]])
+        chosen = next(line for line in axes.lines if "the goal gets it" in str(line.get_label()))
+        np.testing.assert_allclose(np.asarray(chosen.get_data()).T, made.chosen.points)
+
+
+def test_progress_is_told() -> None:
+    seen: list[tuple[int, int, str]] = []
+    plan(
+        HEADING, epsilon=1.0, error=3.0, progress=lambda done, total, words: seen.append((done, total, words))
+    )
+    assert seen[0] == (0, 5, "optimal-circular")
+    assert seen[-1] == (5, 5, "")
+
+
+def test_the_smallest_epsilon_may_be_enough() -> None:
+    made = plan(HEADING, reports=10**9, error=20, compare=False)
+    assert made.epsilon == 0.05
+    assert any("even epsilon 0.05" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("domain", "given", "message"),
+    [
+        (MINUTES, {"epsilon": 1}, "two of epsilon, error and reports must be given, .* got epsilon"),
+        (MINUTES, {}, "got none"),
+        (MINUTES, {"epsilon": 1, "error": 1, "reports": 10}, "got epsilon, error, reports"),
+        (MINUTES, {"epsilon": 0, "error": 1}, "epsilon must be"),
+        (MINUTES, {"epsilon": 1, "error": 0}, "error must be a positive number"),
+        (MINUTES, {"epsilon": 1, "error": "one"}, "error must be a positive number .* got 'one'"),
+        (MINUTES, {"epsilon": 1, "error": "nan%"}, "error must be a positive number"),
+        (MINUTES, {"epsilon": 1, "error": 181}, "error must be at most the range 180, got 181"),
+        (HEADING, {"epsilon": 1, "error": "101%"}, "error must be at most the period 360"),
+        (MINUTES, {"epsilon": 1, "error": 1e-9}, "error must be more than 1e-09, which no number of reports"),
+        (
+            HEADING,
+            {"reports": 10, "error": 0.1},
+            "error must be at least .*, what 10 reports reach at epsilon 10",
+        ),
+        (MINUTES, {"epsilon": 1, "reports": 0}, "reports must be a whole number from 1 to"),
+        (MINUTES, {"epsilon": 1, "reports": 1.5}, "reports must be a whole number"),
+        (
+            MINUTES,
+            {"epsilon": 1, "reports": 10**13, "goal": "distribution"},
+            "reports must be a whole number from 10 to 1000000000000 for a distribution",
+        ),
+        (MINUTES, {"epsilon": 1, "error": 1, "goal": "direction"}, 'goal must be "mean" or "distribution"'),
+        (HEADING, {"epsilon": 1, "error": 1, "goal": "mean"}, 'goal must be "direction" or "distribution"'),
+        (MINUTES, {"epsilon": 1, "error": 1, "length": 0.5}, "length must be left out"),
+        (HEADING, {"epsilon": 1, "error": 1, "length": 0}, "length must be from 0.01 to 1"),
+        (
+            HEADING,
+            {"epsilon": 1, "error": 1, "target": "users"},
+            'target must be "population" for a direction',
+        ),
+        (MINUTES, {"epsilon": 1, "error": 1, "target": "all"}, 'target must be "population" or "users"'),
+        (MINUTES, {"epsilon": 1, "error": 1, "level": 1.0}, "level must be from 0.5 to 0.9999"),
+        (MINUTES, {"epsilon": 1, "error": 1, "delta": 0.0}, "delta must be more than 0"),
+        (MINUTES, {"epsilon": 1, "error": 1, "population": "gauss"}, "a part must be one of"),
+        (HEADING, {"epsilon": 1, "error": 1, "population": "uniform"}, "population must have a direction"),
+        (HEADING, {"epsilon": 1, "reports": 4}, "4 reports tell no direction"),
+    ],
+)
+def test_errors_say_what_is_wrong(domain: Any, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        plan(domain, compare=False, **given)
+
+
+def test_a_domain_is_asked_for() -> None:
+    with pytest.raises(ParameterError, match="domain must be an Interval or a Circle"):
+        plan((0, 1), epsilon=1, error=0.1)  # type: ignore[arg-type]

@@ -1,0 +1,184 @@
+"""The planned error of means: exact against brute force, and against surveys. False alarms: 1e-6 a case."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from arcwise.domains import Interval
+from arcwise.errors import ParameterError
+from arcwise.mechanisms import (
+    BoundedLaplaceMechanism,
+    Duchi,
+    Mechanism,
+    OptimalPiecewise,
+    RandomizedResponse,
+    SquareWave,
+    StaircaseMechanism,
+)
+from arcwise.mechanisms.moments import variances
+from arcwise.server.design import minimax
+from arcwise.server.estimators.mean import mean
+from arcwise.server.estimators.unbiasing import mean_numbers
+from arcwise.server.planning.mean import MeanCurve, number_moments, worst_variance
+from arcwise.server.simulate import Atoms, as_population, code_law, multinomial, simulate_counts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.server.simulate import Population
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+UNIT = Interval(0, 1)
+MAKERS: dict[str, Any] = {
+    "inset": lambda epsilon: OptimalPiecewise(UNIT, epsilon),
+    "design": lambda epsilon: minimax(UNIT, epsilon),
+    "duchi": lambda epsilon: Duchi(UNIT, epsilon),
+    "response": lambda epsilon: RandomizedResponse(UNIT, epsilon),
+    "wave": lambda epsilon: SquareWave(UNIT, epsilon),
+    "staircase": lambda epsilon: StaircaseMechanism(UNIT, epsilon),
+}
+SURVEYS = 3000
+
+
+@cache
+def made(name: str, epsilon: float) -> Mechanism:
+    mechanism: Mechanism = MAKERS[name](epsilon)
+    return mechanism
+
+
+def surveys(mechanism: Mechanism, law: Population, n: int, *, seed: int) -> NDArray[np.int64]:
+    """Return the counts of many surveys, shape (SURVEYS, K)."""
+    codes = code_law(mechanism, law)
+    weights = np.broadcast_to(codes, (SURVEYS, codes.size))
+    return multinomial(np.full(SURVEYS, n), weights, np.random.default_rng(seed))
+
+
+def within_chance(simulated: float, predicted: float, repeats: int = SURVEYS) -> bool:
+    """Return whether an average of squared errors is one of normal errors but for a chance of 1e-6."""
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], repeats) / repeats
+    return bool(low <= simulated / predicted**2 <= high)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("population", ["beta:2,5", "0.3*atom:0 + 0.2*atom:1 + rest*uniform"])
+def test_surveys_have_the_planned_error(name: str, epsilon: float, population: str) -> None:
+    mechanism = made(name, epsilon)
+    law, n = as_population(population, UNIT), 4000
+    curve = MeanCurve(mechanism, law, "population")
+    counts = surveys(mechanism, law, n, seed=1)
+    values = mean_numbers(mechanism, n).values
+    estimates = counts @ values / n
+    assert within_chance(float(((estimates - law.mean()) ** 2).mean()), curve.error(n))
+    result = mean(mechanism, counts[0].astype(np.float64))  # the estimator's own average, and its interval
+    assert result.value == pytest.approx(estimates[0], abs=1e-12)
+    assert result.low is not None
+    half = curve.half_width(n, 0.95)
+    # A sample variance of n numbers, none of them far out, is right within a tenth.
+    assert estimates[0] - result.low == pytest.approx(half, rel=0.1)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_planned_number_of_reports_reaches_the_error(name: str) -> None:
+    mechanism, law = made(name, 1.0), as_population("beta:2,5", UNIT)
+    curve = MeanCurve(mechanism, law, "population")
+    n = curve.reports(0.02)
+    assert n is not None
+    assert curve.error(n) <= 0.02 < curve.error(n - 1)
+    counts = surveys(mechanism, law, n, seed=2)
+    estimates = counts @ mean_numbers(mechanism, n).values / n
+    assert within_chance(float(((estimates - law.mean()) ** 2).mean()), 0.02)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_error_for_users_has_no_part_of_sampling(name: str) -> None:
+    mechanism = made(name, 2.0)
+    values = np.random.default_rng(3).beta(2, 5, 50)
+    curve = MeanCurve(mechanism, Atoms(values), "users")
+    generator, n, repeats = np.random.default_rng(4), 500, 1000
+    numbers = mean_numbers(mechanism, n).values
+    found = [
+        (simulate_counts(mechanism, values, n, generator, fixed=True) @ numbers / n - values.mean()) ** 2
+        for _ in range(repeats)
+    ]
+    assert within_chance(float(np.mean(found)), curve.error(n), repeats)
+    assert curve.error(n) < MeanCurve(mechanism, Atoms(values), "population").error(n)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_the_worst_population_is_the_worst_of_two_nodes(name: str, epsilon: float) -> None:
+    """Every law of nodes has a mean m, and the largest second moment at m is reached by two nodes."""
+    first, second = number_moments(made(name, epsilon))
+    i, j = np.triu_indices(len(first))
+    share = np.linspace(0, 1, 201)[:, None]
+    a = (1 - share) * first[i] + share * first[j]
+    brute = float(((1 - share) * second[i] + share * second[j] - a**2).max())
+    worst = worst_variance(first, second, "population")
+    assert brute <= worst * (1 + 1e-12)
+    assert worst == pytest.approx(brute, rel=1e-4)  # shares are 1/200 apart: a parabola is off by its square
+
+
+@given(data=st.data(), name=st.sampled_from(["inset", "design", "wave"]))
+def test_no_population_is_worse_than_the_worst(data: st.DataObject, name: str) -> None:
+    mechanism = made(name, 1.0)
+    places = data.draw(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+    weights = np.array(data.draw(st.lists(st.integers(1, 9), min_size=len(places), max_size=len(places))))
+    law = Atoms(np.array(places), weights / weights.sum())
+    for target in ("population", "users"):
+        worst = MeanCurve(mechanism, None, target).variance
+        assert MeanCurve(mechanism, law, target).variance <= worst * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", ["inset", "design", "duchi"])
+def test_the_worst_value_is_that_of_the_decoded_reports(name: str) -> None:
+    mechanism = made(name, 1.0)
+    grid = np.linspace(0, 1, 12_801)
+    dense = float(variances(mechanism, grid).max())
+    worst = worst_variance(*number_moments(mechanism), "users")
+    assert dense <= worst * (1 + 1e-12)
+    assert worst == pytest.approx(dense, rel=1e-5)
+
+
+def test_the_square_of_populations_is_that_of_their_formulas() -> None:
+    """E x^2 enters the users' error: of beta(a, b) it is a (a+1) / ((a+b) (a+b+1))."""
+    mechanism = made("duchi", 1.0)  # decodes to +-c about 1/2: the variance is c^2 - E (x - 1/2)^2
+    c2 = float((mechanism.code_units()[0] - 0.5) ** 2)
+    for text, square in {"beta:2,5": 6 / 56, "uniform": 1 / 3, "atom:0.3": 0.09}.items():
+        law = as_population(text, UNIT)
+        expected = c2 - (square - law.mean() + 0.25)
+        assert MeanCurve(mechanism, law, "users").variance == pytest.approx(expected, abs=1e-8)
+
+
+def test_clamped_reports_tell_no_mean() -> None:
+    with pytest.raises(ParameterError, match="a range of means, no mean"):
+        MeanCurve(OptimalPiecewise(UNIT, 1.0, placement="clamp"), None, "population")
+
+
+def test_reports_are_enough_for_the_estimate_to_be_a_mean() -> None:
+    """Wide clamped noise has huge unbiased numbers: with few reports the estimate is a range of means."""
+    mechanism = BoundedLaplaceMechanism(UNIT, 0.3)
+    law = as_population("uniform", UNIT)
+    curve = MeanCurve(mechanism, law, "population")
+    fewest = curve.reports(1.0)
+    assert fewest is not None
+    assert fewest > curve.variance  # more than the error alone would need
+    assert math.isinf(curve.error(fewest - 1))
+    for n, told in ((fewest, True), (fewest - 1, False)):
+        counts = simulate_counts(mechanism, law, n, np.random.default_rng(5)).astype(np.float64)
+        assert (mean(mechanism, counts).value is not None) is told
+
+
+def test_more_reports_than_can_be_counted_are_none() -> None:
+    curve = MeanCurve(made("duchi", 1.0), None, "population")
+    assert curve.reports(1e-9) is None
+    assert curve.reports(10.0) == 1
