@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.server.estimators import check_counts
 from arcwise.server.estimators.difference import mean_difference
-from arcwise.server.estimators.epochs import Span, span_to_dict
+from arcwise.server.estimators.epochs import Span, no_reports, span_to_dict
 from arcwise.server.estimators.fit_test import fit_test
 
 if TYPE_CHECKING:
@@ -31,9 +31,8 @@ class Outcome(NamedTuple):
 
 def nothing(task: Task, span: Span) -> Outcome:
     """Return that a task has no reports in these epochs."""
-    document = {"task": task.name, "task_id": task.id, "epsilon": task.epsilon, "n": 0}
     words = f"{task.name}: no reports {_words(task, span) or 'yet'}"
-    return Outcome(document | _epochs(task, span), words, None)
+    return Outcome(no_reports(task) | _epochs(task, span), words, None)
 
 
 def estimated(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import UNIT
 from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
 
-__all__ = ["Span", "epoch_start", "epochs_in_step", "merged", "read_epoch", "span_to_dict", "utc"]
+__all__ = [
+    "Span",
+    "epoch_start",
+    "epochs_in_step",
+    "merged",
+    "no_reports",
+    "read_epoch",
+    "span_to_dict",
+    "utc",
+]
 
 _ORIGIN = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST = datetime.max.replace(tzinfo=timezone.utc)
@@ -130,6 +140,13 @@ def merged(task: Task, counts_by_epoch: Mapping[int, NDArray[np.int64]], span: S
         if epoch in span:
             total += counts
     return total
+
+
+def no_reports(task: Task) -> dict[str, Any]:
+    """Return the JSON object of a task without reports: it has an epsilon, n = 0 and no estimate."""
+    delta = task.mechanism.certificate().delta / UNIT
+    loss = {"epsilon": task.epsilon, "delta": delta} if delta else {"epsilon": task.epsilon}
+    return {"task": task.name, "task_id": task.id, **loss, "n": 0}
 
 
 def span_to_dict(task: Task, span: Span) -> dict[str, Any]:

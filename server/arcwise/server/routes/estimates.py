@@ -10,9 +10,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from arcwise.errors import StoreError
-from arcwise.kernels.certificate import UNIT
 from arcwise.server.estimators import estimate
-from arcwise.server.estimators.epochs import Span, merged, span_to_dict
+from arcwise.server.estimators.epochs import Span, merged, no_reports, span_to_dict
 from arcwise.server.estimators.series import point_starts, series
 from arcwise.server.problems import Problem, store_busy
 
@@ -96,7 +95,7 @@ class Estimates:
     def _compute(self, task: Task) -> dict[str, Any]:
         counts = self._store().counts(task)
         if not counts.any():
-            return _nothing(task)
+            return no_reports(task)
         version = counts.tobytes()
         last = self._last.get(task.id)
         if last is None or last[0] != version:
@@ -139,7 +138,7 @@ def _digest(by_epoch: Mapping[int, NDArray[np.int64]]) -> bytes:
 
 def _merged(task: Task, by_epoch: Mapping[int, NDArray[np.int64]], span: Span) -> dict[str, Any]:
     counts = merged(task, by_epoch, span)
-    document = estimate(task, counts).to_dict() if counts.any() else _nothing(task)
+    document = estimate(task, counts).to_dict() if counts.any() else no_reports(task)
     return document | {"epochs": span_to_dict(task, span)}
 
 
@@ -147,7 +146,7 @@ def _over_time(
     task: Task, by_epoch: Mapping[int, NDArray[np.int64]], span: Span, every: int
 ) -> dict[str, Any]:
     if not by_epoch:
-        return _nothing(task) | {"every": every, "points": []}
+        return no_reports(task) | {"every": every, "points": []}
     return series(task, by_epoch, every=every, first=span.first, last=span.last).to_dict()
 
 
@@ -158,9 +157,3 @@ def _check_points(task: Task, epochs: Mapping[int, Any], span: Span, every: int)
             "too-many-points",
             f"A series has at most {MAX_POINTS} points: ask for more epochs in a point, or for fewer epochs.",
         )
-
-
-def _nothing(task: Task) -> dict[str, Any]:
-    delta = task.mechanism.certificate().delta / UNIT
-    loss = {"epsilon": task.epsilon, "delta": delta} if delta else {"epsilon": task.epsilon}
-    return {"task": task.name, "task_id": task.id, **loss, "n": 0}
