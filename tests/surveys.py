@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from scipy.stats import norm
+
+from arcwise.domains import Interval
+from arcwise.kernels.rounding import nearest_rows
+from arcwise.mechanisms import DesignedTable
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -13,7 +19,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["drawn_counts", "expected_counts", "node_distribution"]
+__all__ = ["clamped_normal", "drawn_counts", "expected_counts", "node_distribution"]
 
 
 def node_distribution(mechanism: Mechanism, values: ArrayLike) -> FloatArray:
@@ -37,3 +43,12 @@ def drawn_counts(mechanism: Mechanism, nodes: FloatArray, n: int, seed: int) -> 
     codes = nodes @ mechanism.kernel.matrix()
     drawn = np.random.default_rng(seed).multinomial(n, codes / codes.sum())
     return drawn.astype(np.float64)
+
+
+def clamped_normal(deviation: float, nodes: int = 33) -> DesignedTable:
+    """Return normal noise whose outputs are moved to the nearer end of [0, 1]: a narrow range, wide noise."""
+    edges = (np.arange(nodes + 1) - 0.5) / (nodes - 1)
+    edges[[0, -1]] = -math.inf, math.inf
+    at = np.linspace(0, 1, nodes)
+    rows = np.diff(norm.cdf(edges, loc=at[:, None], scale=deviation), axis=1)
+    return DesignedTable(Interval(0.0, 1.0), 1.0, nearest_rows(rows), at.tolist())

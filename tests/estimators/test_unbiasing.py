@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
 
 from arcwise.domains import Interval
 from arcwise.kernels import TableKernel, WindowKernel
-from arcwise.kernels.rounding import integer_rows, nearest_rows
+from arcwise.kernels.rounding import integer_rows
 from arcwise.mechanisms import DesignedTable, LaplaceMechanism, OptimalPiecewise, SquareWave
 from arcwise.server.estimators.mean import mean
 from arcwise.server.estimators.unbiasing import mean_numbers
 from strategies import epsilons
-from surveys import drawn_counts, node_distribution
+from surveys import clamped_normal, drawn_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,15 +42,6 @@ def randomised_response(epsilon: float, nodes: int = 9) -> DesignedTable:
     rows = np.full((nodes, nodes), 1.0) + math.expm1(epsilon) * np.eye(nodes)
     rows /= rows.sum(axis=1, keepdims=True)
     return DesignedTable(UNIT, epsilon, integer_rows(rows, epsilon), np.linspace(0, 1, nodes).tolist())
-
-
-def clamped_normal(deviation: float, nodes: int = 33) -> DesignedTable:
-    """Return normal noise whose outputs are moved to the nearer end of [0, 1]: a narrow range, wide noise."""
-    edges = (np.arange(nodes + 1) - 0.5) / (nodes - 1)
-    edges[[0, -1]] = -math.inf, math.inf
-    at = np.linspace(0, 1, nodes)
-    rows = np.diff(norm.cdf(edges, loc=at[:, None], scale=deviation), axis=1)
-    return DesignedTable(UNIT, 1.0, nearest_rows(rows), at.tolist())
 
 
 BIASED = [square_wave(1.0), square_wave(4.0), randomised_response(1.0), randomised_response(0.1)]
