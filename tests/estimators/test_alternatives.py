@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.estimators.alternatives import plain_em, smoothed_em
+from arcwise.server.estimators.alternatives import maximum_likelihood, plain_em, smoothed_em
 from arcwise.server.estimators.distribution import distribution, fit_held_out
+from arcwise.server.estimators.em import fit
 from strategies import mechanisms
 from surveys import drawn_counts, node_distribution
 
@@ -123,3 +124,27 @@ def test_arguments_out_of_bounds() -> None:
             function(LINE, 0 * counts)
         with pytest.raises(ParameterError, match="must have the shape"):
             function(LINE, counts[1:])
+
+
+@settings(max_examples=25)
+@given(mechanism=mechanisms(), seed=st.integers(0, 1000))
+def test_the_most_likely_distribution_is_certified_and_no_em_is_above(
+    mechanism: Mechanism, seed: int
+) -> None:
+    counts = counts_of(mechanism, seed)
+    best = maximum_likelihood(mechanism, counts)
+    assert best.gap <= 0.001
+    assert best.probabilities.sum() == pytest.approx(1.0)
+    assert best.probabilities.min() >= 0.0
+    em = fit(mechanism.kernel, counts, iterations=300)
+    assert em.log_likelihood <= best.log_likelihood + best.gap + 1e-6
+    assert best.log_likelihood <= em.log_likelihood + em.gap + 1e-6
+
+
+def test_maximum_likelihood_of_a_fine_grid() -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=1024)
+    values = np.random.default_rng(1).beta(2, 5, 20_000)
+    counts = drawn_counts(mechanism, node_distribution(mechanism, values), 50_000, 2).astype(np.int64)
+    best = maximum_likelihood(mechanism, counts)
+    assert best.gap <= 0.001
+    assert np.count_nonzero(best.probabilities > 1e-6) < 100  # a few spikes

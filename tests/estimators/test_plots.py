@@ -24,12 +24,34 @@ TASKS = {
 }
 
 
-def an_estimate(label: str) -> Estimate:
+def an_estimate(label: str, *, bands: bool = False) -> Estimate:
     task = TASKS[label]
     generator = np.random.default_rng(1)
     values = task.domain.from_unit(np.append(generator.beta(2, 6, 60_000), generator.beta(30, 12, 40_000)))
     codes = task.mechanism.randomize_many(values, randomness=InsecureSeededRandomness(1))
-    return estimate(task, np.bincount(codes, minlength=task.mechanism.kernel.codes))
+    return estimate(task, np.bincount(codes, minlength=task.mechanism.kernel.codes), bands=bands)
+
+
+@pytest.mark.parametrize("label", TASKS)
+def test_pictures_with_bands(label: str) -> None:
+    result = an_estimate(label, bands=True)
+    figure = result.plot()
+    legends: list[Any] = [axes.get_legend() for axes in figure.axes]
+    texts = [text.get_text() for legend in legends for text in legend.get_texts()]
+    wanted = {
+        "distribution": {"fit", "mean, 95 %", "bins, 95 % each", "band, 95 %", "quantiles, 95 %"},
+        "value": {"fit", "possible means, 95 %", "bins, 95 % each", "band, 95 %", "quantiles, 95 %"},
+        "direction": {"mean direction, 95 %", "fit", "sectors, 95 % each"},
+    }
+    assert set(texts) == wanted[label]
+    if label == "direction":
+        return
+    assert result.band is not None
+    steps: list[Any] = [patch for patch in figure.axes[1].patches if hasattr(patch, "get_data")]
+    heights, edges, baseline = steps[0].get_data()
+    middles = (edges[1:] + edges[:-1]) / 2
+    expected = np.array([result.band.bounds(x) for x in middles])
+    np.testing.assert_allclose(np.column_stack([baseline, heights]), expected)
 
 
 @pytest.mark.parametrize("label", TASKS)

@@ -1,19 +1,22 @@
 """The most likely distribution of the codes, certified, for one kernel and the many data sets of a bootstrap.
 
-EM needs thousands of steps for what a test needs; `likelihood.maximize` takes ten, on a few hundred nodes.
-Finer kernels are solved on some of their nodes, to which those are added that could raise the likelihood.
+EM needs thousands of steps for what a test needs; an interior point method (`likelihood`) takes ten, on a few
+hundred nodes. Finer kernels are solved on some of their nodes, to which those are added that could raise the
+likelihood.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
-from arcwise.server.estimators.likelihood import maximize
+from arcwise.server.estimators.gram import window_gram
+from arcwise.server.estimators.likelihood import Likelihood
 from arcwise.server.estimators.rows import node_means
 
 if TYPE_CHECKING:
@@ -81,8 +84,9 @@ class Model:
         """
         if not self._whole:
             return self._exchange(counts)
-        rows = self._rows_of(np.arange(self.kernel.nodes))
-        best = maximize(rows, counts, gap=GAP)
+        every = np.arange(self.kernel.nodes)
+        rows = self._rows_of(every)
+        best = self._likelihood(rows, every, counts).maximize(gap=GAP)
         return Fitted(best.probabilities, _law(best.probabilities @ rows), best.gap)
 
     def _exchange(self, counts: FloatArray) -> Fitted:
@@ -93,7 +97,7 @@ class Model:
         for _ in range(_ROUNDS):
             chosen = np.flatnonzero(taken)
             rows = self._rows_of(chosen)
-            best = maximize(rows, counts, gap=GAP / 4)
+            best = self._likelihood(rows, chosen, counts).maximize(gap=GAP / 4)
             codes = best.probabilities @ rows
             residual = np.divide(counts, n * codes, out=np.zeros_like(codes), where=counts > 0)
             gradient = node_means(kernel, residual)
@@ -113,6 +117,11 @@ class Model:
             taken = peak | needed
             taken[chosen[best.probabilities > _MASS]] = True
         return result
+
+    def _likelihood(self, rows: FloatArray, nodes: NDArray[np.int64], counts: FloatArray) -> Likelihood:
+        kernel = self.kernel
+        gram = partial(window_gram, kernel, nodes) if isinstance(kernel, WindowKernel) else None
+        return Likelihood(rows, counts, gram=gram)
 
     def _rows_of(self, nodes: NDArray[np.int64]) -> FloatArray:
         if self._rows is None:

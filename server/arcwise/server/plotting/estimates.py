@@ -1,6 +1,7 @@
 """The picture of an estimate: density and distribution function on an interval, a rose on a circle.
 
-What has an interval is drawn with it; the histogram has none, and its legend says so.
+What has an interval is drawn with it: with ``bands=True`` the distribution function has a band and the bins
+have intervals; without, the legend says that there are none.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def draw_estimate(figure: Figure | SubFigure, estimate: Estimate) -> None:
     figure
         Empty, for example of `new_figure`.
     estimate
-        On an interval: the histogram as a density with the mean's interval, and the distribution function
-        with the quantiles' intervals. On a circle: a rose whose areas are probabilities.
+        On an interval: the histogram as a density with the intervals of bins and mean, and the distribution
+        function with its band and the quantiles' intervals. On a circle: a rose whose areas are
+        probabilities, with the intervals of sectors.
     """
     level = f"{100 * estimate.level:g} %"
     figure.suptitle(f"{estimate.task}: {estimate.n:,} reports at epsilon {estimate.epsilon:g}", fontsize=10)
@@ -56,11 +58,32 @@ def _histogram(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
     return np.array(estimate.distribution.edges), np.array(estimate.distribution.probabilities)
 
 
+def _bins(estimate: Estimate) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the bounds of the bins, shape (B+1,), and their shares with both ends, shape (B,) each."""
+    values = estimate.bins.values()
+    bounds = [float(name.split(":")[0]) for name in estimate.bins]
+    bounds += [float(name.split(":")[1]) for name in list(estimate.bins)[-1:]]
+    low, high = ([getattr(value, end) for value in values] for end in ("low", "high"))
+    # Where no point is told, in an end zone, the middle of the interval.
+    points = [
+        0.5 * (a + b) if value.value is None else value.value
+        for value, a, b in zip(values, low, high, strict=True)
+    ]
+    return np.array(bounds), np.array(points), np.array(low), np.array(high)
+
+
 def _density(axes: Axes, estimate: Estimate, level: str) -> None:
     edges, probabilities = _histogram(estimate)
-    axes.stairs(
-        probabilities / np.diff(edges), edges, fill=True, color=_FIT, alpha=0.45, label="fit, no band"
-    )
+    label = "fit" if estimate.bins else "fit, no band"
+    axes.stairs(probabilities / np.diff(edges), edges, fill=True, color=_FIT, alpha=0.45, label=label)
+    bounds, points, lows, highs = _bins(estimate)
+    if len(points):
+        width = np.diff(bounds)
+        ends = np.stack([points - lows, highs - points]) / width
+        middle = (bounds[1:] + bounds[:-1]) / 2
+        axes.errorbar(
+            middle, points / width, ends, width / 2, "none", ecolor=_FIT, label=f"bins, {level} each"
+        )
     mean = estimate.mean
     if mean is not None and mean.low is not None and mean.high is not None:
         words = "mean" if mean.value is not None else "possible means"
@@ -74,7 +97,14 @@ def _density(axes: Axes, estimate: Estimate, level: str) -> None:
 
 def _cumulative(axes: Axes, estimate: Estimate, level: str) -> None:
     edges, probabilities = _histogram(estimate)
-    axes.plot(edges, np.concatenate([[0.0], np.cumsum(probabilities)]), color=_FIT, label="fit, no band")
+    band = estimate.band
+    if band is not None:
+        knots = np.array([edges[0], *band.at, edges[-1]])
+        # Between two places F is at least what it is on the left, and at most what it is on the right.
+        low, high = np.array([0.0, *band.low]), np.array([*band.high, 1.0])
+        axes.stairs(high, knots, baseline=low, fill=True, color=_FIT, alpha=0.25, label=f"band, {level}")
+    label = "fit" if band is not None else "fit, no band"
+    axes.plot(edges, np.concatenate([[0.0], np.cumsum(probabilities)]), color=_FIT, label=label)
     label = f"quantiles, {level}"
     for name, value in estimate.quantiles.items():
         if value.low is None or value.high is None:
@@ -106,9 +136,18 @@ def _rose(figure: Figure | SubFigure, estimate: Estimate, level: str) -> None:
         color=_FIT,
         alpha=0.45,
         linewidth=0,
-        label="fit, no band",
+        label="fit" if estimate.bins else "fit, no band",
     )
+    bounds, points, lows, highs = _bins(estimate)
     top = 1.1 * float(radius.max())
+    if len(points):
+        sector = np.diff(bounds) * turn
+        at, low, high = (np.sqrt(shares / sector) for shares in (points, lows, highs))
+        middle = (bounds[1:] + bounds[:-1]) / 2 * turn
+        axes.errorbar(
+            middle, at, [at - low, high - at], fmt="none", ecolor=_FIT, label=f"sectors, {level} each"
+        )
+        top = max(top, 1.05 * float(high.max()))
     _direction(axes, estimate.direction, turn, top, level)
     axes.set_ylim(0, top)
     axes.set_yticks([])
