@@ -96,9 +96,10 @@ class Work:
         tried: Points = ()
         reports, epsilon = request.reports, request.epsilon
         if epsilon is None:
-            epsilon, tried = self._epsilon(family)
-        mechanism = family.make(epsilon, reports)
-        curve = self.model.curve(mechanism)
+            epsilon, tried, mechanism, curve = self._epsilon(family)
+        else:
+            mechanism = family.make(epsilon, reports)
+            curve = self.model.curve(mechanism)
         if reports is None:
             mechanism, curve, reports = self._reports(family, mechanism, curve, epsilon)
         if math.isinf(curve.error(reports)):
@@ -138,15 +139,18 @@ class Work:
             )
         return mechanism, curve, reports
 
-    def _epsilon(self, family: Family) -> tuple[float, Points]:
+    def _epsilon(self, family: Family) -> tuple[float, Points, Mechanism, Curve]:
         """Return the smallest epsilon that reaches the error with one mechanism, and all that were tried."""
+        made: dict[float, tuple[Mechanism, Curve]] = {}
         error, reports = self._request.error, self._request.reports
         assert error is not None  # noqa: S101 -- two of three are given
         assert reports is not None  # noqa: S101
 
         def reached(epsilon: float) -> float:
             self._tick(f"{family.label} at epsilon {epsilon:g}")
-            return self.model.curve(family.make(epsilon, reports)).reached(reports)
+            mechanism = family.make(epsilon, reports)
+            made[epsilon] = mechanism, self.model.curve(mechanism)
+            return made[epsilon][1].reached(reports)
 
         tolerance = _SIMULATED_TOLERANCE if self.model.simulated else _TOLERANCE
         answer = smallest_epsilon(reached, error, start=self._start, tolerance=tolerance)
@@ -156,7 +160,7 @@ class Work:
                 f"error must be at least {least:.4g}, what {reports:,} reports reach at epsilon "
                 f"{HIGHEST:g} with {family.label}; got {self._in_unit(error):.4g}"
             )
-        return answer.epsilon, answer.tried
+        return answer.epsilon, answer.tried, *made[answer.epsilon]
 
     def _described(
         self,
