@@ -1,0 +1,205 @@
+"""Whom an interval speaks about: users' own mean, variance, direction and length against the population's."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms.circular import CircularMechanism
+from arcwise.server.estimators import estimate
+from arcwise.server.estimators.difference import mean_difference
+from arcwise.server.estimators.direction import first_moment
+from arcwise.server.estimators.distribution import fit_held_out
+from arcwise.server.estimators.mean import mean
+from arcwise.server.estimators.targets import device_variance
+from arcwise.server.simulate import simulate_counts
+from arcwise.tasks import Task
+from strategies import ALL_EXAMPLES, Example
+from surveys import drawn_counts, node_distribution
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+UNIT = Interval(0, 1)
+
+
+def reported(mechanism: Mechanism, values: FloatArray, seed: int) -> FloatArray:
+    """Return the counts of one report of each of these values."""
+    generator = np.random.default_rng(seed)
+    return simulate_counts(mechanism, values, len(values), generator, fixed=True).astype(np.float64)
+
+
+def test_coverage_of_the_mean_of_these_users() -> None:
+    """300 surveys of the same users; at 0.95 fewer than 269, or more than 298, have probability 1e-4."""
+    mechanism = OptimalPiecewise(UNIT, 6.0)
+    values = np.random.default_rng(4).beta(2, 5, 2000)
+    users = population = 0
+    for seed in range(300):
+        counts = reported(mechanism, values, seed)
+        fitted = fit_held_out(mechanism, counts).probabilities
+        users += mean(mechanism, counts, users=fitted).contains(float(values.mean()))
+        population += mean(mechanism, counts).contains(float(values.mean()))
+    assert 269 <= users <= 298
+    # Two thirds of the reports' variance is that of the values: the wider interval is hardly ever wrong here.
+    assert population == 300
+
+
+@pytest.mark.parametrize("target", ["population", "users"])
+def test_coverage_of_the_population_that_users_are_drawn_from(target: Any) -> None:
+    """300 surveys of other users each time: the interval for these users is too short for a population.
+
+    At 0.95 fewer than 269 or more than 298 have probability 1e-4; at 0.8, 269 or more have 1e-5.
+    """
+    task = Task("share", UNIT, epsilon=6.0)
+    covered = 0
+    for seed in range(300):
+        generator = np.random.default_rng([seed, 1])
+        counts = simulate_counts(task, generator.beta(2, 5, 1000), 1000, generator, fixed=True)
+        fitted = fit_held_out(task.mechanism, counts.astype(np.float64)).probabilities
+        found = mean(task.mechanism, counts.astype(np.float64), users=fitted if target == "users" else None)
+        covered += found.contains(2 / 7)
+    if target == "population":
+        assert 269 <= covered <= 298
+    else:
+        assert covered < 269
+
+
+def test_coverage_of_direction_and_length_of_these_users() -> None:
+    """200 surveys of the same users; at 0.95 fewer than 177 or more than 199 have probability 1e-4."""
+    task = Task("heading", Circle(360), epsilon=4.0)
+    values = np.degrees(np.random.default_rng(4).vonmises(1.0, 1.0, 2000)) % 360
+    moment = complex(np.exp(1j * np.radians(values)).mean())
+    angle = math.degrees(math.atan2(moment.imag, moment.real))
+    directions = lengths = variances = population = 0
+    for seed in range(200):
+        counts = reported(task.mechanism, values, seed).astype(np.int64)
+        found = estimate(task, counts, target="users")
+        assert found.direction is not None
+        assert found.resultant_length is not None
+        assert found.circular_variance is not None
+        directions += found.direction.contains(angle, period=360)
+        lengths += found.resultant_length.contains(abs(moment))
+        variances += found.circular_variance.contains(1 - abs(moment))
+        wider = estimate(task, counts).direction
+        population += wider is not None and wider.contains(angle, period=360)
+    assert 177 <= directions <= 199
+    assert 177 <= lengths <= 199
+    assert variances == lengths
+    assert population == 200
+
+
+@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+@pytest.mark.parametrize("n", [3, 10_000])
+def test_no_mechanism_tells_less_of_its_users_than_of_a_population(example: Example, n: int) -> None:
+    mechanism = example.make(2.0)
+    law = node_distribution(mechanism, mechanism.domain.from_unit(np.random.default_rng(1).beta(2, 4, 5000)))
+    counts = drawn_counts(mechanism, law, n, 3).astype(np.int64)
+    task = Task("survey", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
+    wide, narrow = estimate(task, counts), estimate(task, counts, target="users")
+    if isinstance(mechanism, CircularMechanism):
+        # Of two dimensions one may gain and the other lose by the errors of the estimated covariances.
+        if n > 3:
+            assert length(narrow.direction) <= 1.02 * length(wide.direction)
+        return
+    assert length(narrow.mean) <= length(wide.mean) * (1 + 1e-12)
+    assert length(narrow.variance) <= length(wide.variance) * (1 + 1e-12)
+    assert narrow.mean is not None
+    assert wide.mean is not None
+    assert narrow.mean.value == wide.mean.value
+
+
+def length(value: Any) -> float:
+    return float(value.high - value.low)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0, 12.0])
+def test_the_variance_of_devices_is_that_of_their_reports(epsilon: float) -> None:
+    mechanism = OptimalPiecewise(UNIT, epsilon, nodes=33)
+    kernel, numbers = mechanism.kernel, mechanism.code_units()
+    matrix = kernel.matrix()
+
+    def of_reports(x: float) -> float:
+        row = node_distribution(mechanism, [x]) @ matrix
+        return float(row @ numbers**2 - (row @ numbers) ** 2)
+
+    at_nodes, between = np.array([2, 2, 9, 30]) / 32, (np.array([2, 2, 9, 30]) + 0.5) / 32
+    for values, rounding in ((at_nodes, 1 / 32**2 / 4), (between, 0.0)):
+        law = node_distribution(mechanism, values)
+        expected = np.mean([of_reports(x) for x in values]) + rounding  # counted in where there is none, too
+        assert device_variance(kernel, numbers, law) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_the_covariance_of_devices_is_that_of_their_reports(epsilon: float) -> None:
+    mechanism = OptimalCircular(Circle(1), epsilon, nodes=32)
+    law = np.random.default_rng(1).dirichlet(np.ones(32) / 4)
+    turns = np.exp(2j * np.pi * mechanism.code_units())
+    points = np.stack([turns.real, turns.imag])
+    expected = np.zeros((2, 2))
+    for node, weight in enumerate(law):
+        row = mechanism.kernel.probabilities([node])[0]
+        centred = points - (points @ row)[:, None]
+        expected += weight * (centred * row) @ centred.T
+    expected /= mechanism.attenuation() ** 2
+    counts = drawn_counts(mechanism, law, 1000, 1)
+    got = 1000 * first_moment(mechanism, counts, law).covariance
+    extra = np.linalg.eigvalsh(got - expected)
+    # What is more is the most that rounding to nodes adds: (2 sin(pi/N))^2 / 4 in all.
+    assert extra.min() >= -1e-9
+    assert extra.sum() == pytest.approx(math.sin(math.pi / 32) ** 2, rel=1e-6)
+
+
+def test_reports_that_agree_do_not_make_users_certain() -> None:
+    mechanism = OptimalPiecewise(UNIT, 1.0)
+    counts = np.zeros(mechanism.kernel.codes)
+    counts[60] = 3
+    fitted = fit_held_out(mechanism, counts).probabilities
+    found = mean(mechanism, counts, users=fitted)
+    assert length(found) > 1.0
+    assert "of the devices that reported, not of the population" in found.note
+
+
+def test_a_clamped_task_has_a_shorter_range_for_its_users() -> None:
+    task = Task("rating", Interval(0, 10), epsilon=6.0, goal="value")
+    counts = reported(task.mechanism, np.random.default_rng(1).uniform(1, 9, 5000), 1).astype(np.int64)
+    wide, narrow = (estimate(task, counts, target=target).mean for target in ("population", "users"))
+    assert narrow is not None
+    assert narrow.value is None
+    assert length(narrow) < length(wide)
+
+
+def test_differences_for_these_users() -> None:
+    mechanism = OptimalPiecewise(UNIT, 6.0)
+    generator = np.random.default_rng(1)
+    pairs = [(mechanism, reported(mechanism, generator.beta(a, 5, 3000), 2)) for a in (2, 3)]
+    wide, narrow = mean_difference(*pairs), mean_difference(*pairs, target="users")
+    assert narrow.value == wide.value
+    assert length(narrow) < 0.7 * length(wide)
+    assert "devices" in narrow.method
+    assert "not of the populations" in narrow.note
+    unknown: Any = "everybody"
+    with pytest.raises(ParameterError, match='target must be "population" or "users", got \'everybody\''):
+        mean_difference(*pairs, target=unknown)
+
+
+def test_the_result_says_whom_it_speaks_about() -> None:
+    task = Task("age", Interval(0, 100), epsilon=1.0)
+    counts = reported(task.mechanism, np.random.default_rng(1).uniform(0, 100, 500), 1).astype(np.int64)
+    assert "the population" in estimate(task, counts).target
+    users = estimate(task, counts, target="users")
+    assert users.target in str(users)
+    assert "quantiles, shares and mode are the population's" in users.to_dict()["target"]
+    assert users.quantiles == estimate(task, counts).quantiles
+    unknown: Any = "everybody"
+    with pytest.raises(ParameterError, match='target must be "population" or "users"'):
+        estimate(task, counts, target=unknown)
