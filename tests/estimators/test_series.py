@@ -190,6 +190,11 @@ def test_shares_and_quantiles_where_they_are_asked_for() -> None:
     assert not point.quantiles
     (point,) = series(DELAY, counts).points
     assert set(point.to_dict()) == {"first", "last", "start", "end", "n", "mean"}
+    headed = counts_of(HEADING, [350.0, 60.0], 3000, 1)
+    (point,) = series(HEADING, {SUNDAY: headed}, between=[(300, 20)], quantiles=True).points
+    whole = estimate(HEADING, headed, between=[(300, 20)])
+    assert (point.shares, point.quantiles) == (whole.shares, whole.quantiles)
+    assert point.shares
     many = {SUNDAY + day: counts[SUNDAY] for day in range(600)}
     with pytest.raises(
         ParameterError, match="simultaneous must be False for what costs a whole estimate, at 600"
