@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from truths import Case, Range, inside
 
 from arcwise.mechanisms.circular import CircularMechanism
+from arcwise.server.estimators.band import bins, cdf_band
+from arcwise.server.estimators.circular_quantiles import circular_quantiles
 from arcwise.server.estimators.direction import direction, resultant_length
 from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.mean import mean
@@ -32,10 +34,16 @@ if TYPE_CHECKING:
 
     Found: TypeAlias = dict[tuple[str, str], tuple[bool, float]]
 
-__all__ = ["PARTS", "SHARES"]
+__all__ = ["ARCS", "ORIGIN", "PARTS", "SHARES"]
 
 SHARES = (0.05, 0.1, 0.25, 0.3, 0.5, 0.7, 0.9)
 """Places of the distribution function: in the peaks and between them, in thin tails, near atoms."""
+
+ARCS = ((0.9, 0.1), (0.2, 0.45), (0.53, 0.56))
+"""Of a circle: over its zero, a wide and a narrow one."""
+
+ORIGIN = 0.51
+"""From where quantiles of circles are counted: no record lies there."""
 
 _SMALLEST = 1e-9
 """Of a resultant length that shows a direction: that of the records' rounding does not."""
@@ -65,16 +73,48 @@ def moments(one: Case, counts: FloatArray, level: float) -> tuple[Found, float]:
 
 
 def profile(one: Case, counts: FloatArray, level: float) -> tuple[Found, float]:
-    """Quantiles and points of the distribution function."""
+    """Quantiles and points of the distribution function, or arcs of a circle."""
     mechanism, truth = one.mechanism, one.truth
     fitted = fit_held_out(mechanism, counts).probabilities
     both = Profile(mechanism, counts)
     found: Found = {}
+    if isinstance(mechanism, CircularMechanism):
+        told = circular_quantiles(mechanism, counts, fitted, ORIGIN, level=level, profile=both)
+        for tau, value in told.items():
+            where = truth.quantile_above(ORIGIN, float(tau))
+            covers = any(value.contains(x, period=1.0) for x in where)
+            found["quantiles of circles", tau] = covers, _width(value)
+        for low, high in ARCS:
+            value = share(mechanism, counts, fitted, low, high, level=level, profile=both)
+            found["arcs", f"{low:g}:{high:g}"] = _covers(value, truth.arc(low, high))
+        return found, both.gap
     for tau, value in quantiles(mechanism, counts, fitted, level=level, profile=both).items():
         found["quantiles", tau] = _covers(value, truth.quantile(float(tau)))
     for place in SHARES:
         value = share(mechanism, counts, fitted, 0.0, place, level=level, profile=both)
         found["distribution function", f"{place:g}"] = _covers(value, truth.share(0.0, place))
+    return found, both.gap
+
+
+def bands(one: Case, counts: FloatArray, level: float) -> tuple[Found, float]:
+    """Bins, and the band that holds the whole distribution function of an interval."""
+    mechanism, truth = one.mechanism, one.truth
+    fitted = fit_held_out(mechanism, counts).probabilities
+    both = Profile(mechanism, counts)
+    told = bins(mechanism, counts, fitted, level=level, profile=both)
+    found: Found = {}
+    name = "bins of circles" if mechanism.kernel.circular else "bins"
+    for k, (bounds, value) in enumerate(told.items()):
+        found[name, bounds] = _covers(value, truth.share(k / len(told), (k + 1) / len(told)))
+    if not mechanism.kernel.circular:
+        band = cdf_band(mechanism, counts, fitted, level=level, profile=both)
+        # The band's steps stand at its places: where it holds F there, it holds F everywhere.
+        at = [truth.share(0.0, place) for place in band.at]
+        holds = all(
+            low <= true.high and true.low <= high
+            for low, high, true in zip(band.low, band.high, at, strict=True)
+        )
+        found["simultaneous band", ""] = holds, sum(band.high) / len(at) - sum(band.low) / len(at)
     return found, both.gap
 
 
@@ -89,7 +129,8 @@ class Part(NamedTuple):
 
 PARTS = {
     "moments": Part(moments, (False, True), 2000, 100),
-    "profile": Part(profile, (False,), 500, 5),
+    "profile": Part(profile, (False, True), 500, 5),
+    "bands": Part(bands, (False, True), 500, 5),
 }
 
 

@@ -66,6 +66,17 @@ class Truth:
         most = self._below(high) - (self._below(np.nextafter(low, 0.0)) if low > 0.0 else 0.0)
         return Range(least, most)
 
+    def arc(self, low: float, high: float) -> Range:
+        """Return the mass of the arc from `low` upwards to `high` of a circle, both from 0 to 1."""
+        if low <= high:
+            return self.share(low, high)
+        rest = self.share(high, low)
+        return Range(1.0 - rest.high, 1.0 - rest.low)
+
+    def quantile_above(self, origin: float, level: float) -> Range:
+        """Return the quantile counted upwards from a place of a circle without an atom, in turns from 0."""
+        return self.quantile((level + self._below(origin)) % 1.0)
+
     def _below(self, x: float) -> float:
         return float(self.population.cdf(np.array([x]))[0])
 

@@ -227,3 +227,31 @@ def test_one_report_needs_no_heavy_library() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
+
+
+ESTIMATORS = """
+import importlib
+import pkgutil
+import sys
+import arcwise.server.estimators as package
+names = [module.name for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
+unwanted = {"fastapi", "starlette", "uvicorn", "httpx", "click", "matplotlib"}
+for name in names:
+    importlib.import_module(name)
+print(len(names), sorted(unwanted & set(sys.modules)))
+"""
+
+
+def test_estimators_need_no_server() -> None:
+    """A bare array of counts is enough, in a notebook or beside a data lake: no FastAPI, no command line."""
+    files = list((REPOSITORY / "server" / "arcwise" / "server" / "estimators").rglob("*.py"))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ESTIMATORS],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() == f"{len(files) - 1} []"  # all but the package itself

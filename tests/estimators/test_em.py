@@ -72,8 +72,9 @@ def test_a_step_is_the_dense_step(mechanism: Mechanism, seed: int) -> None:
 def test_a_thousand_steps_are_a_thousand_dense_steps(mechanism: Mechanism) -> None:
     matrix = mechanism.kernel.matrix()
     generator = np.random.default_rng(8)
-    counts = generator.multinomial(100_000, generator.dirichlet(np.ones(len(matrix)) / 9) @ matrix) * 1.0
-    dense = np.full(len(matrix), 1 / len(matrix))
+    law = generator.dirichlet(np.ones(len(matrix)) / 9)
+    counts = generator.multinomial(100_000, law @ matrix).astype(np.float64)
+    dense: FloatArray = np.full(len(matrix), 1 / len(matrix))
     steps = EMSteps(mechanism.kernel, counts)
     for _ in range(1000):
         dense = dense_step(matrix, counts, dense)

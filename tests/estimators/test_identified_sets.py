@@ -1,0 +1,99 @@
+"""Reports of the clamp placement: means and quantiles are the sets that the reports leave possible.
+
+The study is ``python benchmarks/clamped.py``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from clamped import covers, errors, populations, possible, zone
+from scipy.stats import binom
+from truths import Truth
+
+from arcwise.domains import Interval
+from arcwise.server.estimators import estimate
+from arcwise.server.estimators.mean import mean
+from arcwise.server.simulate import code_law, multinomial
+from arcwise.tasks import Task
+
+NAMES = tuple(populations(0.1))
+
+
+def test_sets_hold_the_truth() -> None:
+    # 3 x 6 x 4 surveys. Were each to hold the truth in 0.95 of them, fewer than this would in 1e-4 of runs;
+    # quantiles of one survey go together, so their average is taken as one coin.
+    means, quantiles = [], []
+    for epsilon in (0.5, 1.0, 4.0):
+        task = Task("a", Interval(0, 1), epsilon, goal="value")
+        for name, population in populations(zone(task)).items():
+            truth, law = Truth(population), code_law(task.mechanism, population)
+            generator = np.random.default_rng([NAMES.index(name), round(10 * epsilon)])
+            for _ in range(4):
+                of_mean, of_quantiles = covers(
+                    estimate(task, multinomial(np.int64(10_000), law, generator)), truth
+                )
+                means.append(of_mean)
+                quantiles.append(np.mean(of_quantiles))
+    fewest = binom.ppf(1e-4, len(means), 0.95)
+    assert sum(means) >= fewest
+    assert sum(quantiles) >= fewest
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_many_reports_leave_the_identified_set_and_no_more(epsilon: float, name: str) -> None:
+    task = Task("a", Interval(0, 1), epsilon, goal="value")
+    population = populations(zone(task))[name]
+    law = code_law(task.mechanism, population)
+    counts = np.rint(1e14 * law)
+    told = mean(task.mechanism, counts)
+    assert told.value is None
+    assert told.low is not None
+    assert told.high is not None
+    assert told.low <= population.mean() <= told.high
+    width = possible(population, zone(task))
+    # Each end is 1.96 of its errors out; nodes at the zone's inner edge round values out of it or into it.
+    nodes = 1 / task.mechanism.kernel.codes
+    assert width - 2 * zone(task) * nodes <= told.high - told.low
+    assert told.high - told.low <= width + 2 * errors(task, law, 10**14) + 2 * zone(task) * nodes
+
+
+def test_a_mean_in_the_middle_is_nearly_a_point() -> None:
+    task = Task("a", Interval(0, 1), 2.0, goal="value")
+    population = populations(zone(task))["around the middle"]
+    law = code_law(task.mechanism, population)
+    told = mean(
+        task.mechanism, multinomial(np.int64(100_000), law, np.random.default_rng(1)).astype(np.float64)
+    )
+    assert told.low is not None
+    assert told.high is not None
+    assert told.high - told.low <= 6 * errors(task, law, 100_000) < 0.025
+
+
+def test_quantiles_of_a_pile_in_an_end_zone_take_in_the_zone() -> None:
+    task = Task("a", Interval(0, 1), 1.0, goal="value")
+    told = []
+    for name in ("spread in the low zone", "at its inner edge"):
+        law = code_law(task.mechanism, populations(zone(task))[name])
+        result = estimate(task, multinomial(np.int64(100_000), law, np.random.default_rng(1)))
+        for value in list(result.quantiles.values())[:3]:
+            assert value.value is None
+            assert value.low == 0.0
+            assert value.high is not None
+            assert value.high >= zone(task)
+        told.append(result.quantiles["0.5"])
+    assert told[0] == told[1]  # the reports have one law, so equal seeds give equal sets
+
+
+def test_half_at_each_end_leaves_the_median_open() -> None:
+    task = Task("a", Interval(0, 1), 2.0, goal="value")
+    law = code_law(task.mechanism, populations(zone(task))["half at each end"])
+    result = estimate(task, multinomial(np.int64(100_000), law, np.random.default_rng(1)))
+    low, median, high = (result.quantiles[level] for level in ("0.05", "0.5", "0.95"))
+    assert median.low is not None
+    assert median.high is not None
+    assert median.high - median.low > 1 - 2 * zone(task) - 0.1  # any number between the zones is a median
+    assert low.high is not None
+    assert high.low is not None
+    assert low.high < 0.3 < 0.7 < high.low
