@@ -171,7 +171,11 @@ def test_the_smallest_epsilon_may_be_enough() -> None:
         (MINUTES, {"epsilon": 1, "error": "nan%"}, "error must be a positive number"),
         (MINUTES, {"epsilon": 1, "error": 181}, "error must be at most the range 180, got 181"),
         (HEADING, {"epsilon": 1, "error": "101%"}, "error must be at most the period 360"),
-        (MINUTES, {"epsilon": 1, "error": 1e-9}, "error must be more than 1e-09, which no number of reports"),
+        (
+            MINUTES,
+            {"epsilon": 1, "error": 1e-9},
+            "error must be at least 2.*, what the largest number .* reaches at epsilon 1 .*; got 1e-09",
+        ),
         (
             HEADING,
             {"reports": 10, "error": 0.1},

@@ -11,7 +11,15 @@ MAX_REPORTS = 2**53
 
 
 class Curve(ABC):
-    """The error of one mechanism for one goal. Errors are in shares of the range or of the period."""
+    """The error of one mechanism for one goal. Errors are in shares of the range or of the period.
+
+    Attributes
+    ----------
+    most
+        The largest number of reports that there is an error for.
+    """
+
+    most: int = MAX_REPORTS
 
     @abstractmethod
     def error(self, reports: int) -> float:

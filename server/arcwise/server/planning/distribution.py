@@ -93,6 +93,8 @@ class SimulatedCurve(Curve):
         When the mechanism is too coarse.
     """
 
+    most = MAX_DEVICES
+
     def __init__(
         self,
         mechanism: Mechanism,

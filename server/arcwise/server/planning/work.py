@@ -134,8 +134,9 @@ class Work:
                 reports = None if reports is None else max(reports, MANY_REPORTS)
         if reports is None:
             raise ParameterError(
-                f"error must be more than {self._in_unit(error):.4g}, which no number of reports that can be "
-                f"counted reaches, at epsilon {epsilon:g} with {family.label}"
+                f"error must be at least {self._in_unit(curve.reached(curve.most)):.4g}, what the largest "
+                f"number of reports, {curve.most:,}, reaches at epsilon {epsilon:g} with {family.label}; got "
+                f"{self._in_unit(error):.4g}"
             )
         return mechanism, curve, reports
 
