@@ -141,14 +141,9 @@ def test_clamp_tells_a_mode_only_outside_of_the_end_zones() -> None:
 
 def fullest(values: FloatArray, windows: _Windows, *, circular: bool) -> float:
     """Return the middle of the window that holds most of the values."""
-    turns = (0.0, 1.0) if circular else (0.0,)
-    held = [
-        sum(
-            np.count_nonzero(np.abs(values + turn - low - windows.width / 2) <= windows.width / 2)
-            for turn in turns
-        )
-        for low in windows.starts
-    ]
+    copies = np.concatenate([values, values + 1.0]) if circular else values
+    inside = np.abs(copies[:, None] - windows.starts - windows.width / 2) <= windows.width / 2
+    held = inside.sum(axis=0)
     return float(windows.starts[int(np.argmax(held))] + windows.width / 2)
 
 
