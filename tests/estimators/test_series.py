@@ -173,6 +173,16 @@ def test_a_direction_that_is_not_determined_is_no_jump() -> None:
     assert "undetermined" in str(result)
 
 
+def test_quantiles_of_a_circle_are_unwrapped_too() -> None:
+    counts = {SUNDAY + day: counts_of(HEADING, [at], 3000, day) for day, at in enumerate((340.0, 20.0))}
+    result = series(HEADING, counts, origin=180)
+    first, second = result.numbers("quantile 0.5")[:, 0]
+    # The fit is smoothed; 15 degrees are half of what a day moves by.
+    assert second - first == pytest.approx(40, abs=15)
+    formatter: Any = result.plot().axes[-1].yaxis.get_major_formatter()
+    assert formatter(-20.0, 0) == "340"
+
+
 def test_simultaneous_intervals_are_bonferroni() -> None:
     counts = {SUNDAY + day: counts_of(DELAY, [30.0], 500, day) for day in (0, 1, 2, 5)}
     for point in series(DELAY, counts, level=0.9, simultaneous=True).points:
@@ -191,10 +201,11 @@ def test_shares_and_quantiles_where_they_are_asked_for() -> None:
     (point,) = series(DELAY, counts).points
     assert set(point.to_dict()) == {"first", "last", "start", "end", "n", "mean"}
     headed = counts_of(HEADING, [350.0, 60.0], 3000, 1)
-    (point,) = series(HEADING, {SUNDAY: headed}, between=[(300, 20)], quantiles=True).points
-    whole = estimate(HEADING, headed, between=[(300, 20)])
+    (point,) = series(HEADING, {SUNDAY: headed}, between=[(300, 20)], origin=180).points
+    whole = estimate(HEADING, headed, between=[(300, 20)], origin=180)
     assert (point.shares, point.quantiles) == (whole.shares, whole.quantiles)
-    assert point.shares
+    assert len(point.shares) == 1
+    assert len(point.quantiles) == 5
     many = {SUNDAY + day: counts[SUNDAY] for day in range(600)}
     with pytest.raises(
         ParameterError, match="simultaneous must be False for what costs a whole estimate, at 600"
@@ -352,6 +363,10 @@ def test_arguments_out_of_bounds() -> None:
     ):
         with pytest.raises(ParameterError, match=message):
             series(DELAY, counts, **options)
+    with pytest.raises(ParameterError, match="origin must be None on an interval, got 3"):
+        series(DELAY, counts, origin=3)
+    with pytest.raises(ParameterError, match="origin must be given for quantiles on a circle"):
+        series(HEADING, {SUNDAY: counts_of(HEADING, [30.0], 100, 1)}, quantiles=True)
     with pytest.raises(ParameterError, match="year 9999"):
         series(DELAY, {10**9: counts[SUNDAY]})
     with pytest.raises(ParameterError, match=rf"shape \({k},\)"):

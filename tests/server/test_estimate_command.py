@@ -178,6 +178,18 @@ def test_series_of_several_tasks_are_printed_drawn_and_written(command: Command)
     assert "quantile 0.5" in text
 
 
+def test_quantiles_of_a_circle_need_an_origin(command: Command) -> None:
+    for more in ((), ("--by", "day")):
+        assert "quantile 0.5" in good(command("heading.json", *STORE, "--origin", "180", *more))
+    result = command("heading.json", *STORE, "--by", "day", "--quantiles")
+    assert result.exit_code == 1
+    assert "origin must be given" in result.output
+    assert (
+        "--origin takes a single task"
+        in command("delay.json", "heading.json", *STORE, "--origin", "0").output
+    )
+
+
 def test_what_is_wrong_is_said(command: Command) -> None:
     counts = ["--counts", "delay.json"]
     for args, message in (

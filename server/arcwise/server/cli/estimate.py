@@ -50,7 +50,9 @@ __all__ = ["estimate"]
 @click.option("--to", "end", metavar="TIME", help="Only epochs that start before then.")
 @click.option("--by", "step", metavar="STEP", help="Estimates over time: every epoch, day, week or N epochs.")
 @click.option("--simultaneous", is_flag=True, help="With --by: the level is that of all points together.")
-@click.option("--quantiles", is_flag=True, help="With --by: quantiles of every point, too.")
+@click.option(
+    "--quantiles", is_flag=True, help="With --by: quantiles of every point, too (on a circle: --origin)."
+)
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
     "--target",
@@ -59,7 +61,13 @@ __all__ = ["estimate"]
     show_default=True,
     help="Whom the intervals are for: the population, or the users who reported and no others.",
 )
-@click.option("--bands", is_flag=True, help="Also what costs several times the rest: the mode's interval.")
+@click.option(
+    "--bands",
+    is_flag=True,
+    help="Also a band around the distribution function, bins and the mode with intervals, and quantiles of a "
+    "circle; --plot brings them too.",
+)
+@click.option("--origin", type=float, help="On a circle: quantiles counted upwards from here; implies them.")
 @click.option(
     "--share",
     "between",
@@ -104,6 +112,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     level: float,
     target: Target,
     bands: bool,
+    origin: float | None,
     between: tuple[str, ...],
     against: TextIO | None,
     plot_file: Path | None,
@@ -129,11 +138,16 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     _check_step(
         step, {"--counts": counts, "--against": against, "--fit-test": tested, "--bands": bands}, wanted=False
     )
-    alone = {"--counts": counts, "--against": against, "--share": between}
+    alone = {
+        "--counts": counts,
+        "--against": against,
+        "--share": between,
+        "--origin": origin is not None,
+    }
     if len(task_files) > 1 and (given := [name for name, value in alone.items() if value]):
         raise click.UsageError(f"{given[0]} takes a single task, got {len(task_files)}")
     tasks = [Task.load(path) for path in task_files]
-    options: dict[str, Any] = {"level": level, "target": target}
+    options: dict[str, Any] = {"level": level, "target": target, "origin": origin}
     options["between"] = [_bounds(text) for text in between]
     other = None if against is None else read_counts(against.read())
     outcomes: list[Outcome] = []
@@ -146,7 +160,8 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
             over_time = {"simultaneous": simultaneous, "quantiles": quantiles, **span._asdict()}
             outcome = over(series(task, by_epoch, every=every, **over_time, **options))
         else:
-            result = estimate_counts(task, array, bands=bands, **options)
+            bands_too = bands or plot_file is not None
+            result = estimate_counts(task, array, bands=bands_too, **options)
             outcome = estimated(task, span, array, result, other, target=target, tested=tested)
         if not as_json:
             click.echo(outcome.words + "\n" * (len(tasks) > 1 and task is not tasks[-1]))

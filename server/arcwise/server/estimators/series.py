@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT
-from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.server.estimators import check_counts
 from arcwise.server.estimators.epochs import Span, epoch_start
 from arcwise.server.estimators.series_points import change_of, point_values
@@ -56,6 +56,7 @@ def series(
     simultaneous: bool = False,
     between: Iterable[tuple[float, float]] = (),
     quantiles: bool = False,
+    origin: float | None = None,
     target: Target = "population",
 ) -> Series:
     """Return the estimates of a task over time.
@@ -81,6 +82,8 @@ def series(
         Pairs (low, high) as of `estimate`: shares at every point. Costs a whole estimate for each point.
     quantiles
         Quantiles at every point, at the same cost.
+    origin
+        Where quantiles on a circle start, as of `estimate`: the same place at every point. Needed for them.
     target
         As of `estimate`, for each point; "users" costs as much. The test of a change is about populations.
 
@@ -101,6 +104,12 @@ def series(
     if not 0.5 <= level <= _HIGHEST_LEVEL:
         raise ParameterError(f"level must be from 0.5 to {_HIGHEST_LEVEL}, got {level!r}")
     check_target(target)
+    period = task.domain.period if isinstance(task.domain, Circle) else None
+    if period is None and origin is not None:
+        raise ParameterError(f"origin must be None on an interval, got {origin!r}")
+    if period is not None and quantiles and origin is None:
+        raise ParameterError("origin must be given for quantiles on a circle: they are counted from it")
+    quantiles = quantiles or origin is not None
     span = Span(first, last)
     counts = {
         epoch: array
@@ -117,14 +126,15 @@ def series(
     filled = [(place, check_counts(total, len(total))) for place, total in enumerate(merged) if total.any()]
     pointwise = 1 - (1 - level) / len(filled) if simultaneous else level
     pairs = list(between)
-    if (pairs or quantiles or target == "users") and pointwise > _HIGHEST_LEVEL:
+    whole = bool(pairs) or quantiles or target == "users"
+    if whole and pointwise > _HIGHEST_LEVEL:
         raise ParameterError(
             f"simultaneous must be False for what costs a whole estimate, at {len(filled)} points: "
             f"no interval has a level above {_HIGHEST_LEVEL}"
         )
+    asked = {"between": pairs, "target": target, "origin": origin} if whole else None
     values: dict[int, dict[str, Any]] = {
-        place: point_values(task, numbers, pointwise, pairs, target, quantiles=quantiles)
-        for place, numbers in filled
+        place: point_values(task, numbers, pointwise, asked, quantiles=quantiles) for place, numbers in filled
     }
     mechanism = task.mechanism
     return Series(
@@ -150,7 +160,7 @@ def series(
             for place, start in enumerate(starts)
         ),
         change=change_of(mechanism, [numbers for _, numbers in filled]),
-        period=mechanism.domain.period if isinstance(mechanism, CircularMechanism) else None,
+        period=period,
     )
 
 

@@ -13,12 +13,11 @@ from arcwise.server.estimators.few import FEW
 from arcwise.server.estimators.unbiasing import mean_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
-    from arcwise.server.estimators.targets import Target
     from arcwise.tasks import Task
 
     FloatArray: TypeAlias = NDArray[np.float64]
@@ -27,19 +26,12 @@ __all__ = ["change_of", "point_values"]
 
 
 def point_values(
-    task: Task,
-    counts: FloatArray,
-    level: float,
-    between: Sequence[tuple[float, float]],
-    target: Target,
-    *,
-    quantiles: bool,
+    task: Task, counts: FloatArray, level: float, asked: Mapping[str, Any] | None, *, quantiles: bool
 ) -> dict[str, Any]:
-    """Return the fields of a `Point`: a few averages, or parts of a whole estimate where that is needed."""
+    """Return the fields of a `Point`: a few averages, or parts of an estimate that is `asked` for more."""
     mechanism = task.mechanism
-    if between or quantiles or target == "users":
-        array = counts.astype(np.int64)
-        whole = estimate(task, array, level=level, between=between, target=target)
+    if asked is not None:
+        whole = estimate(task, counts.astype(np.int64), level=level, **asked)
         values = {"shares": whole.shares, "quantiles": whole.quantiles if quantiles else {}}
         return values | {name: getattr(whole, name) for name in ("mean", "direction", "resultant_length")}
     if isinstance(mechanism, CircularMechanism):

@@ -126,15 +126,19 @@ class Series:
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] for name in names}
 
+    def wraps(self, name: str) -> bool:
+        """Return whether one of `columns` holds places on a circle: its direction, its quantiles."""
+        return self.period is not None and name.startswith(("direction", "quantile"))
+
     def numbers(self, name: str) -> FloatArray:
         """Return value, low and high over the points of one of `columns`, shape (P, 3).
 
-        NaN stands in gaps, where the reports determine no point, and where there is no interval. Directions
-        are unwrapped: they continue beyond 0 and the period, each by less than half a turn from the one
-        before, and those that are not determined are NaN.
+        NaN stands in gaps, where the reports determine no point, and where there is no interval. Places on a
+        circle are unwrapped: they continue beyond 0 and the period, each by less than half a turn from the
+        one before, and those that are not determined are NaN.
         """
         column = self.columns()[name]
-        if name == "direction" and self.period is not None:
+        if self.period is not None and self.wraps(name):
             return unwrapped(column, self.period)
         return np.array([_numbers(value) for value in column])
 

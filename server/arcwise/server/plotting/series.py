@@ -62,7 +62,7 @@ def _draw(axes: Any, series: Series, name: str) -> None:
     margin = 0.08 * (top - bottom)
     axes.set_ylim(bottom - margin, top + margin)
     axes.set_xlim(edges[0], edges[-1])
-    if name == "direction" and series.period is not None:
+    if series.period is not None and series.wraps(name):
         _modulo(axes, series.period)
     locator = AutoDateLocator()  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
