@@ -12,11 +12,11 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
 from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +31,9 @@ __all__ = ["mode"]
 _WINDOWS = 8
 """Windows that the domain has room for side by side, on grids that are fine enough.
 
-In trials (epsilon 0.5 to 4, 10^3 to 10^6 reports, five populations) 16 made most intervals longer, by a tenth
-to a half: shares of narrow windows are known less well. 4 made short ones longer, and few others shorter.
+Of broad peaks 16 give intervals that are longer by an eighth to a half, because shares of narrow windows are
+known less well; of narrow peaks and atoms at a large epsilon, shorter ones. 4 are rarely better than 8
+(`benchmarks/mode_windows.py`).
 """
 
 _STEPS = 4
@@ -114,7 +115,7 @@ def mode(
     note = join(
         why, few, coarse_note(mechanism), f"of windows {width:.4g} wide: no narrower or second peak is told"
     )
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         low, high = _hull(_kept(profile, windows, best, level, circular=circular), windows, circular=circular)
     first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high))
     if circular and value is not None and high - low < 1.0:
