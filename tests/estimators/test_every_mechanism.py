@@ -83,6 +83,12 @@ def test_a_survey_is_estimated(example: Example, epsilon: float) -> None:
     else:
         assert abs(mean.value - truth) <= 5 / 3.92 * width
         assert 0.0 < width < 0.2 * domain.length
+    variance, spread = result.variance, float(units.var()) * domain.length**2
+    assert variance is not None
+    assert variance.low is not None
+    assert variance.high is not None
+    slack = 3.04 / 3.92 * (variance.high - variance.low)  # the ends are at 1.96 standard errors
+    assert variance.low - slack <= spread <= variance.high + slack
     assert list(result.quantiles) == ["0.05", "0.25", "0.5", "0.75", "0.95"]
     lows = [value.low for value in result.quantiles.values()]
     assert lows == sorted(lows, key=float)  # type: ignore[arg-type]
