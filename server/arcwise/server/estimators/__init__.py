@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT
@@ -31,6 +30,7 @@ from arcwise.server.estimators import (
 from arcwise.server.estimators.profile import Profile
 from arcwise.server.estimators.result import Band, Distribution, Estimate, Value
 from arcwise.server.estimators.targets import TARGETS, Target, check_target
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -186,7 +186,7 @@ def _interval(result: Estimate, ask: _Asked, bands: bool) -> Estimate:
 
 
 def _profile(ask: _Asked) -> Profile:
-    with threadpool_limits(limits=1, user_api="blas"):  # see `quantiles`
+    with one_thread():
         return Profile(ask.mechanism, ask.counts)
 
 

@@ -12,13 +12,13 @@ import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from arcwise.errors import ParameterError
 from arcwise.server.estimators import check_counts
 from arcwise.server.estimators.em import EMFit
 from arcwise.server.estimators.refit import Model
 from arcwise.server.estimators.rows import rows_of
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,7 @@ def maximum_likelihood(mechanism: Mechanism, counts: ArrayLike) -> EMFit:
     likelihood until none can (`refit`).
     """
     numbers = check_counts(counts, mechanism.kernel.codes)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         fitted = Model(mechanism.kernel).fit(numbers)
     seen = numbers > 0
     value = float(numbers[seen] @ np.log(fitted.codes[seen]))

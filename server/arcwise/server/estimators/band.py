@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.few import few_note, join
@@ -16,6 +15,7 @@ from arcwise.server.estimators.quantile_ends import Scale
 from arcwise.server.estimators.quantiles import functional, rounding_reach
 from arcwise.server.estimators.result import Band
 from arcwise.server.estimators.shares import share
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def cdf_band(
     """
     if mechanism.kernel.circular:
         raise ParameterError("mechanism must be on an interval: on a circle no place is the lowest")
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         profile = Profile(mechanism, counts) if profile is None else profile
         edges, reach = profile.edges, rounding_reach(mechanism)
         scale = Scale(cell_edges(mechanism), probabilities)
@@ -120,7 +120,7 @@ def bins(
         return {}
     bounds = np.asarray(domain.from_unit(np.arange(number) / number)).tolist()
     bounds.append(bounds[0] + domain.length)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         profile = Profile(mechanism, counts) if profile is None else profile
         return {
             f"{low:.9g}:{high:.9g}": share(

@@ -10,7 +10,6 @@ import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.arcs import arc_cover
@@ -20,6 +19,7 @@ from arcwise.server.estimators.profile import GAP, Profile, two_sided_root
 from arcwise.server.estimators.quantile_ends import Scale, quantile_ends
 from arcwise.server.estimators.quantiles import LEVELS, rounding_reach
 from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +87,7 @@ def circular_quantiles(
     grid = np.linspace(0.0, 1.0, len(probabilities) + 1)
     edges, fitted = cell_edges(mechanism), np.roll(probabilities, -first_cell(mechanism))
     upto = np.array([arc_cover(edges, cut, length) @ fitted for length in grid])
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         profile = Profile(mechanism, counts) if profile is None else profile
         scale = Scale(grid, np.diff(upto))
         intervals = [_interval(profile, cut, tau, level, scale) for tau in LEVELS]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.special import betainc
-from threadpoolctl import threadpool_limits
 
 from arcwise.errors import ParameterError
 from arcwise.server.estimators import check_counts
@@ -21,6 +20,7 @@ from arcwise.server.estimators.fit_result import BOOTSTRAP, FitTest, Surplus
 from arcwise.server.estimators.liars import damage
 from arcwise.server.estimators.refit import Model, g_squared, largest_probabilities, residuals
 from arcwise.server.estimators.surplus import surplus
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -95,7 +95,7 @@ def fit_test(
     observed = check_counts(counts, mechanism.kernel.codes)
     generator = np.random.default_rng(observed.astype(np.int64).tolist() if seed is None else seed)
     # Thousands of products of small matrices: threads would wait for one another.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         return _tested(mechanism, observed, level, draws, generator)
 
 

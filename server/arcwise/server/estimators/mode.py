@@ -12,11 +12,11 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
 from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,7 +115,7 @@ def mode(
     note = join(
         why, few, coarse_note(mechanism), f"of windows {width:.4g} wide: no narrower or second peak is told"
     )
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         low, high = _hull(_kept(profile, windows, best, level, circular=circular), windows, circular=circular)
     first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high))
     if circular and value is not None and high - low < 1.0:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from arcwise.kernels.window import WindowKernel
-from arcwise.server.estimators.crossing import outer_crossing
+from arcwise.server.estimators.crossing import NEAR, outer_crossing
 from arcwise.server.estimators.gram import window_gram
 from arcwise.server.estimators.grid import cell_edges, first_cell
 from arcwise.server.estimators.likelihood import Likelihood
@@ -142,7 +142,7 @@ class Search:
     profile
         Of the counts.
     bound
-        Roots near it are certified; of those well below and well above only that they are.
+        Roots near it are certified; of those below and above only that they are, and that is proved.
     """
 
     def __init__(self, profile: Profile, bound: float) -> None:
@@ -150,7 +150,7 @@ class Search:
         self._warm = profile.best.warm
         best = profile.best.log_likelihood
         self._decisive = (
-            (best - 0.5 * (1.1 * bound) ** 2, best - 0.5 * (0.9 * bound) ** 2)
+            (best - 0.5 * (NEAR * bound) ** 2, best - 0.5 * (0.98 * bound) ** 2)
             if math.isfinite(bound)
             else (-math.inf, math.inf)
         )
@@ -162,10 +162,13 @@ class Search:
         profile = self._profile
         held = profile.held(functional, value, self._warm, self._decisive)
         self._warm = held.warm
-        if self._decisive[0] <= held.log_likelihood + held.gap and held.log_likelihood <= self._decisive[1]:
-            profile.gap = max(profile.gap, held.gap)
+        lowest, highest = held.log_likelihood, held.log_likelihood + held.gap
+        best = profile.best.log_likelihood
+        if highest < self._decisive[0] or lowest > self._decisive[1]:
+            return math.sqrt(2 * max(best - lowest, 0.0))  # on a proved side of the bound
+        profile.gap = max(profile.gap, held.gap)
         # The certified upper end of the constrained maximum: an unfinished one cannot narrow the interval.
-        return math.sqrt(2 * max(profile.best.log_likelihood - held.log_likelihood - held.gap, 0.0))
+        return math.sqrt(2 * max(best - highest, 0.0))
 
 
 def _thinned(mechanism: Mechanism, counts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note
 from arcwise.server.estimators.profile import GAP, Profile, two_sided_root
 from arcwise.server.estimators.quantile_ends import Scale, quantile_ends, signed_root
 from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,9 +56,7 @@ def quantiles(
     profile
         Of these counts, where it is there already.
     """
-    # Hundreds of products of small matrices: threads would wait for one another, and take the other cores
-    # from whoever collects reports meanwhile.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         profile = Profile(mechanism, counts) if profile is None else profile
         scale = Scale(cell_edges(mechanism), probabilities)
         intervals = [quantile_interval(profile, tau, level, scale=scale) for tau in LEVELS]

@@ -10,7 +10,6 @@ import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
@@ -20,6 +19,7 @@ from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
 from arcwise.server.estimators.profile import Profile
 from arcwise.server.estimators.quantiles import rounding_reach
 from arcwise.server.estimators.result import Value
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def share(
     edges = cell_edges(mechanism)
     fitted = np.roll(probabilities, -first_cell(mechanism))
     reach = rounding_reach(mechanism)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         profile = Profile(mechanism, counts) if profile is None else profile
         if circular:
             inner = arc_cover(profile.edges, first + reach, last - first - 2 * reach)
