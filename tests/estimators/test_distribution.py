@@ -15,6 +15,7 @@ from arcwise.server.estimators.distribution import distribution, fit_held_out, t
 from arcwise.server.estimators.em import fit
 from arcwise.server.estimators.grid import cell_edges, first_cell
 from arcwise.server.estimators.quantiles import quantiles
+from arcwise.server.estimators.wasserstein import wasserstein
 from strategies import WINDOW_EXAMPLES, WindowExample, mechanisms
 from surveys import drawn_counts, node_distribution
 
@@ -175,3 +176,18 @@ def test_a_single_report_leaves_the_start() -> None:
     fitted = fit_held_out(mechanism, counts)
     assert fitted.iterations == 0
     assert "uniform" in distribution(mechanism, fitted).note
+
+
+def test_very_many_reports_are_not_held_back_by_a_limit_of_steps() -> None:
+    """At 10^9 reports a limit of 3,000 steps would leave 0.0065; the surveys' own error is about 0.0005."""
+    mechanism = OptimalCircular(Circle(360), 0.5)
+    generator = np.random.default_rng(5)
+    values = np.where(
+        generator.random(400_000) < 0.6,
+        generator.vonmises(0.0, 4.0, 400_000),
+        generator.vonmises(2.5, 8.0, 400_000),
+    )
+    units = values / (2 * np.pi) % 1.0
+    counts = drawn_counts(mechanism, node_distribution(mechanism, 360 * units), 10**9, 1)
+    fitted = fit_held_out(mechanism, counts)
+    assert wasserstein(mechanism, fitted.probabilities, units) < 0.002

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from arcwise.kernels.circulant import CirculantKernel
+from arcwise.kernels.window import WindowKernel
 from arcwise.server.estimators.em import EMFit, EMSteps, fit
 from arcwise.server.estimators.few import join
 from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
@@ -22,6 +24,7 @@ from arcwise.server.estimators.result import Distribution
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
 
     FloatArray: TypeAlias = NDArray[np.float64]
@@ -45,9 +48,14 @@ _IMAGINED = 128
 # range (Wasserstein-1) of EM's own, and 3000 steps cost 534.
 _LEAP = 12
 
-# No leap starts past so many EM steps, or so many times the codes: keeps wide kernels within a second or two.
-_MOST_STEPS = 3000
-_MOST_WORK = 2**23
+# No leap starts past so many EM steps. At epsilon 0.5, 10^5 reports choose a thousand or two and 10^8 twenty
+# thousand; held at 3000, their error would be six times as large.
+_MOST_STEPS = 100_000
+
+# Codes times stages: wide kernels stay within some seconds. T steps take about ``10 sqrt(T)`` stages, and one
+# stage of a kernel without structure as long as one of N/20 times the codes with it.
+_MOST_WORK = 2**24
+_FEWEST_STEPS = 1000
 
 
 def distribution(mechanism: Mechanism, fitted: EMFit, *, method: str | None = None) -> Distribution:
@@ -117,7 +125,7 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
         return fit(mechanism.kernel, counts, iterations=0, start=start)
     # All reports go along with the folds: one more row costs little, and nothing has to be run again.
     steps = EMSteps(mechanism.kernel, np.vstack([training, counts]), start=start)
-    limit = min(_MOST_STEPS, max(100, _MOST_WORK // mechanism.kernel.codes))
+    limit = _most_steps(mechanism.kernel)
     pseudo = min(mechanism.kernel.nodes, _IMAGINED)
     share = (pseudo / (steps.totals[:-1] + pseudo))[:, None]
     uniform = steps.codes[:-1].copy()  # at step 0
@@ -143,6 +151,13 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     if scores[best] <= _STANDARD_ERRORS * math.sqrt(max(variance, 0.0)):
         return fit(mechanism.kernel, counts, iterations=0, start=start)
     return tied[0][1]
+
+
+def _most_steps(kernel: Kernel) -> int:
+    work = kernel.codes
+    if not isinstance(kernel, (WindowKernel, CirculantKernel)):
+        work *= max(1, kernel.nodes // 20)
+    return min(_MOST_STEPS, max(_FEWEST_STEPS, (_MOST_WORK // (10 * work)) ** 2))
 
 
 def _stages(taken: int) -> int:
