@@ -147,12 +147,15 @@ class Likelihood:
         warm, (f, y, z) = start, start
         best = None
         step = 0
+        lost = 1e3 * max(self.n * float(f @ z), 1.0)
         for step in range(1, _MAX_STEPS + 1):
             moved = self._step(State(f, y, z), a, b)
             if moved is None:  # at the end of what floats can tell; each point has its own certificate
                 break
             f, y, z = moved
             off = self.n * float(f @ z)  # about what the log-likelihood still lacks
+            if off > lost:  # some starts nearby lead away
+                break
             if off > _WARM:
                 warm = moved
             if off > max(8 * gap, _NEARLY):
