@@ -124,7 +124,7 @@ def test_data_from_files() -> None:
     assert json.loads(fixed) == expected.tolist()
     text = good("simulate", "age.json", "--data", "values.txt", "--fixed", *args, "--estimate")
     assert re.search(r"^mean +20\.167 ", text, re.MULTILINE)
-    assert "these devices are fixed" in text
+    assert "are for these devices" in text
 
 
 @pytest.mark.parametrize(

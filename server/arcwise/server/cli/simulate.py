@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from arcwise.domains import Domain
     from arcwise.server.estimators import Estimate, Value
+    from arcwise.server.estimators.targets import Target
     from arcwise.server.simulate import Population
 
 __all__ = ["simulate"]
@@ -132,7 +133,8 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
     elif not estimated:
         click.echo(text)
     if estimated:
-        _print(estimate(task, counts, level=level), population, task.domain, fixed=fixed)
+        target: Target = "users" if fixed else "population"
+        _print(estimate(task, counts, level=level, target=target), population, task.domain, fixed=fixed)
 
 
 def _read(file: TextIO, column: str | None) -> NDArray[np.float64]:
@@ -179,7 +181,8 @@ def _print(result: Estimate, population: Population, domain: Domain, *, fixed: b
     console.print(table, highlight=False)
     if fixed:
         click.echo(
-            "The intervals are for a population that devices were drawn from; these devices are fixed."
+            "Intervals of mean, direction and resultant length are for these devices; those of quantiles are for a "
+            "population that devices were drawn from, and wider than fixed devices need."
         )
 
 
