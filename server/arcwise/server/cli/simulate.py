@@ -181,8 +181,8 @@ def _print(result: Estimate, population: Population, domain: Domain, *, fixed: b
     console.print(table, highlight=False)
     if fixed:
         click.echo(
-            "Intervals of mean, direction and resultant length are for these devices; those of quantiles are for a "
-            "population that devices were drawn from, and wider than fixed devices need."
+            "Intervals of mean, direction and resultant length are for these devices; those of quantiles are "
+            "for a population that devices were drawn from, and wider than fixed devices need."
         )
 
 
