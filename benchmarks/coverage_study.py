@@ -133,10 +133,14 @@ def summary(studies: Sequence[Study]) -> tuple[list[str], list[str]]:
                 for index, item in enumerate(items):
                     some = [table[:, index : index + 1] for table in tables.values()]
                     lines.append(_row(f"  all at {item}", some)[1])
-    gap = max(study.gap for study in studies)
-    lines.append(f"largest certified gap of a likelihood inside an interval: {gap:.4f} nats")
-    if gap > GAP:
-        missed.append(f"a likelihood is certified to {gap:.3g} nats only")
+    worst = max(studies, key=lambda study: study.gap)
+    if worst.gap:
+        where = f"{_label(worst.place)}, epsilon {worst.place.epsilon:g}, n = {worst.place.reports:,}"
+        lines.append(
+            f"largest certified gap of a likelihood inside an interval: {worst.gap:.4f} nats ({where})"
+        )
+    if worst.gap > GAP:
+        missed.append(f"a likelihood is certified to {worst.gap:.3g} nats only ({where})")
     return lines, missed
 
 
