@@ -31,7 +31,7 @@ def test_the_place_is_never_short_of_the_bound_and_hardly_beyond(
         return
     assert found is not None
     assert function(found) >= bound
-    assert function(found) <= bound * NEAR * 1.001 or abs(found) - exact <= 0.0501 * abs(found) + 1e-8 * span
+    assert function(found) <= bound * NEAR * 1.001 or abs(found) - exact <= 0.0601 * abs(found) + 1e-8 * span
 
 
 @given(jump=st.floats(0.01, 0.99), flat=st.floats(0.0, 1.9), guess=st.floats(1e-3, 1.0))
@@ -45,5 +45,5 @@ def test_a_jump_is_bracketed(jump: float, flat: float, guess: float) -> None:
 
     found = outer_crossing(function, 1.96, 0.0, 1.0, guess)
     assert found is not None
-    assert jump <= found <= jump + 0.0501 * found + 1e-8
+    assert jump <= found <= jump + 0.0601 * found + 1e-8
     assert calls < 30

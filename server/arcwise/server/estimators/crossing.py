@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 __all__ = ["NEAR", "outer_crossing"]
 
-NEAR = 1.05
+NEAR = 1.06
 """How far beyond the bound, as a factor, the function may be where the search ends."""
 
-_BRACKET = 0.05
+_BRACKET = 0.06
 """The last bracket's share of the distance at which the search ends too: where the function jumps."""
 
 _MOST = 60
@@ -47,8 +47,8 @@ def outer_crossing(
     -------
     float or None
         None when the function stays below the bound, the limit included. The function is at least `bound` at
-        the place, and there it is at most 1.05 times that or, where it rises in steps, the place is at most
-        5 % further from the middle than necessary.
+        the place, and there it is at most 1.06 times that or, where it rises in steps, the place is at most
+        6 % further from the middle than necessary.
 
     Notes
     -----

@@ -88,9 +88,8 @@ class Profile:
         self.n = float(counts.sum())
         # The width of an inner cell; end cells may be half as wide, or wider.
         self.spacing = float(np.diff(self.edges)[len(self.edges) // 2 - 1])
-        # How far from its most likely value a share may be, roughly: for a first guess only.
-        slope = max(math.tanh(min(mechanism.epsilon, 10.0) / 4), 1e-3)
-        self.spread = min(0.5, 1.0 / (slope * math.sqrt(self.n)))
+        # About the standard error of a share, for first guesses only.
+        self.spread = self._likelihood.spreads(self.best.warm)
 
     def search(self, bound: float) -> Search:
         """Return a search for where the root of the likelihood-ratio statistic reaches `bound`."""
@@ -127,10 +126,8 @@ class Profile:
         if (inside - middle) * side <= 0:
             return limit
         search = self.search(bound)
-        spread = self.spread * max(2.0 * math.sqrt(max(middle * (1.0 - middle), 0.0)), 0.1)
-        end = outer_crossing(
-            lambda value: search.root(functional, value), bound, middle, inside, bound * spread
-        )
+        guess = bound * self.spread(functional)
+        end = outer_crossing(lambda value: search.root(functional, value), bound, middle, inside, guess)
         return limit if end is None else end
 
 

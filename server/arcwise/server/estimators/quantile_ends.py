@@ -5,7 +5,6 @@ On an interval and on a circle that is cut open: both know the share below a pla
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -95,7 +94,7 @@ def quantile_ends(  # noqa: PLR0917
     The interval holds half a cell on either side of `middle`. Likelihoods take each cell's mass as spread
     evenly, or as one atom at the end; with very many reports they would tell more than that.
     """
-    spread = bound * profile.spread * 2.0 * math.sqrt(tau * (1.0 - tau))
+    guess = bound * profile.spread(below(middle))
     half = 0.5 * profile.spacing
     ends = []
     for side, (limit, beyond) in zip((-1, 1), limits, strict=True):
@@ -111,7 +110,7 @@ def quantile_ends(  # noqa: PLR0917
         def root(place: float, side: int = side, search: Search = search) -> float:
             return side * signed_root(profile, below(scale.back(place)), tau, search=search)
 
-        end = outer_crossing(root, bound, scale.to(middle), scale.to(limit), spread, at_middle=start)
+        end = outer_crossing(root, bound, scale.to(middle), scale.to(limit), guess, at_middle=start)
         ends.append(beyond if end is None else scale.back(end))
     (_, least), (_, most) = limits
     return max(min(ends[0], middle - half), least), min(max(ends[1], middle + half), most)
