@@ -16,6 +16,12 @@ BOOTSTRAP = 0.9
 _NAMED = 10
 """Codes that the report names."""
 
+_DIFFERENCES = ("any share", "distribution")
+"""Rows whose numbers are differences from the fitted distribution."""
+
+_SAID = ("variance", "circular variance")
+"""Estimates that the report leaves out: another row tells them."""
+
 
 @dataclass(frozen=True)
 class Surplus:
@@ -63,7 +69,7 @@ class FitTest:
     flagged
         The codes with a surplus, the largest first; empty unless the test rejects.
     damage
-        What shares of liars that stay unseen could do.
+        What shares of liars that stay unseen could do to each estimate: for each share, all estimates.
     """
 
     n: int
@@ -89,7 +95,8 @@ class FitTest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object with the attributes, `rejected` and the report in words."""
-        return {**asdict(self), "rejected": self.rejected, "report": str(self)}
+        damages = [each.to_dict() for each in self.damage]
+        return {**asdict(self), "damage": damages, "rejected": self.rejected, "report": str(self)}
 
     def __str__(self) -> str:
         return "\n".join(_words(self))
@@ -126,8 +133,39 @@ def _words(test: FitTest) -> list[str]:
         f"  largest residual {test.residual:.2f} (code {test.residual_code}, p {_p(test.p_residual)}), "
         f"G^2 {test.g_squared:.1f} (p {_p(test.p_g_squared)}), {test.draws} draws"
     )
-    lines += [f"  {each}" for each in test.damage]
-    lines.append(
-        "  lying about the input cannot be detected: such reports are those of a possible population"
-    )
-    return lines
+    return lines + ["  " + line for line in _damage_words(test.damage)]
+
+
+def _damage_words(damages: tuple[Damage, ...]) -> list[str]:
+    """Return the table of what liars can do; a row for each estimate, two columns for each share."""
+    shares = list(dict.fromkeys(each.share for each in damages))
+    names = [name for name in dict.fromkeys(each.estimate for each in damages) if name not in _SAID]
+    at = {(each.estimate, each.share): each for each in damages}
+    percent = [f"{100 * share:.3g} % liars" for share in shares]
+    rows = [["", "fitted", *percent, *(f"codes, {100 * share:.3g} %" for share in shares)]]
+    for name in names:
+        found = [at[name, share] for share in shares]
+        value = found[0].value
+        fitted = "" if name in _DIFFERENCES or value is None else f"{value:.4g}"
+        spans = [_span(each) for each in found]
+        codes = ["" if each.sending is None else f"+- {each.sending:.3g}" for each in found]
+        rows.append([name, fitted, *spans, *codes])
+    if all(not cell for row in rows[1:] for cell in row[2 + len(shares) :]):
+        rows = [row[: 2 + len(shares)] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return [
+        "lying about the input cannot be detected: such reports are those of a possible population.",
+        "If so many of these reports are lies, the honest devices' numbers lie between (by the fitted",
+        "distribution); codes of the liars' choice, unseen by the residuals, move estimates by no more than:",
+        *("  " + line.rstrip() for line in table),
+    ]
+
+
+def _span(damage: Damage) -> str:
+    low, high = damage.honest
+    if damage.estimate == "any share":
+        return f"+- {high:.4g}"
+    if damage.estimate == "distribution":
+        return f"within {high:.4g}"
+    return f"{low:.4g} to {high:.4g}"

@@ -16,6 +16,7 @@ from scipy.special import betainc
 
 from arcwise.errors import ParameterError
 from arcwise.server.estimators import check_counts
+from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.fit_result import BOOTSTRAP, FitTest, Surplus
 from arcwise.server.estimators.liars import damage
 from arcwise.server.estimators.refit import Model, g_squared, largest_probabilities, residuals
@@ -123,11 +124,15 @@ def _tested(
 
     critical = _critical(statistics[1:, 0], p_values[1:].min(axis=1), BOOTSTRAP * level)
     flagged: tuple[Surplus, ...] = ()
-    honest = fitted
     if p_value <= level:
         certain = kernel.codes * tails <= (1 - BOOTSTRAP) * level
-        flagged, honest = surplus(model, observed, fitted, critical, certain, level)
+        flagged, _ = surplus(model, observed, fitted, critical, certain, level)
     code = int(np.argmax(residuals(observed, fitted.codes)))
+    # What liars could do is told of the distribution that the estimates show, without what was found.
+    cleaned = observed.copy()
+    for each in flagged:
+        cleaned[each.code] = min(round(each.expected), each.count)
+    shown = fit_held_out(mechanism, cleaned if cleaned.any() else observed).probabilities
     return FitTest(
         n=n,
         level=level,
@@ -143,7 +148,9 @@ def _tested(
         critical=critical,
         gap=gap,
         flagged=flagged,
-        damage=tuple(damage(mechanism, honest.nodes, k, reports=n, critical=critical) for k in SHARES),
+        damage=tuple(
+            each for k in SHARES for each in damage(mechanism, shown, k, reports=n, critical=critical)
+        ),
     )
 
 
