@@ -8,8 +8,8 @@ von Mises on a circle. The attack: so many liars, in addition to the honest devi
 "Held" says how often the lower bound of the surplus is at most the number of liars; nominal is 0.95 or more.
 The standard error of a rate of 0.05 over 700 sets of counts is 0.008.
 
-With --liars: how many times more liars with 1 % of the reports can do by codes of their choice, below a residual
-of 3.5, than by lying about their inputs: beta(2, 5) on an interval, von Mises(2) on a circle. Seconds.
+With --liars: how many times more liars with 1 % of the reports can do by codes of their choice, below a
+residual of 3.5, than by lying about their inputs: beta(2, 5) on an interval, von Mises(2) on a circle.
 """
 
 from __future__ import annotations

@@ -154,7 +154,8 @@ class _Programs:
         if not self._solvable or mechanism.placement == "clamp":
             return {}
         numbers = mean_numbers(mechanism, self._reports).values
-        found = {"mean": length * max(self._push(numbers), self._push(-numbers))}
+        shift = max(self._push(numbers), self._push(-numbers))
+        found = {"mean": min(length * shift, sys.float_info.max)}
         first, second = moment_numbers(mechanism, self._reports)
         if first.bias or second.bias:
             return found
