@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from arcwise.digits import written
 from arcwise.errors import DomainError, ParameterError
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Interval:
         object.__setattr__(self, "high", high)
 
     def __str__(self) -> str:
-        return f"[{self.low:g}, {self.high:g}]"
+        return f"[{', '.join(written(self.low, self.high, digits=6))}]"
 
     @property
     def length(self) -> float:

@@ -19,6 +19,7 @@ from arcwise.server.estimators.band import bins, cdf_band
 from arcwise.server.estimators.circular_quantiles import circular_quantiles
 from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.shares import share
+from arcwise.server.simulate import simulate_counts
 from arcwise.tasks import Task
 from surveys import drawn_counts, node_distribution
 
@@ -199,3 +200,21 @@ def test_bands_of_an_interval_and_their_json() -> None:
     circle = OptimalCircular(CLOCK, 1.0)
     with pytest.raises(ParameterError, match="circle"):
         cdf_band(circle, np.ones(circle.kernel.codes), np.full(128, 1 / 128))
+
+
+def test_numbers_far_from_zero_are_told_apart() -> None:
+    """Seconds since 1970: six digits would make one number of the whole day."""
+    day = Interval(1.7e9, 1.7e9 + 86_400)
+    task = Task("event", day, 2.0)
+    counts = simulate_counts(task, "uniform", 20_000, np.random.default_rng(1))
+    shares = [(1.7e9 + hour, 1.7e9 + 40_000) for hour in (3_600, 7_200)]
+    result = estimate(task, counts, bands=True, between=shares)
+    assert (len(result.bins), len(result.shares)) == (10, 2)
+    bounds = [tuple(map(float, name.split(":"))) for name in result.bins]
+    assert bounds == [(1.7e9 + 8640 * k, 1.7e9 + 8640 * (k + 1)) for k in range(10)]
+    assert str(day) == "[1700000000, 1700086400]"
+    assert result.mean is not None
+    words = str(result.mean).replace("[", "").replace("]", "").replace(",", "").split()
+    told = [result.mean.value, result.mean.low, result.mean.high]
+    assert list(map(float, words)) == pytest.approx(told, rel=0, abs=50)
+    result.plot()

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,12 +170,13 @@ def _print(result: Estimate, population: Population, domain: Domain, *, fixed: b
         table.add_column(heading, justify="right", no_wrap=True)
     for name, truth, value, period in _rows(result, population, domain):
         held = value.contains(truth, period=period)
-        known = value.low is not None and value.high is not None
+        point, low, high = value.written()
+        known = bool(low and high)
         table.add_row(
             name,
-            "none" if math.isnan(truth) else f"{truth:.5g}",
-            "" if value.value is None else f"{value.value:.5g}",
-            f"[{value.low:.5g}, {value.high:.5g}]" if known else "none",
+            "none" if math.isnan(truth) else replace(value, value=truth).written()[0],
+            point,
+            f"[{low}, {high}]" if known else "none",
             ("inside" if held else "outside") if known else "",
             style=None if held or not known else "yellow",
         )

@@ -138,7 +138,7 @@ class _Asked(NamedTuple):
         """Return the shares that were asked for."""
         mechanism, counts, probabilities, level, between, _ = self
         return {
-            f"{low:g}:{high:g}": shares.share(
+            f"{low:.15g}:{high:.15g}": shares.share(
                 mechanism, counts, probabilities, low, high, level=level, profile=profile
             )
             for low, high in between

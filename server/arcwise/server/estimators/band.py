@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from arcwise.digits import written
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note
@@ -123,7 +124,7 @@ def bins(
     with one_thread():
         profile = Profile(mechanism, counts) if profile is None else profile
         return {
-            f"{low:.9g}:{high:.9g}": share(
+            ":".join(written(low, high, digits=9)): share(
                 mechanism, counts, probabilities, low, high, level=level, profile=profile
             )
             for low, high in pairwise(bounds)

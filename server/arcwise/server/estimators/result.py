@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from arcwise.digits import written
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -70,13 +72,17 @@ class Value:
         }
 
     def __str__(self) -> str:
-        point = "" if self.value is None else f"{self.value:.5g}"
-        if self.low is None or self.high is None:
+        point, low, high = self.written()
+        if not low:
             return f"{point or 'unknown'} (no interval: {self.note})"
-        ends = f"[{self.low:.5g}, {self.high:.5g}]"
-        if not point:
-            return f"between {self.low:.5g} and {self.high:.5g}"
-        return f"{point} {ends}"
+        return f"{point} [{low}, {high}]" if point else f"between {low} and {high}"
+
+    def written(self) -> tuple[str, str, str]:
+        """Return value, low and high with the digits that the interval's width asks for; "" for None."""
+        numbers = (self.value, self.low, self.high)
+        known = iter(written(*(number for number in numbers if number is not None), digits=5))
+        point, low, high = ("" if number is None else next(known) for number in numbers)
+        return point, low, high
 
 
 @dataclass(frozen=True)

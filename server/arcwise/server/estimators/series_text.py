@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from arcwise.digits import written
 from arcwise.server.estimators.few import FEW
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _rows(series: Series, name: str, bar: int) -> Iterator[_Row]:
     """Yield the heading and a row for each point; successive points without reports share one."""
     numbers = series.numbers(name)
     low, high = shown_range(series, numbers)
-    ends = f"{low:.4g}", f"{high:.4g}"
+    ends = written(low, high, digits=4)
     yield _Row("", "reports", name, "interval", f"{ends[0]} {ends[1]:>{max(bar - len(ends[0]) - 1, 1)}}")
     times = _times(series)
     gap = 0
@@ -131,20 +132,21 @@ def _rows(series: Series, name: str, bar: int) -> Iterator[_Row]:
         yield _Row(
             times[place],
             f"{few}{point.n:,}",
-            "" if value.value is None else f"{value.value:.5g}",
+            value.written()[0],
             _interval(value),
             _bar(numbers[place], low, high, bar) or _NOT_DETERMINED * (value.value is not None),
         )
 
 
 def _interval(value: Value) -> str:
-    return "" if value.low is None or value.high is None else f"[{value.low:.5g}, {value.high:.5g}]"
+    _, low, high = value.written()
+    return f"[{low}, {high}]" if low else ""
 
 
 def _bar_width(series: Series, name: str) -> int:
     """Return what the other columns leave of the line."""
     values = [value for value in series.columns()[name] if value is not None]
-    points = [len(f"{value.value:.5g}") for value in values if value.value is not None]
+    points = [len(value.written()[0]) for value in values]
     taken = max(len(time) for time in _times(series))
     taken += max(len("reports"), *(len(f"*{point.n:,}") for point in series.points))
     taken += max([len(name), *points]) + max(len("interval"), *(len(_interval(value)) for value in values))
