@@ -47,3 +47,16 @@ def test_a_jump_is_bracketed(jump: float, flat: float, guess: float) -> None:
     assert found is not None
     assert jump <= found <= jump + 0.0601 * found + 1e-8
     assert calls < 30
+
+
+@given(share=st.floats(0.01, 0.99), guess=st.floats(1e-3, 1.0), side=st.sampled_from([-1.0, 1.0]))
+def test_an_infinite_value_of_the_wrong_sign_next_to_the_middle_is_bisected(
+    share: float, guess: float, side: float
+) -> None:
+    def function(x: float) -> float:
+        return -math.inf if abs(x) < 0.49 * share else 4.0 * abs(x)
+
+    found = outer_crossing(function, 1.96, 0.0, side, guess)
+    assert found is not None
+    assert function(found) >= 1.96
+    assert abs(found) <= 0.49 * 1.0601

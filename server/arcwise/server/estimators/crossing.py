@@ -33,7 +33,8 @@ def outer_crossing(
     Parameters
     ----------
     function
-        Increases from `middle` to `limit`, steps and flat stretches allowed; may be infinite.
+        Increases from `middle` to `limit`, steps and flat stretches allowed; may be infinite, below zero too:
+        next to the middle, rounding may turn a sign.
     bound
         Above `at_middle`.
     middle, limit
@@ -77,7 +78,7 @@ def outer_crossing(
             distance = min(span, distance * min(max(stretch, 1.15 if trial == 0 else 1.5), 3.0))
             continue
         share = 0.5
-        if math.isfinite(outer_value) and not (trial > 3 and outer - inner > 0.5 * before):
+        if math.isfinite(outer_value - inner_value) and not (trial > 3 and outer - inner > 0.5 * before):
             share = min(max((aim - inner_value) / (outer_value - inner_value), 0.15), 0.85)
         distance = inner + share * (outer - inner)
     return limit if outer == span else middle + side * outer
