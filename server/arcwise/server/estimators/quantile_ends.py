@@ -91,8 +91,9 @@ def quantile_ends(  # noqa: PLR0917
 
     Notes
     -----
-    The interval holds half a cell on either side of `middle`. Likelihoods take each cell's mass as spread
-    evenly, or as one atom at the end; with very many reports they would tell more than that.
+    Both ends are moved out by half a cell where the interval reaches up to two cells to that side, and by
+    less where it reaches further. Likelihoods take each cell's mass as spread evenly, and devices round to
+    the two nodes around a value: people who are all at one place between two nodes are seen at both.
     """
     guess = bound * profile.spread(below(middle))
     half = 0.5 * profile.spacing
@@ -113,4 +114,7 @@ def quantile_ends(  # noqa: PLR0917
         end = outer_crossing(root, bound, scale.to(middle), scale.to(limit), guess, at_middle=start)
         ends.append(beyond if end is None else scale.back(end))
     (_, least), (_, most) = limits
-    return max(min(ends[0], middle - half), least), min(max(ends[1], middle + half), most)
+    left, right = middle - ends[0], ends[1] - middle
+    low = ends[0] - half * min(1.0, 4 * half / max(left, half))
+    high = ends[1] + half * min(1.0, 4 * half / max(right, half))
+    return max(low, least), min(high, most)
