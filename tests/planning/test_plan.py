@@ -176,6 +176,7 @@ def test_the_smallest_epsilon_may_be_enough() -> None:
             {"epsilon": 1, "error": 1e-9},
             "error must be at least 2.*, what the largest number .* reaches at epsilon 1 .*; got 1e-09",
         ),
+        (MINUTES, {"epsilon": 1, "error": 1e-200}, "error must be at least 2.*; got 1e-200"),
         (
             HEADING,
             {"reports": 10, "error": 0.1},

@@ -76,9 +76,9 @@ class MeanCurve(Curve):
 
     def reports(self, error: float) -> int | None:
         """Return the smallest number of reports whose standard error is at most `error`."""
-        needed = max(1, math.ceil(self.variance / error**2 * (1.0 - 1e-12)))
-        if needed > MAX_REPORTS:
+        if self.variance * (1.0 - 1e-12) > MAX_REPORTS * error**2:  # which may be 0
             return None
+        needed = max(1, math.ceil(self.variance / error**2 * (1.0 - 1e-12))) if self.variance else 1
         if self._told(needed):
             return needed
         low, high = needed, MAX_REPORTS
