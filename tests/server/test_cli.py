@@ -299,6 +299,10 @@ def test_estimate_says_what_is_wrong(cli: Cli) -> None:
     assert not Path("nowhere.db").exists()
     assert "give one of" in cli.bad("estimate", "delay.json")
     assert "whole numbers" in cli.bad("estimate", "delay.json", "--counts", "-", text="[1.5]")
+    Path("large.json").write_text(f"[{2**63}]", encoding="utf-8")  # it would turn into a negative one
+    assert "below 2^63" in cli.bad("estimate", "delay.json", "--counts", "large.json")
+    Path("picture.png").write_bytes(b"\x89PNG\xff")
+    assert "--counts must hold whole" in cli.bad("estimate", "delay.json", "--counts", "picture.png")
     counts = ["estimate", "delay.json", "--counts", "-"]
     Path("others.json").write_text(json.dumps(list(range(100, 274))), encoding="ascii")
     text = cli.good(*counts, "--against", "others.json", text="20\n" * 174)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 import numpy as np
@@ -21,18 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["read_counts", "read_span", "stored_counts"]
 
 
-def read_counts(text: str) -> NDArray[np.int64]:
-    """Return counts from a JSON array, or from one number a line."""
+def read_counts(file: TextIO, option: str) -> NDArray[np.int64]:
+    """Return counts from a JSON array, or from one number a line; `option` named the file."""
     try:
+        text = file.read()
         numbers = json.loads(text) if text.lstrip().startswith("[") else [int(line) for line in text.split()]
         array = np.asarray(numbers)
-        if array.dtype.kind not in "iu":
+        if array.dtype.kind not in "iu" or array.max() > _LARGEST:
             raise ValueError
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, RecursionError):  # bytes that are no text are a ValueError, too
         raise click.ClickException(
-            "--counts must hold whole numbers, as a JSON array or one a line"
+            f"{option} must hold whole numbers below 2^63, as a JSON array or one a line"
         ) from None
     return array.astype(np.int64)
+
+
+_LARGEST = np.iinfo(np.int64).max
 
 
 def stored_counts(url: str, tasks: Sequence[Task]) -> Iterator[dict[int, NDArray[np.int64]]]:

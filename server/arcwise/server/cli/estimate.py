@@ -149,7 +149,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     tasks = [Task.load(path) for path in task_files]
     options: dict[str, Any] = {"level": level, "target": target, "origin": origin}
     options["between"] = [_bounds(text) for text in between]
-    other = None if against is None else read_counts(against.read())
+    other = None if against is None else read_counts(against, "--against")
     outcomes: list[Outcome] = []
     for task, by_epoch, span in _all_counts(tasks, store, counts, start, end):
         array = merged(task, by_epoch, span)
@@ -211,9 +211,9 @@ def _all_counts(
     tasks: Sequence[Task], store: str | None, counts: TextIO | None, start: str | None, end: str | None
 ) -> Iterator[tuple[Task, dict[int, NDArray[np.int64]], Span]]:
     """Yield each task with its counts by epoch and the epochs that are asked for."""
-    if store is None:
-        yield tasks[0], {0: read_counts(counts.read() if counts else "")}, Span()
+    if counts is not None:
+        yield tasks[0], {0: read_counts(counts, "--counts")}, Span()
         return
     spans = [read_span(task, start, end) for task in tasks]
-    for task, span, by_epoch in zip(tasks, spans, stored_counts(store, tasks), strict=True):
+    for task, span, by_epoch in zip(tasks, spans, stored_counts(store or "", tasks), strict=True):
         yield task, by_epoch, span
