@@ -113,8 +113,10 @@ class Interval:
 
     def __post_init__(self) -> None:
         low, high = _real(self.low, "low"), _real(self.high, "high")
-        if not (math.isfinite(low) and math.isfinite(high - low) and low < high):
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ParameterError(f"low and high must be finite with low < high, got {low!r} and {high!r}")
+        if math.isinf(high - low):
+            raise ParameterError(f"high - low must be finite, got {low!r} and {high!r}")
         if not isinstance(self.clip, bool):
             raise ParameterError(f"clip must be True or False, got {self.clip!r}")
         object.__setattr__(self, "low", low)
