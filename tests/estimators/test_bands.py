@@ -218,3 +218,19 @@ def test_numbers_far_from_zero_are_told_apart() -> None:
     told = [result.mean.value, result.mean.low, result.mean.high]
     assert list(map(float, words)) == pytest.approx(told, rel=0, abs=50)
     result.plot()
+
+
+def test_notes_are_told_once_with_the_rows_that_they_are_about() -> None:
+    task = Task("x <y>", Interval(0, 1), 1.0)
+    counts = np.zeros(task.mechanism.kernel.codes, dtype=np.int64)
+    counts[100] = 1
+    result = estimate(task, counts, bands=True)
+    text, page = str(result), result._repr_html_()
+    notes = [line for line in text.splitlines() if line.startswith("  note: ")]
+    few = [note for note in notes if "few reports" in note]
+    assert len(few) == 1
+    assert few[0].endswith("rough")  # all rows have it
+    assert sum("the value is of a smoothed fit" in note for note in notes) == 1
+    assert any(note.endswith("(quantiles, bins)") for note in notes)
+    assert page.count("<p>note: ") == len(notes)
+    assert text.startswith("x <y>: 1 report at")

@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from arcwise.digits import written
+from arcwise.server.estimators.notes import note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -283,6 +284,7 @@ class Estimate:
         return (
             f"<p><b>{escape(head)}</b><br>{escape(target)}</p><table><thead><tr><th></th><th>estimate</th>"
             f"<th>method</th></tr></thead><tbody>{''.join(cells)}</tbody></table>"
+            + "".join(f"<p>note: {escape(note)}</p>" for note in self._notes())
         )
 
     def _rows(self) -> list[tuple[str, Value]]:
@@ -297,13 +299,15 @@ class Estimate:
     def __str__(self) -> str:
         loss = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:.3g}" if self.delta else "")
         lines = [
-            f"{self.task}: {self.n:,} reports at {loss}, values in {self.domain}",
+            f"{self.task}: {self.n:,} report{'s' * (self.n != 1)} at {loss}, values in {self.domain}",
             f"intervals at level {self.level:g}, for {self.target}",
         ]
-        rows = self._rows()
-        lines += [f"  {name:<18} {value}" for name, value in rows]
+        lines += [f"  {name:<18} {value}" for name, value in self._rows()]
         if self.distribution is not None:
             lines.append(f"  {'distribution':<18} {len(self.distribution.probabilities)} cells")
-        notes = {value.note for _, value in rows if value.low is not None and value.note}
-        lines += [f"  note: {note}" for note in sorted(notes)]
+        lines += [f"  note: {note}" for note in self._notes()]
         return "\n".join(lines)
+
+    def _notes(self) -> list[str]:
+        """Return the notes of rows with an interval; without one a row tells its note itself."""
+        return note_lines([(name, value.note) for name, value in self._rows() if value.low is not None])
