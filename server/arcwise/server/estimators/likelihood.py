@@ -38,6 +38,8 @@ _NEARLY = 0.5
 _LEAST = 1e-200
 """The least probability of a node: slacks over it stay within the range of a float."""
 
+_ROUNDING = 2.0**-53
+
 
 class State(NamedTuple):
     """Where the interior point method stands: the distribution, the multipliers, the slacks."""
@@ -191,6 +193,7 @@ class Likelihood:
         last = self._certified(_feasible(f, a, b), a, b, y, step, warm)
         return last if best is None or last.gap < best.gap else best
 
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # such a step is none
     def _step(self, state: State, a: FloatArray, b: FloatArray) -> State | None:
         """Return the state after a predictor and a corrector, or None where floats cannot tell one."""
         f, y, z = state
@@ -275,9 +278,10 @@ def _feasible(f: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
     for row, value in zip(a, b, strict=True):
         lack = value - float(row @ f)
         if lack > 1e-14:  # less is rounding
-            side = row > value
+            most = float(row.max())
+            side = row > value if value < most else row == most  # rounding may take the value to the end
             share = lack / (lack + float(row[side].mean()) - value)
-            f *= 1.0 - share
+            f *= max(1.0 - share, _ROUNDING)  # every node keeps some mass: a code may have no other
             f[side] += share / np.count_nonzero(side)
             break
     return f
