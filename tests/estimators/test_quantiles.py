@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.estimators.distribution import fit_held_out
+from arcwise.server.estimators.grid import cell_edges
 from arcwise.server.estimators.likelihood import Likelihood, Maximum, maximize
 from arcwise.server.estimators.profile import Profile
 from arcwise.server.estimators.quantile_ends import signed_root
@@ -25,6 +26,7 @@ from arcwise.server.estimators.quantiles import (
     quantile_interval,
     quantiles,
 )
+from arcwise.server.estimators.rows import code_laws
 from surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
@@ -144,6 +146,24 @@ def test_more_nodes_than_needed_are_coarsened_without_harm() -> None:
     assert max(missed) <= 3
     # Wider by a third: hats between the 128 nodes leave the likelihood more room than atoms at them.
     assert 0.9 <= widths[1] / widths[0] <= 1.5
+
+
+@pytest.mark.parametrize("placement", ["inset", "clamp"])
+def test_a_coarsened_grid_keeps_what_is_at_the_ends(placement: Literal["inset", "clamp"]) -> None:
+    """From the reports that are expected: no chance enters, and an interval without the truth is wrong."""
+    mechanism = OptimalPiecewise(Interval(0, 1), 4.0, nodes=1024, placement=placement)
+    truth = np.full(1024, 0.5 / 1024)
+    truth[0] += 0.3
+    truth[-1] += 0.2
+    law = code_laws(mechanism.kernel, truth[None])[0]
+    profile = Profile(mechanism, np.rint(1e8 * law))
+    assert len(profile.edges) == 129
+    fine = cell_edges(mechanism)
+    for unit in np.linspace(profile.edges[1], profile.edges[-2], 7):
+        share = functional(profile.edges, unit)
+        low, high = profile.share_end(share, 0.95, -1), profile.share_end(share, 0.95, 1)
+        assert low <= functional(fine, unit) @ truth <= high
+    assert -2 * (profile.best.log_likelihood - profile.counts @ np.log(profile.counts / profile.n)) < 1.0
 
 
 def test_quantiles_are_ordered_and_inside_their_intervals() -> None:

@@ -62,7 +62,8 @@ class Profile:
         circle they span 1 and may start a little below 0.
     rows, counts
         Code probabilities of the cells, shape (M, K'), and reports, (K',). Grids of more than 256 nodes are
-        thinned to 128, whose rows are mixed with their neighbours'; their codes are merged to at most 512.
+        thinned to 128, whose rows are mixed with their neighbours' but for the end nodes of an interval;
+        their codes are merged to at most 512.
     best
         The free maximum.
     gap
@@ -184,6 +185,14 @@ def _thinned(mechanism: Mechanism, counts: FloatArray) -> tuple[FloatArray, Floa
         away = np.abs(every - nodes[:, None])
         edges = cell_edges(mechanism, nodes)
     hats = np.maximum(1.0 - away / spacing, 0.0)
+    if not kernel.circular:
+        # The end nodes by themselves: spread over half a hat, an atom at an end would be denied.
+        fine = cell_edges(mechanism)
+        edges[1], edges[-2] = fine[1], fine[-2]
+        for end, inner in ((0, 1), (-1, -2)):
+            hats[inner] += hats[end]
+            hats[inner, end] = 0.0
+            hats[end] = every == every[end]
     rows = code_laws(kernel, hats / hats.sum(axis=1, keepdims=True))
     blocks = np.arange(0, kernel.codes, -(-kernel.codes // _CODES))
     return edges, np.add.reduceat(rows, blocks, axis=1), np.add.reduceat(counts, blocks)
