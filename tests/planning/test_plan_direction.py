@@ -54,8 +54,10 @@ def test_the_argument_of_normal_points(length: float, covariance: tuple[float, f
     assert within_chance((turns**2).tolist(), rms_angle(length, along, across, slant))
 
 
-def test_small_errors_are_those_of_the_delta_method() -> None:
-    assert rms_angle(0.5, 1e-8, 4e-8) == pytest.approx(2e-4 / 0.5 / (2 * math.pi), rel=1e-5)
+@pytest.mark.parametrize("smaller", [1.0, 1e-5, 1e-10, 1e-18])
+def test_small_errors_are_those_of_the_delta_method(smaller: float) -> None:
+    found = rms_angle(0.5, 1e-8 * smaller, 4e-8 * smaller)
+    assert found == pytest.approx(2e-4 * math.sqrt(smaller) / 0.5 / (2 * math.pi), rel=1e-5)
 
 
 def test_without_a_direction_every_one_is_as_likely() -> None:

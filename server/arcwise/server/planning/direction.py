@@ -176,8 +176,8 @@ def rms_angle(length: float, along: float, across: float, slant: float = 0.0) ->
     a = (across * cosine**2 - 2.0 * slant * cosine * sine + along * sine**2) / determinant
     d = length * (across * cosine - slant * sine) / (determinant * np.sqrt(a))
     c = length**2 * across / determinant
-    # d^2 <= c by the inequality of Cauchy and Schwarz: no exponential overflows.
-    peak = np.exp(np.minimum(0.5 * (d**2 - c), 0.0))
+    # c - d^2 in one term: of huge ones only rounding errors would be left.
+    peak = np.exp(-0.5 * (length * sine) ** 2 / (determinant * a))
     density = (math.exp(-0.5 * c) + math.sqrt(2.0 * math.pi) * d * ndtr(d) * peak) / (
         2.0 * math.pi * a * math.sqrt(determinant)
     )
