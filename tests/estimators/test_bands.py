@@ -234,3 +234,18 @@ def test_notes_are_told_once_with_the_rows_that_they_are_about() -> None:
     assert any(note.endswith("(quantiles, bins)") for note in notes)
     assert page.count("<p>note: ") == len(notes)
     assert text.startswith("x <y>: 1 report at")
+
+
+def test_a_domain_of_a_few_floats_has_no_bins_and_no_variance() -> None:
+    task = Task("tiny", Interval(0, 5e-324), epsilon=1.0)
+    result = estimate(task, [10] * task.mechanism.kernel.codes, bands=True)
+    assert result.bins == {}
+    assert result.variance is not None
+    assert result.variance.low is None
+    assert "beyond what a float holds" in result.variance.note
+    huge = Task("huge", Interval(-1e307, 1e307), epsilon=1.0)
+    wide = estimate(huge, [10] * huge.mechanism.kernel.codes)
+    assert wide.variance is not None
+    assert wide.variance.value is None
+    assert wide.standard_deviation is not None
+    assert 1e306 < (wide.standard_deviation.value or 0.0) < 1e307

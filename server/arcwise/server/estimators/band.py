@@ -121,6 +121,8 @@ def bins(
         return {}
     bounds = np.asarray(domain.from_unit(np.arange(number) / number)).tolist()
     bounds.append(bounds[0] + domain.length)
+    if not all(low < high for low, high in pairwise(bounds)):
+        return {}  # a domain of a few floats: its bins cannot be told apart
     with one_thread():
         profile = Profile(mechanism, counts) if profile is None else profile
         return {

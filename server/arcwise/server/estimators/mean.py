@@ -66,7 +66,9 @@ def mean(
         # A mean lies in the domain; the single decoded report may lie far outside.
         low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
         note = join(
-            "one report does not show its variance: the interval is the domain", few_note(n), whose(users)
+            "one report does not show its variance: the interval is the domain and the report",
+            few_note(n),
+            whose(users),
         )
         return Value(to_domain(domain, unit), low, high, method, note)
     reach = two_sided(level, n) * error

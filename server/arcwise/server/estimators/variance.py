@@ -103,20 +103,23 @@ def spread(
     length = mechanism.domain.length
 
     def square(each: float) -> float:
-        return min(each * length * length, sys.float_info.max)
+        return each * length * length
 
     def root(each: float) -> float:
         return length * math.sqrt(each)
 
     point = unit.value
-    return Spread(
-        Value(
+    squared = Value(None, None, None, "none", "squares of this domain's length are beyond what a float holds")
+    if sys.float_info.min < square(1e-9) and square(1.0) <= sys.float_info.max:
+        squared = Value(
             None if point is None else square(point),
             square(unit.low),
             square(unit.high),
             unit.method,
             unit.note,
-        ),
+        )
+    return Spread(
+        squared,
         Value(
             None if point is None else root(point),
             root(unit.low),

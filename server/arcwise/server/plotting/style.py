@@ -32,7 +32,9 @@ _STYLE: Any = {
     "axes.titlesize": 10,
     "axes.labelsize": 10,
     "legend.fontsize": 8.5,
-    "legend.frameon": False,
+    "legend.frameon": True,  # over what it stands on, which shows through a little
+    "legend.framealpha": 0.8,
+    "legend.edgecolor": "none",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,

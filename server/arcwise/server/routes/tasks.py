@@ -88,8 +88,9 @@ def _invalid(detail: str) -> Problem:
 
 def _check_names(request: Request, names: set[str]) -> None:
     """Refuse parameters of other names: a range that is mistyped must not be taken for all epochs."""
-    if set(request.query_params) - names:
-        raise _invalid(f"The only parameters are {', '.join(sorted(names))}.")
+    given = [name for name, _ in request.query_params.multi_items()]
+    if set(given) - names or len(set(given)) < len(given):
+        raise _invalid(f"The only parameters are {', '.join(sorted(names))}, each at most once.")
 
 
 def _span(task: Task, start: str | None, end: str | None) -> Span:
