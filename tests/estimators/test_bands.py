@@ -249,3 +249,13 @@ def test_a_domain_of_a_few_floats_has_no_bins_and_no_variance() -> None:
     assert wide.variance.value is None
     assert wide.standard_deviation is not None
     assert 1e306 < (wide.standard_deviation.value or 0.0) < 1e307
+
+
+def test_a_thinned_grid_says_so() -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=600)
+    counts, fitted = np.full(mechanism.kernel.codes, 10.0), np.full(600, 1 / 600)
+    assert "128 of 600 nodes" in share(mechanism, counts, fitted, 0.2, 0.4).note
+    assert "nodes" not in share(LINE, np.full(LINE.kernel.codes, 10.0), np.full(128, 1 / 128), 0.2, 0.4).note
+
+
+LINE = OptimalPiecewise(Interval(0, 1), 1.0)

@@ -70,7 +70,9 @@ def cdf_band(
     -----
     At m places the share below has a profile-likelihood interval of level ``1 - (1 - level)/m`` (Bonferroni),
     so all hold at once at the level. Distribution functions increase, so between two places F is at least
-    the lower end on the left and at most the upper end on the right: nothing is assumed in between.
+    the lower end on the left and at most the upper end on the right: nothing is assumed in between. The
+    places are quantiles of the fit to the same counts, so for them Bonferroni is no theorem;
+    `benchmarks/coverage.py` finds the band to cover 0.99.
     """
     if mechanism.kernel.circular:
         raise ParameterError("mechanism must be on an interval: on a circle no place is the lowest")
@@ -92,7 +94,7 @@ def cdf_band(
         tuple(lows.tolist()),
         tuple(highs.tolist()),
         f"profile-likelihood intervals at {len(units)} places, Bonferroni",
-        join(few_note(float(counts.sum())), coarse_note(mechanism)),
+        join(few_note(float(counts.sum())), profile.note(), coarse_note(mechanism)),
     )
 
 

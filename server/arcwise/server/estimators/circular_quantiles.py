@@ -15,7 +15,7 @@ from arcwise.errors import ParameterError
 from arcwise.server.estimators.arcs import arc_cover
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
-from arcwise.server.estimators.profile import GAP, Profile, two_sided_root
+from arcwise.server.estimators.profile import Profile, two_sided_root
 from arcwise.server.estimators.quantile_ends import Scale, quantile_ends
 from arcwise.server.estimators.quantiles import LEVELS, rounding_reach
 from arcwise.server.estimators.result import Value
@@ -94,9 +94,7 @@ def circular_quantiles(
     common = join(
         few_note(float(counts.sum())),
         f"counted upwards from {origin % period:.6g}",
-        f"a likelihood is certified to {profile.gap:.2g} only: the interval may be too wide"
-        if profile.gap > GAP
-        else "",
+        profile.note(),
         "each end is moved out by 1.5 nodes: rounding to nodes moves quantiles by up to that"
         if reach
         else "",

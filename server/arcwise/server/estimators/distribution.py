@@ -78,7 +78,7 @@ def distribution(mechanism: Mechanism, fitted: EMFit, *, method: str | None = No
     notes = [
         coarse_note(mechanism),
         f"the log-likelihood is within {fitted.gap:.3g} of its largest value{smoothing}",
-        "no band: the bins have no intervals",
+        "no band: the cells have no intervals of their own",
     ]
     if method is None and fitted.iterations == 0:
         notes.insert(

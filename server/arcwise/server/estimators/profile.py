@@ -15,6 +15,7 @@ import numpy as np
 
 from arcwise.kernels.window import WindowKernel
 from arcwise.server.estimators.crossing import NEAR, outer_crossing
+from arcwise.server.estimators.few import join
 from arcwise.server.estimators.gram import window_gram
 from arcwise.server.estimators.grid import cell_edges, first_cell
 from arcwise.server.estimators.likelihood import Likelihood
@@ -33,7 +34,7 @@ __all__ = ["GAP", "Profile", "Search", "two_sided_root"]
 GAP = 0.005
 """Nats to which every likelihood behind an interval is to be certified."""
 
-_NODES = 256
+_NODES = 512
 """Up to so many nodes all are taken, of finer grids 128 with hats between them."""
 
 _COARSE = 128
@@ -61,7 +62,7 @@ class Profile:
         Shape (M+1,), increasing: the cells on the unit domain, in the order of all functionals here. On a
         circle they span 1 and may start a little below 0.
     rows, counts
-        Code probabilities of the cells, shape (M, K'), and reports, (K',). Grids of more than 256 nodes are
+        Code probabilities of the cells, shape (M, K'), and reports, (K',). Grids of more than 512 nodes are
         thinned to 128, whose rows are mixed with their neighbours' but for the end nodes of an interval;
         their codes are merged to at most 512.
     best
@@ -70,6 +71,8 @@ class Profile:
         The largest certified gap of a likelihood so far.
     spacing
         The width of an inner cell.
+    thinned
+        In words, that the grid was thinned, or "".
     """
 
     def __init__(self, mechanism: Mechanism, counts: FloatArray) -> None:
@@ -80,9 +83,14 @@ class Profile:
             self.rows: FloatArray = kernel.probabilities(nodes)
             self.counts = counts
             gram = partial(window_gram, kernel, nodes) if isinstance(kernel, WindowKernel) else None
+            self.thinned = ""
         else:
             self.edges, self.rows, self.counts = _thinned(mechanism, counts)
             gram = None
+            self.thinned = (
+                f"intervals take {_COARSE} of {kernel.nodes} nodes: with very many reports they may miss "
+                "what people at single places do"
+            )
         self._likelihood = Likelihood(self.rows, self.counts, gram=gram)
         self.best = self._likelihood.maximize(gap=GAP)
         self.gap = self.best.gap
@@ -91,6 +99,11 @@ class Profile:
         self.spacing = float(np.diff(self.edges)[len(self.edges) // 2 - 1])
         # About the standard error of a share, for first guesses only.
         self.spread = self._likelihood.spreads(self.best.warm)
+
+    def note(self) -> str:
+        """Return what a reader of an interval must know of the likelihoods so far, or ""."""
+        loose = f"a likelihood is certified to {self.gap:.2g} only: the interval may be too wide"
+        return join(loose if self.gap > GAP else "", self.thinned)
 
     def search(self, bound: float) -> Search:
         """Return a search for where the root of the likelihood-ratio statistic reaches `bound`."""

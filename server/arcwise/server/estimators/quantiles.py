@@ -13,7 +13,7 @@ import numpy as np
 
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note
-from arcwise.server.estimators.profile import GAP, Profile, two_sided_root
+from arcwise.server.estimators.profile import Profile, two_sided_root
 from arcwise.server.estimators.quantile_ends import Scale, quantile_ends, signed_root
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.threads import one_thread
@@ -64,9 +64,8 @@ def quantiles(
     reach = rounding_reach(mechanism)
     result = {}
     # In falling importance; a gap counts against the constraint, so it can only widen an interval.
-    loose = f"a likelihood is certified to {profile.gap:.2g} only: the interval may be too wide"
     common = join(
-        loose if profile.gap > GAP else "",
+        profile.note(),
         few_note(float(counts.sum())),
         "each end is moved out by 1.5 nodes: rounding to nodes moves quantiles by up to that"
         if reach

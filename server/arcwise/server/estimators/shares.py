@@ -94,6 +94,7 @@ def share(
         lower, upper = min(lower, value), max(upper, value)
     notes = join(
         few_note(float(counts.sum())),
+        profile.note(),
         "a bound lies in an end zone, where the reports do not tell values apart" if value is None else "",
         "the bounds are moved by 1.5 nodes: rounding to nodes moves values by up to that" if reach else "",
         coarse_note(mechanism),
