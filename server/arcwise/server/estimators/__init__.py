@@ -102,26 +102,27 @@ def estimate(
     check_target(target)
     mechanism = task.mechanism
     numbers = check_counts(counts, mechanism.kernel.codes)
-    fitted = distribution.fit_held_out(mechanism, numbers)
-    users = fitted.probabilities if target == "users" else None
-    result = Estimate(
-        task=task.name,
-        task_id=task.id,
-        n=int(numbers.sum()),
-        epsilon=task.epsilon,
-        level=level,
-        target=TARGETS[target],
-        domain=str(task.domain),
-        # Pure mechanisms have none: their rows were walked when the task was made.
-        delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
-        distribution=distribution.distribution(mechanism, fitted),
-    )
-    ask = _Asked(mechanism, numbers, fitted.probabilities, level, tuple(between), users)
-    if isinstance(mechanism, CircularMechanism):
-        return _circle(result, mechanism, ask, bands, origin)
-    if origin is not None:
-        raise ParameterError(f"origin must be None on an interval, got {origin!r}")
-    return _interval(result, ask, bands)
+    with one_thread():
+        fitted = distribution.fit_held_out(mechanism, numbers)
+        users = fitted.probabilities if target == "users" else None
+        result = Estimate(
+            task=task.name,
+            task_id=task.id,
+            n=int(numbers.sum()),
+            epsilon=task.epsilon,
+            level=level,
+            target=TARGETS[target],
+            domain=str(task.domain),
+            # Pure mechanisms have none: their rows were walked when the task was made.
+            delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
+            distribution=distribution.distribution(mechanism, fitted),
+        )
+        ask = _Asked(mechanism, numbers, fitted.probabilities, level, tuple(between), users)
+        if isinstance(mechanism, CircularMechanism):
+            return _circle(result, mechanism, ask, bands, origin)
+        if origin is not None:
+            raise ParameterError(f"origin must be None on an interval, got {origin!r}")
+        return _interval(result, ask, bands)
 
 
 class _Asked(NamedTuple):
