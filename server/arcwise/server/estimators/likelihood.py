@@ -32,7 +32,7 @@ _WARM = 1.0
 """Nats by which the iterate from which another problem starts is still off: a solved one is at the edge."""
 
 
-_NEARLY = 0.5
+_NEARLY = 2.0
 """Nats that the log-likelihood still lacks, about, from which on it is worth a certificate."""
 
 _LEAST = 1e-200
@@ -116,7 +116,7 @@ class Likelihood:
             Of the free maximum or of one under a constraint that differs little.
         decisive
             A maximum that is proved to be below the first or above the second log-likelihood need not be
-            certified further; it is about half a nat from the truth or nearer.
+            certified further; it is about two nats from the truth or nearer.
 
         Notes
         -----
