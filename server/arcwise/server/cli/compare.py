@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from arcwise.domains import Circle, Domain
 from arcwise.server.cli.domain import domain_options, read_domain
 from arcwise.server.cli.picture import checked_picture
+from arcwise.server.cli.progress import counted_progress
 from arcwise.server.compare import DEFAULT_DELTA, SORTS
 from arcwise.server.compare import compare as compare_mechanisms
 from arcwise.server.compare.output import write_csv, write_plot
@@ -74,17 +74,7 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     arcwise compare --epsilon 2 --circle 360 --sort mean-absolute --csv circle.csv --plot circle.png
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     domain = read_domain(domain_text, circle)
-    console = Console(stderr=True)
-    with Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
-        job = bar.add_task("", total=None)
+    with counted_progress() as progress:
         table = compare_mechanisms(
             domain,
             epsilon,
@@ -92,9 +82,7 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
             nodes=nodes,
             designs=designs,
             sort=sort,
-            progress=lambda done, total, label: bar.update(
-                job, completed=done, total=total, description=label
-            ),
+            progress=progress,
         )
     rows = table.rows
     if not rows:

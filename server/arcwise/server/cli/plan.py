@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from arcwise.server.cli.domain import domain_options, read_domain
 from arcwise.server.cli.picture import checked_picture
+from arcwise.server.cli.progress import counted_progress
 from arcwise.server.planning import plan as make_plan
 from arcwise.server.planning.picture import write_csv
 
@@ -126,24 +126,8 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
 
 def _planned(domain: Any, **given: Any) -> Plan:
     """Return the plan, and show on a terminal how far it is."""
-    console = Console(stderr=True)
-    with Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
-        job = bar.add_task("", total=None)
-        return make_plan(
-            domain,
-            **given,
-            progress=lambda done, total, words: bar.update(
-                job, completed=done, total=total, description=words
-            ),
-        )
+    with counted_progress() as progress:
+        return make_plan(domain, **given, progress=progress)
 
 
 def _print(made: Plan) -> None:

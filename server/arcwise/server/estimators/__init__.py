@@ -154,7 +154,7 @@ def _circle(
     length = direction.resultant_length(mechanism, counts, level=level, users=users)
     if bands and origin is None:
         origin = circular_quantiles.opposite(mean_direction, mechanism.domain.length)
-    profile = _profile(ask) if bands or between or origin is not None else None
+    profile = Profile(mechanism, counts) if bands or between or origin is not None else None
     given = partial(_given, ask, profile)
     return replace(
         result,
@@ -170,7 +170,7 @@ def _circle(
 
 def _interval(result: Estimate, ask: _Asked, bands: bool) -> Estimate:
     mechanism, counts, probabilities, level, _, users = ask
-    profile = _profile(ask)  # what quantiles, shares and bands have in common
+    profile = Profile(mechanism, counts)  # what quantiles, shares and bands have in common
     given = partial(_given, ask, profile)
     spread = variance.spread(mechanism, counts, level=level, users=users)
     return replace(
@@ -184,11 +184,6 @@ def _interval(result: Estimate, ask: _Asked, bands: bool) -> Estimate:
         bins=given(band.bins) if bands else {},
         band=given(band.cdf_band) if bands else None,
     )
-
-
-def _profile(ask: _Asked) -> Profile:
-    with one_thread():
-        return Profile(ask.mechanism, ask.counts)
 
 
 def _given(ask: _Asked, profile: Profile | None, estimator: Callable[..., T], *more: float) -> T:

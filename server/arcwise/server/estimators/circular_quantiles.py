@@ -14,10 +14,10 @@ import numpy as np
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.arcs import arc_cover
 from arcwise.server.estimators.few import few_note, join
-from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
-from arcwise.server.estimators.profile import Profile, two_sided_root
+from arcwise.server.estimators.grid import cell_edges, first_cell
+from arcwise.server.estimators.profile import METHOD, Profile, two_sided_root
 from arcwise.server.estimators.quantile_ends import Scale, quantile_ends
-from arcwise.server.estimators.quantiles import LEVELS, rounding_reach
+from arcwise.server.estimators.quantiles import LEVELS, quantile_note, rounding_reach
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.threads import one_thread
 
@@ -95,20 +95,15 @@ def circular_quantiles(
         few_note(float(counts.sum())),
         f"counted upwards from {origin % period:.6g}",
         profile.note(),
-        "each end is moved out by 1.5 nodes: rounding to nodes moves quantiles by up to that"
-        if reach
-        else "",
-        coarse_note(mechanism),
-        "the value is of a smoothed fit, the interval is not",
+        quantile_note(mechanism),
     )
-    method = "from the fitted distribution; profile-likelihood interval"
     result = {}
     for tau, (low, high) in zip(LEVELS, intervals, strict=True):
         unit = float(np.interp(tau, upto, grid))
         value = period * ((cut + unit) % 1.0)
         below = max(unit - max(low - reach, 0.0), 0.0)
         above = max(min(high + reach, 1.0) - unit, 0.0)
-        result[f"{tau:g}"] = Value(value, value - period * below, value + period * above, method, common)
+        result[f"{tau:g}"] = Value(value, value - period * below, value + period * above, METHOD, common)
     return result
 
 

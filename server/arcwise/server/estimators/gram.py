@@ -6,23 +6,25 @@ that run holds of s is a difference of prefix sums. O(d^2) for d nodes in place 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from arcwise.kernels.window import WindowKernel
+    from arcwise.kernels.base import Kernel
 
     FloatArray: TypeAlias = NDArray[np.float64]
     Gram: TypeAlias = Callable[[FloatArray], FloatArray]
 
-__all__ = ["dense_gram", "window_gram"]
+__all__ = ["dense_gram", "fast_gram", "window_gram"]
 
 
 def dense_gram(rows: FloatArray) -> Gram:
@@ -34,6 +36,11 @@ def dense_gram(rows: FloatArray) -> Gram:
         return matrix
 
     return gram
+
+
+def fast_gram(kernel: Kernel, nodes: NDArray[np.int64]) -> Callable[[NDArray[np.bool_]], Gram] | None:
+    """Return what makes the function of these nodes from the codes seen, or None where a product must do."""
+    return partial(window_gram, kernel, nodes) if isinstance(kernel, WindowKernel) else None
 
 
 def window_gram(kernel: WindowKernel, nodes: NDArray[np.int64], seen: NDArray[np.bool_]) -> Gram:

@@ -151,10 +151,7 @@ class Likelihood:
         least drop is ``n e^2 / (2 V)``, with V the functional's variance under ``H^-1`` on such d.
         """
         q = state.f @ self._rows
-        matrix = self._gram(self._weights / q**2)
-        diagonal = matrix.ravel()[:: len(state.f) + 1]
-        diagonal += state.z / state.f + 1e-13 * diagonal
-        factor, failed = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+        factor, failed = self._factor(state, self._weights / q / q)
         ones = dpotrs(factor, self._ones[0], lower=0)[0]
         total = float(ones.sum())
 
@@ -165,6 +162,16 @@ class Likelihood:
             return math.sqrt(variance / self.n) if usable else 1.0 / math.sqrt(self.n)
 
         return spread
+
+    def _factor(self, state: State, curvature: FloatArray) -> tuple[FloatArray, int]:
+        """Return the factor of ``rows diag(curvature) rows' + diag(z/f)``, and 0 where it has one."""
+        matrix = self._gram(curvature)
+        diagonal = matrix.ravel()[:: len(state.f) + 1]
+        # The hair more keeps the matrix positive definite where few codes were seen and nodes are alike.
+        diagonal += state.z / state.f + 1e-13 * diagonal
+        # LAPACK reads columns: to it this is the transpose, whose upper triangle is our lower one.
+        factor, failed = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+        return factor, failed
 
     def _climb(
         self, start: State, a: FloatArray, b: FloatArray, gap: float, decisive: tuple[float, float]
@@ -199,12 +206,7 @@ class Likelihood:
         f, y, z = state
         q = f @ self._rows
         ratio = self._weights / q
-        matrix = self._gram(ratio / q)
-        diagonal = matrix.ravel()[:: len(f) + 1]
-        # The hair more keeps the matrix positive definite where few codes were seen and nodes are alike.
-        diagonal += z / f + 1e-13 * diagonal
-        # LAPACK reads columns: to it this is the transpose, whose upper triangle is our lower one.
-        factor, failed = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+        factor, failed = self._factor(state, ratio / q)
         if failed:
             return None
         dual = self._rows @ ratio - y @ a + z

@@ -7,16 +7,14 @@ nodes of an interval are atoms at its ends. Nothing else is assumed about the po
 from __future__ import annotations
 
 import math
-from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from arcwise.kernels.window import WindowKernel
 from arcwise.server.estimators.crossing import NEAR, outer_crossing
 from arcwise.server.estimators.few import join
-from arcwise.server.estimators.gram import window_gram
+from arcwise.server.estimators.gram import fast_gram
 from arcwise.server.estimators.grid import cell_edges, first_cell
 from arcwise.server.estimators.likelihood import Likelihood
 from arcwise.server.estimators.rows import code_laws
@@ -29,10 +27,14 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["GAP", "Profile", "Search", "two_sided_root"]
+__all__ = ["GAP", "METHOD", "SMOOTHED", "Profile", "Search", "two_sided_root"]
 
 GAP = 0.005
 """Nats to which every likelihood behind an interval is to be certified."""
+
+METHOD = "from the fitted distribution; profile-likelihood interval"
+SMOOTHED = "the value is of a smoothed fit, the interval is not"
+"""How a quantile or a share is told, and the note that goes with each."""
 
 _NODES = 512
 """Up to so many nodes all are taken, of finer grids 128 with hats between them."""
@@ -82,7 +84,7 @@ class Profile:
             self.edges = cell_edges(mechanism)
             self.rows: FloatArray = kernel.probabilities(nodes)
             self.counts = counts
-            gram = partial(window_gram, kernel, nodes) if isinstance(kernel, WindowKernel) else None
+            gram = fast_gram(kernel, nodes)
             self.thinned = ""
         else:
             self.edges, self.rows, self.counts = _thinned(mechanism, counts)

@@ -13,7 +13,7 @@ import numpy as np
 
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note
-from arcwise.server.estimators.profile import Profile, two_sided_root
+from arcwise.server.estimators.profile import METHOD, SMOOTHED, Profile, two_sided_root
 from arcwise.server.estimators.quantile_ends import Scale, quantile_ends, signed_root
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.threads import one_thread
@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["LEVELS", "functional", "point", "quantile_interval", "quantiles", "rounding_reach"]
+__all__ = [
+    "LEVELS",
+    "functional",
+    "point",
+    "quantile_interval",
+    "quantile_note",
+    "quantiles",
+    "rounding_reach",
+]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -67,11 +75,7 @@ def quantiles(
     common = join(
         profile.note(),
         few_note(float(counts.sum())),
-        "each end is moved out by 1.5 nodes: rounding to nodes moves quantiles by up to that"
-        if reach
-        else "",
-        coarse_note(mechanism),
-        "the value is of a smoothed fit, the interval is not",
+        quantile_note(mechanism),
     )
     for tau, interval in zip(LEVELS, intervals, strict=True):
         low, high = max(interval[0] - reach, 0.0), min(interval[1] + reach, 1.0)
@@ -85,9 +89,19 @@ def quantiles(
             # The point comes from a smoother distribution than the most likely one; wider is never wrong.
             low, high = min(low, unit), max(high, unit)
         ends = domain.from_unit(np.array([low, high]))
-        method = "from the fitted distribution; profile-likelihood interval"
-        result[f"{tau:g}"] = Value(value, float(ends[0]), float(ends[1]), method, join(note, common))
+        result[f"{tau:g}"] = Value(value, float(ends[0]), float(ends[1]), METHOD, join(note, common))
     return result
+
+
+def quantile_note(mechanism: Mechanism) -> str:
+    """Return what a reader of any quantile of this mechanism must know."""
+    return join(
+        "each end is moved out by 1.5 nodes: rounding to nodes moves quantiles by up to that"
+        if rounding_reach(mechanism)
+        else "",
+        coarse_note(mechanism),
+        SMOOTHED,
+    )
 
 
 def rounding_reach(mechanism: Mechanism) -> float:

@@ -8,14 +8,13 @@ likelihood.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
-from arcwise.server.estimators.gram import window_gram
+from arcwise.server.estimators.gram import fast_gram
 from arcwise.server.estimators.likelihood import Likelihood
 from arcwise.server.estimators.rows import node_means
 
@@ -119,9 +118,7 @@ class Model:
         return result
 
     def _likelihood(self, rows: FloatArray, nodes: NDArray[np.int64], counts: FloatArray) -> Likelihood:
-        kernel = self.kernel
-        gram = partial(window_gram, kernel, nodes) if isinstance(kernel, WindowKernel) else None
-        return Likelihood(rows, counts, gram=gram)
+        return Likelihood(rows, counts, gram=fast_gram(self.kernel, nodes))
 
     def _rows_of(self, nodes: NDArray[np.int64]) -> FloatArray:
         if self._rows is None:

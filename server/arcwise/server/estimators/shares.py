@@ -16,7 +16,7 @@ from arcwise.errors import ParameterError
 from arcwise.server.estimators.arcs import arc_cover
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
-from arcwise.server.estimators.profile import Profile
+from arcwise.server.estimators.profile import METHOD, SMOOTHED, Profile
 from arcwise.server.estimators.quantiles import rounding_reach
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.threads import one_thread
@@ -98,9 +98,9 @@ def share(
         "a bound lies in an end zone, where the reports do not tell values apart" if value is None else "",
         "the bounds are moved by 1.5 nodes: rounding to nodes moves values by up to that" if reach else "",
         coarse_note(mechanism),
-        "the value is of a smoothed fit, the interval is not",
+        SMOOTHED,
     )
-    return Value(value, lower, upper, "from the fitted distribution; profile-likelihood interval", notes)
+    return Value(value, lower, upper, METHOD, notes)
 
 
 def _units(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:
