@@ -367,3 +367,15 @@ def test_nodes_stand_where_values_become_them(at_one: Mechanism) -> None:
     if isinstance(at_one.domain, Circle):
         gap = np.minimum(gap % 1.0, 1.0 - gap % 1.0)
     np.testing.assert_allclose(gap, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("r", [0, 1 << 40, 1 << 63, UNIT - 1])
+def test_a_code_is_sampled_from_the_row_of_the_node_that_the_value_is_rounded_to(
+    at_one: Mechanism, r: int
+) -> None:
+    for value in inner_values(at_one, 9):
+        node = at_one.node(value, r)
+        assert 0 <= node < at_one.kernel.nodes
+        for u in (0, 3 << 61, UNIT - 1):
+            code = at_one.randomize(value, randomness=FixedDraw(r, u))
+            assert code == at_one.kernel.sample(node, u)

@@ -122,10 +122,27 @@ class Mechanism(ABC):
         """
         position = self.position(self.domain.to_unit(value))
         r, u = randomness.draw()
-        node = int(position)
-        if (r >> 11) * 2.0**-53 < position - node:
-            node += 1
-        return self.kernel.sample(node, u)
+        return self.kernel.sample(_rounded(position, r), u)
+
+    def node(self, value: Any, r: int) -> int:
+        """Return the node in [0, N) that the half draw `r` rounds a value to.
+
+        With one `r` for all values, the node is a function of the value: what memoisation needs.
+
+        Parameters
+        ----------
+        value
+            A real number in the domain.
+        r
+            From 0 to 2**64 - 1.
+
+        Raises
+        ------
+        DomainError
+            When the value is not in the domain.
+        """
+        node = _rounded(self.position(self.domain.to_unit(value)), r)
+        return 0 if node == self.kernel.nodes else node  # on a circle, the node after the last is node 0
 
     def randomize_many(self, values: ArrayLike, *, randomness: Randomness = SYSTEM) -> NDArray[Any]:
         """Return one code for each value, as an unsigned array of the shape of `values`.
@@ -249,6 +266,12 @@ class Mechanism(ABC):
             f"{type(self).__name__}({self.domain!r}, epsilon={self.epsilon!r}, "
             f"placement={self.placement!r}, nodes={self.kernel.nodes})"
         )
+
+
+def _rounded(position: float, r: int) -> int:
+    """Return one of the two nodes next to a position, the upper one with the fraction's probability."""
+    node = int(position)
+    return node + ((r >> 11) * 2.0**-53 < position - node)
 
 
 _CHUNK = 1 << 14
