@@ -1,16 +1,19 @@
-"""What one device may spend on a task, and how spending is counted: in whole millionths of epsilon."""
+"""What one device may spend, and how spending is counted: in whole millionths of epsilon and units of delta.
+
+A charge is rounded up and a cap of delta down, so that what is spent never exceeds what was allowed.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Final
+from typing import Final, NamedTuple
 
-from arcwise.errors import ParameterError
-from arcwise.kernels.certificate import exact_epsilon
+from arcwise.errors import ParameterError, TaskError
+from arcwise.kernels.certificate import UNIT, exact_epsilon
 
-__all__ = ["DAY", "MAX_PERIOD", "Caps", "micro_epsilon"]
+__all__ = ["DAY", "MAX_PERIOD", "Caps", "Charge", "check_caps", "micro_epsilon"]
 
 DAY: Final = 86_400
 MAX_PERIOD: Final = 366 * DAY
@@ -21,9 +24,31 @@ def micro_epsilon(epsilon: float) -> int:
     return math.ceil(exact_epsilon(epsilon) * 1_000_000)
 
 
+class Charge(NamedTuple):
+    """What reports cost a device, in integers that add up exactly.
+
+    Attributes
+    ----------
+    micro_epsilon
+        Millionths of epsilon, rounded up for each report.
+    delta_units
+        Units of 2**-64, rounded up for each report; 0 for mechanisms that are purely epsilon-LDP.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> Task("heading", Circle(360), epsilon=0.5).charge
+    Charge(micro_epsilon=500000, delta_units=0)
+    """
+
+    micro_epsilon: int
+    delta_units: int
+
+
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How much epsilon one device may spend on a task; a report that would exceed a cap is not made.
+    """How much one device may spend on a task or on a group; a report that would exceed a cap is not made.
 
     Parameters
     ----------
@@ -33,30 +58,49 @@ class Caps:
         Epsilon within any `window` seconds. ``None`` (default): no cap.
     window
         Length of the rolling window in seconds.
+    lifetime_delta
+        Delta in all, for ever, from 2**-64 to below 1. ``None`` (default): no cap.
+    rolling_delta
+        Delta within any `window` seconds, likewise.
 
     Raises
     ------
     ParameterError
-        When a cap is not a positive number, or the window not a positive integer.
+        When a cap is not a number within its bounds, or the window not a positive integer.
+
+    Examples
+    --------
+    >>> caps = Caps(lifetime=30.0, rolling=1.0, window=DAY, lifetime_delta=1e-6)
+    >>> caps.lifetime_micro, caps.rolling_micro, caps.lifetime_delta_units, caps.rolling_delta_units
+    (30000000, 1000000, 18446744073709, None)
     """
 
     lifetime: float | None = None
     rolling: float | None = None
     window: int = DAY
+    lifetime_delta: float | None = None
+    rolling_delta: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("lifetime", "rolling"):
             cap = getattr(self, name)
             if cap is None:
                 continue
-            try:
-                number = math.nan if isinstance(cap, bool) or not isinstance(cap, Real) else float(cap)
-            except OverflowError:  # an integer beyond the range of a float
-                number = math.inf
+            number = _number(cap)
             if not 0 < number <= 1e9:
                 raise ParameterError(f"{name} must be None or an epsilon above 0 and up to 1e9, got {cap!r}")
             # Kept as the float nearest to a whole number of micro-epsilon: what is compared with charges.
             object.__setattr__(self, name, micro_epsilon(number) / 1_000_000)
+        for name in ("lifetime_delta", "rolling_delta"):
+            cap = getattr(self, name)
+            if cap is None:
+                continue
+            number = _number(cap)
+            if not 1 / UNIT <= number < 1:
+                raise ParameterError(f"{name} must be None or a delta from 2**-64 to below 1, got {cap!r}")
+            # Kept as a whole number of units: a float, too, for an integer below 2**53 is exact in it, and a
+            # larger one has the bits of the float that it came from.
+            object.__setattr__(self, name, math.floor(number * UNIT) / UNIT)
         if type(self.window) is not int or not 1 <= self.window <= MAX_PERIOD:
             raise ParameterError(f"window must be whole seconds, from 1 to a year, got {self.window!r}")
 
@@ -69,3 +113,42 @@ class Caps:
     def rolling_micro(self) -> int | None:
         """The rolling cap in micro-epsilon."""
         return None if self.rolling is None else round(self.rolling * 1_000_000)
+
+    @property
+    def lifetime_delta_units(self) -> int | None:
+        """The lifetime cap of delta in units of 2**-64."""
+        return None if self.lifetime_delta is None else int(self.lifetime_delta * UNIT)
+
+    @property
+    def rolling_delta_units(self) -> int | None:
+        """The rolling cap of delta in units of 2**-64."""
+        return None if self.rolling_delta is None else int(self.rolling_delta * UNIT)
+
+
+def check_caps(caps: Caps, charge: Charge, what: str) -> None:
+    """Raise `TaskError` when a cap does not allow a single charge, of what is called `what`."""
+    for kind, micro in (("lifetime", caps.lifetime_micro), ("rolling", caps.rolling_micro)):
+        if micro is not None and micro < charge.micro_epsilon:
+            raise TaskError(
+                f"caps.{kind} = {micro / 1e6:g} allows no {what}: one costs epsilon = "
+                f"{charge.micro_epsilon / 1e6:g}"
+            )
+    for kind, units in (
+        ("lifetime_delta", caps.lifetime_delta_units),
+        ("rolling_delta", caps.rolling_delta_units),
+    ):
+        if units is not None and units < charge.delta_units:
+            raise TaskError(
+                f"caps.{kind} = {units / UNIT:g}, {units} / 2**64, allows no {what}: one costs delta = "
+                f"{charge.delta_units / UNIT:g}, {charge.delta_units} / 2**64"
+            )
+
+
+def _number(cap: object) -> float:
+    """Return a cap as a float, NaN when it is no number."""
+    if isinstance(cap, bool) or not isinstance(cap, Real):
+        return math.nan
+    try:
+        return float(cap)
+    except OverflowError:  # an integer beyond the range of a float
+        return math.inf

@@ -3,6 +3,8 @@
     [1, name, domain, epsilon, goal, period, caps, mechanism]
     domain     ["interval", low, high, clip]  or  ["circle", period]
     caps       [lifetime, rolling, window]    micro-epsilon or nil, micro-epsilon or nil, seconds
+               [lifetime, rolling, window, lifetime_delta, rolling_delta]
+                                              where delta is capped: units of 2**-64 or nil
     mechanism  [name, version, kernel]
     kernel     ["window", placement, K, N, W, b, g]
                ["table", placement, K, N, N rows of K weights, K output values on the unit interval]
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import TaskError
+from arcwise.kernels.certificate import UNIT
 from arcwise.tasks.caps import Caps
 
 if TYPE_CHECKING:
@@ -28,7 +31,9 @@ if TYPE_CHECKING:
 __all__ = [
     "SCHEMA_VERSION",
     "caps_from_fields",
+    "caps_from_json",
     "caps_to_fields",
+    "caps_to_json",
     "domain_from_fields",
     "domain_to_fields",
     "fields_from_json",
@@ -44,6 +49,8 @@ _KINDS: Final[dict[str, tuple[type[Domain], tuple[str, ...]]]] = {
 """The domains by their kind, and what describes them, in this order."""
 
 _CAPS: Final = ("lifetime_micro_epsilon", "rolling_micro_epsilon", "rolling_window_seconds")
+_DELTA_CAPS: Final = ("lifetime_delta_units", "rolling_delta_units")
+"""In a task only where delta is capped: a task without such a cap keeps the id that it always had."""
 
 _KERNELS: Final[dict[str, tuple[str, ...]]] = {
     "window": ("codes", "nodes", "window", "background", "extra"),
@@ -67,14 +74,37 @@ def domain_from_fields(fields: Any) -> Domain:
 
 
 def caps_to_fields(caps: Caps) -> list[Any]:
-    """Return ``[lifetime, rolling, window]``, the caps in micro-epsilon."""
-    return [caps.lifetime_micro, caps.rolling_micro, caps.window]
+    """Return ``[lifetime, rolling, window]``, and the two caps of delta where one is set."""
+    fields = [caps.lifetime_micro, caps.rolling_micro, caps.window]
+    deltas = [caps.lifetime_delta_units, caps.rolling_delta_units]
+    return fields if deltas == [None, None] else fields + deltas
 
 
 def caps_from_fields(fields: Any) -> Caps:
-    """Return the caps that ``[lifetime, rolling, window]`` describes."""
-    lifetime, rolling, window = fields
-    return Caps(_cap("lifetime", lifetime), _cap("rolling", rolling), window)
+    """Return the caps that three fields describe, or five."""
+    lifetime, rolling, window, *deltas = fields
+    lifetime_delta, rolling_delta = deltas or (None, None)
+    return Caps(
+        _cap("lifetime", lifetime),
+        _cap("rolling", rolling),
+        window,
+        _delta_cap("lifetime_delta", lifetime_delta),
+        _delta_cap("rolling_delta", rolling_delta),
+    )
+
+
+def caps_to_json(fields: list[Any]) -> dict[str, Any]:
+    """Return the JSON object of the fields of caps."""
+    deltas = [None if units is None else str(units) for units in fields[3:]]
+    return dict(zip(_CAPS, fields[:3], strict=True)) | dict(zip(_DELTA_CAPS, deltas, strict=bool(deltas)))
+
+
+def caps_from_json(data: Any) -> list[Any]:
+    """Return the fields that a JSON object of caps holds; where it names one cap of delta it needs both."""
+    fields = [data[key] for key in _CAPS]
+    if any(key in data for key in _DELTA_CAPS):
+        fields += [None if data[key] is None else _decimal(data[key], key) for key in _DELTA_CAPS]
+    return fields
 
 
 def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
@@ -93,7 +123,7 @@ def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
         "epsilon": epsilon,
         "goal": goal,
         "period_seconds": period,
-        "caps": dict(zip(_CAPS, caps, strict=True)),
+        "caps": caps_to_json(caps),
         "mechanism": {"name": mechanism_name, "version": mechanism_version, "kernel": kernel},
     }
 
@@ -120,7 +150,7 @@ def fields_from_json(data: Any) -> tuple[list[Any], Any]:
             data["epsilon"],
             data["goal"],
             data["period_seconds"],
-            [caps[key] for key in _CAPS],
+            caps_from_json(caps),
             [mechanism["name"], version, kernel],
         ]
         return fields, data["id"]
@@ -141,6 +171,17 @@ def _cap(name: str, micro: object) -> float | None:
     if micro is not None and type(micro) is not int:
         raise TaskError(f"the {name} cap must be a whole number of micro-epsilon or none, got {micro!r}")
     return None if micro is None else micro / 1_000_000
+
+
+def _delta_cap(name: str, units: object) -> float | None:
+    if units is None:
+        return None
+    if type(units) is not int or not 0 < units < UNIT or int(units / UNIT * UNIT) != units:
+        raise TaskError(
+            f"the {name} cap must be none or units of 2**-64, from 1 to below 2**64, that a float holds "
+            f"exactly; got {units!r}"
+        )
+    return units / UNIT
 
 
 def _kernel_from_json(kernel: Any) -> list[Any]:

@@ -21,7 +21,7 @@ from arcwise.errors import CertificateError, TaskError
 from arcwise.kernels.certificate import EPSILON_MIN, check_epsilon
 from arcwise.mechanisms.base import Mechanism
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
-from arcwise.tasks.caps import DAY, MAX_PERIOD, Caps, micro_epsilon
+from arcwise.tasks.caps import DAY, MAX_PERIOD, Caps, Charge, check_caps, micro_epsilon
 from arcwise.tasks.fields import (
     SCHEMA_VERSION,
     caps_from_fields,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from arcwise.domains import Domain
 
-__all__ = ["Task"]
+__all__ = ["Task", "checked_name"]
 
 _MAX_BYTES: Final = 1 << 20
 
@@ -84,7 +84,7 @@ class Task:
     True
     """
 
-    __slots__ = ("_bytes", "caps", "domain", "epsilon", "goal", "id", "mechanism", "name", "period")
+    __slots__ = ("_bytes", "caps", "charge", "domain", "epsilon", "goal", "id", "mechanism", "name", "period")
 
     name: str
     domain: Domain
@@ -93,6 +93,8 @@ class Task:
     mechanism: Mechanism
     period: int
     caps: Caps
+    charge: Charge
+    """What one report costs a device."""
     id: str
     _bytes: bytes
 
@@ -108,7 +110,7 @@ class Task:
         period: int = DAY,
         caps: Caps | None = None,
     ) -> None:
-        name = _checked_name(name)
+        name = checked_name(name)
         if not isinstance(domain, (Interval, Circle)):
             raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
         epsilon = check_epsilon(epsilon, least=_least_epsilon(mechanism))
@@ -128,14 +130,9 @@ class Task:
                 f"mechanism must agree with the task: it has {mechanism.domain!r} and epsilon "
                 f"{mechanism.epsilon!r}, the task {domain!r} and {epsilon!r}"
             )
-        mechanism.certificate()
+        charge = Charge(micro_epsilon(epsilon), mechanism.certificate().delta)
         caps = Caps() if caps is None else caps
-        charge = micro_epsilon(epsilon)
-        for kind, cap in (("lifetime", caps.lifetime_micro), ("rolling", caps.rolling_micro)):
-            if cap is not None and cap < charge:
-                raise TaskError(
-                    f"caps.{kind} = {cap / 1e6:g} allows no report: one costs epsilon = {charge / 1e6:g}"
-                )
+        check_caps(caps, charge, "report")
         for field, value in (
             ("name", name),
             ("domain", domain),
@@ -144,6 +141,7 @@ class Task:
             ("mechanism", mechanism),
             ("period", period),
             ("caps", caps),
+            ("charge", charge),
         ):
             object.__setattr__(self, field, value)
         data = bytes(msgpack.packb(self._fields()))
@@ -292,7 +290,8 @@ def _least_epsilon(mechanism: object) -> float:
     return 0.0 if isinstance(mechanism, Mechanism) and mechanism.approximate else EPSILON_MIN
 
 
-def _checked_name(name: object) -> str:
+def checked_name(name: object) -> str:
+    """Return a name in NFC, or raise `TaskError` that says what a name must be."""
     if not isinstance(name, str):
         raise TaskError(f"name must be a string, got {name!r}")
     normal = unicodedata.normalize("NFC", name)

@@ -1,0 +1,228 @@
+"""Groups: several tasks that one device answers together, on one budget.
+
+A device reports every task of the group in a round, or it draws k of the d tasks and reports those; with full
+shares of the budget then, since the others cost nothing. Who is drawn has nothing to do with the values, so a
+task's reports come from a simple random sample of the devices.
+
+The id of a group is the SHA-256 of its canonical bytes: ``[1, "group", name, sample, caps, tasks]`` as one
+msgpack array, the tasks as their own canonical bytes in the order of the group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+
+from arcwise.errors import TaskError
+from arcwise.tasks.caps import Caps, Charge, check_caps
+from arcwise.tasks.fields import caps_from_fields, caps_to_fields
+from arcwise.tasks.task import Task, checked_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from arcwise.randomness import Randomness
+
+__all__ = ["Group"]
+
+_SCHEMA_VERSION: Final = 1
+_MARK: Final = "group"
+_MAX_TASKS: Final = 256
+
+
+class Group:
+    """Several tasks on one budget: what a device reports together, and what a round of them costs.
+
+    Parameters
+    ----------
+    name
+        What apps and people call it, as the name of a task.
+    tasks
+        Two to 256 tasks with different names.
+    sample
+        How many of the d tasks a device reports in a round, drawn anew for each: from 1 to d. ``None``
+        (default) or d: every task.
+    caps
+        What one device may spend on the group in all; no cap unless given. Caps of its tasks hold beside it.
+
+    Attributes
+    ----------
+    charge
+        What a round costs, whichever tasks are drawn and whichever values are missing: the sum over all
+        tasks, with sampling over the k dearest.
+    id
+        64 hex digits.
+
+    Raises
+    ------
+    TaskError
+        When the arguments are out of bounds, or a cap allows no round.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle, Interval
+    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> speed = Task("speed", Interval(0, 180), epsilon=1.0)
+    >>> group = Group("vehicle", [heading, speed], sample=1)
+    >>> group.epsilon, group.share
+    (1.0, 0.5)
+    >>> Group("vehicle", [heading, speed]).epsilon
+    2.0
+    """
+
+    __slots__ = ("_bytes", "caps", "charge", "id", "name", "sample", "tasks")
+
+    name: str
+    tasks: tuple[Task, ...]
+    sample: int | None
+    caps: Caps
+    charge: Charge
+    id: str
+    _bytes: bytes
+
+    def __init__(
+        self, name: str, tasks: Iterable[Task], *, sample: int | None = None, caps: Caps | None = None
+    ) -> None:
+        name = checked_name(name)
+        tasks = _checked_tasks(tasks)
+        sample = _checked_sample(sample, len(tasks))
+        if not isinstance(caps, (Caps, NoneType)):
+            raise TaskError(f"caps must be a Caps or None, got {caps!r}")
+        caps = Caps() if caps is None else caps
+        charge = _round_charge(tasks, sample)
+        check_caps(caps, charge, "round")
+        fields = [_SCHEMA_VERSION, _MARK, name, sample, caps_to_fields(caps)]
+        data = bytes(msgpack.packb([*fields, [task.to_bytes() for task in tasks]]))
+        for field, value in (
+            ("name", name),
+            ("tasks", tasks),
+            ("sample", sample),
+            ("caps", caps),
+            ("charge", charge),
+            ("id", hashlib.sha256(data).hexdigest()),
+            ("_bytes", data),
+        ):
+            object.__setattr__(self, field, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Group is immutable; cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Group.from_bytes, (self._bytes,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Group) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(task.name) for task in self.tasks)
+        return f"Group({self.name!r}, [{names}], sample={self.sample!r}, epsilon={self.epsilon!r})"
+
+    @property
+    def epsilon(self) -> float:
+        """What a round costs, in epsilon."""
+        return self.charge.micro_epsilon / 1_000_000
+
+    @property
+    def share(self) -> float:
+        """The probability that a task is reported in a round: k/d, 1 without sampling."""
+        return 1.0 if self.sample is None else self.sample / len(self.tasks)
+
+    def choose(self, randomness: Randomness) -> tuple[Task, ...]:
+        """Return the tasks of one round, in the order of the group: all, or k drawn without replacement.
+
+        Every set of k tasks has exactly the same probability, whatever the values are: they are not asked for.
+        A round keeps its answer, also where a value is missing: another draw would tell that it is.
+
+        Parameters
+        ----------
+        randomness
+            The operating system's CSPRNG (`arcwise.randomness.SYSTEM`). Anything else is for tests.
+
+        Notes
+        -----
+        The first k steps of a Fisher-Yates shuffle of the places 0 to d-1: step i swaps place i with place
+        ``i + u mod m``, ``m = d - i``, u from a draw whose r is not used. A u of ``2**64 - (2**64 mod m)`` or
+        more is thrown away, and the next draw is taken.
+        """
+        if self.sample is None:
+            return self.tasks
+        places = list(range(len(self.tasks)))
+        for i in range(self.sample):
+            j = i + _below(len(places) - i, randomness)
+            places[i], places[j] = places[j], places[i]
+        return tuple(self.tasks[place] for place in sorted(places[: self.sample]))
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical bytes; their SHA-256 is the id."""
+        return self._bytes
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Group:
+        """Read canonical bytes back.
+
+        Raises
+        ------
+        TaskError
+            When the bytes are not the canonical bytes of a group that this version knows.
+        CertificateError
+            When the kernel of a task in them does not satisfy its epsilon.
+        """
+        try:
+            version, mark, name, sample, caps, tasks = msgpack.unpackb(data)
+            if (version, mark) != (_SCHEMA_VERSION, _MARK):
+                raise TaskError("not the bytes of a group that this arcwise knows; it knows version 1")
+            group = cls(name, map(Task.from_bytes, tasks), sample=sample, caps=caps_from_fields(caps))
+        except TaskError:
+            raise
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise TaskError(f"not the bytes of a group: {error}") from None
+        if group._bytes != data:
+            raise TaskError("not the canonical bytes of a group: encoding it again gives other bytes")
+        return group
+
+
+def _checked_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    try:
+        tasks = tuple(tasks)
+    except TypeError:
+        raise TaskError(f"tasks must be an iterable of tasks, got {tasks!r}") from None
+    for task in tasks:
+        if not isinstance(task, Task):
+            raise TaskError(f"tasks must be an iterable of tasks, got {task!r} among them")
+    if not 2 <= len(tasks) <= _MAX_TASKS:
+        raise TaskError(f"tasks must be 2 to {_MAX_TASKS}, got {len(tasks)}")
+    names = [task.name for task in tasks]
+    for name in names:
+        if names.count(name) > 1:
+            raise TaskError(f"tasks must have different names, got {name!r} twice")
+    return tasks
+
+
+def _checked_sample(sample: object, tasks: int) -> int | None:
+    if sample is None:
+        return None
+    if type(sample) is not int or not 1 <= sample <= tasks:
+        raise TaskError(f"sample must be None or an integer from 1 to {tasks}, the tasks; got {sample!r}")
+    return None if sample == tasks else sample
+
+
+def _round_charge(tasks: tuple[Task, ...], sample: int | None) -> Charge:
+    """Return what the dearest round costs, epsilon and delta each."""
+    count = len(tasks) if sample is None else sample
+    epsilons, deltas = zip(*(task.charge for task in tasks), strict=True)
+    return Charge(sum(sorted(epsilons)[-count:]), sum(sorted(deltas)[-count:]))
+
+
+def _below(bound: int, randomness: Randomness) -> int:
+    """Return a uniform integer in [0, bound)."""
+    limit = 2**64 - 2**64 % bound
+    while True:
+        _, u = randomness.draw()
+        if u < limit:
+            return u % bound
