@@ -18,10 +18,12 @@ import msgpack
 
 from arcwise.errors import TaskError
 from arcwise.tasks.caps import Caps, Charge, check_caps
-from arcwise.tasks.fields import caps_from_fields, caps_to_fields
+from arcwise.tasks.fields import caps_from_fields, caps_from_json, caps_to_fields, caps_to_json
+from arcwise.tasks.files import load_json, save_json
 from arcwise.tasks.task import Task, checked_name
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
     from arcwise.randomness import Randomness
@@ -136,8 +138,8 @@ class Group:
     def choose(self, randomness: Randomness) -> tuple[Task, ...]:
         """Return the tasks of one round, in the order of the group: all, or k drawn without replacement.
 
-        Every set of k tasks has exactly the same probability, whatever the values are: they are not asked for.
-        A round keeps its answer, also where a value is missing: another draw would tell that it is.
+        Every set of k tasks has exactly the same probability, whatever the values are: they are not asked
+        for. A round keeps its answer, also where a value is missing: another draw would tell that it is.
 
         Parameters
         ----------
@@ -185,6 +187,64 @@ class Group:
         if group._bytes != data:
             raise TaskError("not the canonical bytes of a group: encoding it again gives other bytes")
         return group
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the group, its tasks included, as a JSON object that a person can read."""
+        return {
+            "arcwise_group": _SCHEMA_VERSION,
+            "name": self.name,
+            "id": self.id,
+            "sample": self.sample,
+            "caps": caps_to_json(caps_to_fields(self.caps)),
+            "tasks": [task.to_json() for task in self.tasks],
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Group:
+        """Read what `to_json` wrote; the ids in it must be those of what it describes.
+
+        Raises
+        ------
+        TaskError
+            When it is not a group, or an id is not its own.
+        CertificateError
+            When the kernel of a task in it does not satisfy its epsilon.
+        """
+        try:
+            version, caps = data["arcwise_group"], caps_from_fields(caps_from_json(data["caps"]))
+            if type(version) is not int or version != _SCHEMA_VERSION:
+                raise TaskError(f"group schema version {version!r} is not known to this arcwise; it knows 1")
+            tasks = [Task.from_json(task) for task in data["tasks"]]
+            group, stated = cls(data["name"], tasks, sample=data["sample"], caps=caps), data["id"]
+        except KeyError as error:
+            raise TaskError(f"a group file needs the key {error}") from None
+        except TypeError:
+            raise TaskError("a group file holds one JSON object with objects inside") from None
+        if stated != group.id:
+            raise TaskError(
+                f"the id in the file, {stated!r}, is not that of the group it describes, {group.id!r}: "
+                "the file was edited or damaged; make a new one with `arcwise group new`"
+            )
+        return group
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the group, its tasks included, to a JSON file that a person can read."""
+        save_json(self.to_json(), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Group:
+        """Read a group from a file that `save` wrote.
+
+        Raises
+        ------
+        TaskError
+            When the file does not hold a group, or cannot be read; the message names the file.
+        FileNotFoundError
+            When there is no such file.
+        CertificateError
+            When the kernel of a task in it does not satisfy its epsilon.
+        """
+        return load_json(path, cls.from_json)
 
 
 def _checked_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +30,7 @@ from arcwise.tasks.fields import (
     fields_from_json,
     fields_to_json,
 )
+from arcwise.tasks.files import load_json, save_json
 from arcwise.tasks.goals import checked_goal, mechanism_for
 
 if TYPE_CHECKING:
@@ -255,10 +255,7 @@ class Task:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the task to a JSON file that a person can read."""
-        import json
-
-        text = json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
-        Path(path).write_text(text, encoding="utf-8")
+        save_json(self.to_json(), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Task:
@@ -273,16 +270,7 @@ class Task:
         CertificateError
             When the kernel in it does not satisfy its epsilon.
         """
-        import json
-
-        try:
-            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
-        except CertificateError as error:
-            raise CertificateError(f"{path}: {error}") from None
-        except (IsADirectoryError, PermissionError) as error:  # Windows says the latter of a directory too
-            raise TaskError(f"{path}: cannot be read as a file: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:  # TaskError, JSON or Unicode errors, deep nesting
-            raise TaskError(f"{path}: {error}") from error
+        return load_json(path, cls.from_json)
 
 
 def _least_epsilon(mechanism: object) -> float:

@@ -1,0 +1,49 @@
+"""JSON files of tasks and groups: how they are written, and errors that name the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from arcwise.errors import CertificateError, TaskError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+__all__ = ["load_json", "save_json"]
+
+T = TypeVar("T")
+
+
+def save_json(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write a JSON object to a file that a person can read."""
+    import json
+    from pathlib import Path
+
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
+    """Return what `from_json` makes of a file.
+
+    Raises
+    ------
+    TaskError
+        When the file does not hold it, or cannot be read; the message names the file.
+    FileNotFoundError
+        When there is no such file.
+    CertificateError
+        When a kernel in it does not satisfy its epsilon.
+    """
+    import json
+    from pathlib import Path
+
+    try:
+        return from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+    except CertificateError as error:
+        raise CertificateError(f"{path}: {error}") from None
+    except (IsADirectoryError, PermissionError) as error:  # Windows says the latter of a directory too
+        raise TaskError(f"{path}: cannot be read as a file: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # TaskError, JSON or Unicode errors, deep nesting
+        raise TaskError(f"{path}: {error}") from error
