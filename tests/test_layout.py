@@ -25,6 +25,7 @@ RANKS = {
     "arcwise.digits": 0,
     "arcwise.errors": 0,
     "arcwise.lazy": 0,
+    "arcwise.values": 0,
     "arcwise.domains": 1,
     "arcwise.randomness": 1,
     "arcwise.kernels": 2,
@@ -35,7 +36,7 @@ RANKS = {
 }
 """Within shared, a part imports only parts of lower rank, and itself."""
 
-MAY_ONLY_IMPORT = {"arcwise.wire": {"arcwise.errors"}, "arcwise.errors": set[str]()}
+MAY_ONLY_IMPORT = {"arcwise.wire": {"arcwise.errors", "arcwise.values"}, "arcwise.errors": set[str]()}
 """Parts that stand beside the ranks."""
 
 MAY_IMPORT_CLIENT = ("arcwise.server.cli", "arcwise.server.demo")

@@ -7,12 +7,12 @@ A domain checks values and maps them onto the unit interval ``[0, 1]`` (interval
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arcwise.digits import written
 from arcwise.errors import DomainError, ParameterError
+from arcwise.values import Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,8 +82,7 @@ def _check_no_bool(values: ArrayLike, domain: object) -> None:
         raise DomainError(f"values must be real numbers in {domain}, got {item!r} at index {first}")
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Value):
     """The closed interval from `low` to `high`.
 
     Parameters
@@ -107,20 +106,21 @@ class Interval:
     1.0
     """
 
+    __slots__ = __match_args__ = ("low", "high", "clip")
+
     low: float
     high: float
-    clip: bool = False
+    clip: bool
 
-    def __post_init__(self) -> None:
-        low, high = _real(self.low, "low"), _real(self.high, "high")
+    def __init__(self, low: float, high: float, clip: bool = False) -> None:
+        low, high = _real(low, "low"), _real(high, "high")
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ParameterError(f"low and high must be finite with low < high, got {low!r} and {high!r}")
         if math.isinf(high - low):
             raise ParameterError(f"high - low must be finite, got {low!r} and {high!r}")
-        if not isinstance(self.clip, bool):
-            raise ParameterError(f"clip must be True or False, got {self.clip!r}")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        if not isinstance(clip, bool):
+            raise ParameterError(f"clip must be True or False, got {clip!r}")
+        self._set(low=low, high=high, clip=clip)
 
     def __str__(self) -> str:
         return f"[{', '.join(written(self.low, self.high, digits=6))}]"
@@ -163,8 +163,7 @@ class Interval:
         return self.low + self.length * unit
 
 
-@dataclass(frozen=True, slots=True)
-class Circle:
+class Circle(Value):
     """A circle of circumference `period`: 360 for headings, 24 for hours of the day, 2 pi for radians.
 
     Every finite number is on the circle: values are taken modulo the period.
@@ -180,13 +179,15 @@ class Circle:
     0.25
     """
 
+    __slots__ = __match_args__ = ("period",)
+
     period: float
 
-    def __post_init__(self) -> None:
-        period = _real(self.period, "period")
+    def __init__(self, period: float) -> None:
+        period = _real(period, "period")
         if not (math.isfinite(period) and period > 0):
             raise ParameterError(f"period must be positive and finite, got {period!r}")
-        object.__setattr__(self, "period", period)
+        self._set(period=period)
 
     def __str__(self) -> str:
         return f"[0, {self.period:g}) modulo {self.period:g}"

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import array
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgpack
 
 from arcwise.errors import WireError
+from arcwise.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,8 +46,7 @@ MAX_BODY_BYTES: Final = 1 << 20
 """Largest body that is read: about a million one-byte codes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Value):
     """Reports that travel together: codes of one task and one epoch under one random id.
 
     Attributes
@@ -62,10 +61,15 @@ class Batch:
         The packed codes, at least one.
     """
 
+    __slots__ = __match_args__ = ("task_id", "batch_id", "epoch", "codes")
+
     task_id: bytes
     batch_id: bytes
     epoch: int
     codes: bytes
+
+    def __init__(self, task_id: bytes, batch_id: bytes, epoch: int, codes: bytes) -> None:
+        self._set(task_id=task_id, batch_id=batch_id, epoch=epoch, codes=codes)
 
 
 def code_width(codes: int) -> int:

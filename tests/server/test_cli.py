@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arcwise.domains import Interval
-from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.certificate import UNIT, Certificate
 from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server.cli import main
@@ -218,7 +217,8 @@ def test_verify_trusts_no_certificate(
     extra = ["--mechanism", "truncated-laplace", "--delta", "1e-4"] if kind == "delta" else []
     cli.good("task", "new", "x", "--domain", "0:10", "--epsilon", "1", *extra)
     honest = Task.load("x.json").mechanism.certificate()
-    claimed = replace(honest, epsilon=0.9) if kind == "pure" else replace(honest, delta=honest.delta - 1)
+    epsilon, delta = (0.9, honest.delta) if kind == "pure" else (honest.epsilon, honest.delta - 1)
+    claimed = Certificate(epsilon, delta, honest.ratio)
     monkeypatch.setattr(Mechanism, "certificate", lambda self: claimed)
     assert message in cli.bad("task", "verify", "x.json")
 

@@ -7,12 +7,12 @@ constant that has to be rounded is rounded to the side that is safe.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
 
 from arcwise.errors import CertificateError, ParameterError
+from arcwise.values import Value
 
 __all__ = [
     "EPSILON_MAX",
@@ -82,8 +82,7 @@ def exp_lower_bound(epsilon: float) -> Fraction:
     return Fraction(total, 1 << _SCALE_BITS)
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Value):
     """What was proved about a kernel's integers: (epsilon, delta)-LDP, for every pair of inputs.
 
     Attributes
@@ -97,9 +96,14 @@ class Certificate:
         such ratio, and `delta` is positive.
     """
 
+    __slots__ = __match_args__ = ("epsilon", "delta", "ratio")
+
     epsilon: float
     delta: int
     ratio: Fraction | None
+
+    def __init__(self, epsilon: float, delta: int, ratio: Fraction | None) -> None:
+        self._set(epsilon=epsilon, delta=delta, ratio=ratio)
 
     @property
     def spent_epsilon(self) -> float:

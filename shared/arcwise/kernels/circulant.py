@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from arcwise.errors import ParameterError
 from arcwise.kernels.base import Kernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.table import checked_row, largest_ratio
+from arcwise.values import Value
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["CirculantKernel"]
 
 
-@dataclass(frozen=True, slots=True)
-class CirculantKernel(Kernel):
+class CirculantKernel(Value, Kernel):
     """K nodes and K codes on a circle: code j of node s has the weight ``weights[(j - s) mod K]``.
 
     Parameters
@@ -38,24 +37,20 @@ class CirculantKernel(Kernel):
         When they are not that.
     """
 
+    __match_args__ = ("weights",)
+    __slots__ = ("_ends", "_inversion", "circular", "codes", "nodes", "weights")
+
     weights: tuple[int, ...]
+    _ends: tuple[int, ...]
+    _inversion: Inversion | None
 
-    codes: int = field(init=False, repr=False, compare=False)
-    nodes: int = field(init=False, repr=False, compare=False)
-    circular: bool = field(init=False, repr=False, compare=False)
-    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    _inversion: Inversion | None = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        weights = checked_row(self.weights, "weights")
+    def __init__(self, weights: tuple[int, ...]) -> None:
+        weights = checked_row(weights, "weights")
         if min(weights) == max(weights):
             raise ParameterError("weights must not all be equal: the reports would tell nothing")
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "codes", len(weights))
-        object.__setattr__(self, "nodes", len(weights))
-        object.__setattr__(self, "circular", True)
-        object.__setattr__(self, "_ends", tuple(accumulate(weights)))
-        object.__setattr__(self, "_inversion", None)
+        codes = len(weights)
+        self._set(weights=weights, codes=codes, nodes=codes, circular=True)
+        self._set(_ends=tuple(accumulate(weights)), _inversion=None)
 
     def row(self, node: int) -> list[int]:
         """Return the K integer weights of `node`; they sum to exactly 2**64."""

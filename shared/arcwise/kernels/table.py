@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from arcwise.errors import ParameterError
 from arcwise.kernels.base import MAX_CODES, Kernel
 from arcwise.kernels.certificate import UNIT
+from arcwise.values import Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["TableKernel", "checked_row", "largest_ratio"]
 
 
-@dataclass(frozen=True, slots=True)
-class TableKernel(Kernel):
+class TableKernel(Value, Kernel):
     """N rows of K integer weights.
 
     Parameters
@@ -41,29 +40,24 @@ class TableKernel(Kernel):
     draws pick the code j.
     """
 
+    __match_args__ = ("rows",)
+    __slots__ = ("_ends", "_inversion", "circular", "codes", "nodes", "rows")
+
     rows: tuple[tuple[int, ...], ...]
+    _ends: tuple[tuple[int, ...], ...]
+    _inversion: Inversion | None
 
-    codes: int = field(init=False, repr=False, compare=False)
-    nodes: int = field(init=False, repr=False, compare=False)
-    circular: bool = field(init=False, repr=False, compare=False)
-    _ends: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
-    _inversion: Inversion | None = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.rows, (list, tuple)) or not 2 <= len(self.rows) <= MAX_CODES:
+    def __init__(self, rows: tuple[tuple[int, ...], ...]) -> None:
+        if not isinstance(rows, (list, tuple)) or not 2 <= len(rows) <= MAX_CODES:
             raise ParameterError(f"rows must be 2 to {MAX_CODES} rows of weights")
-        rows = tuple(checked_row(row, f"rows[{node}]") for node, row in enumerate(self.rows))
+        rows = tuple(checked_row(row, f"rows[{node}]") for node, row in enumerate(rows))
         if len({len(row) for row in rows}) != 1:
             raise ParameterError("rows must all have the same number of codes")
         for code, column in enumerate(zip(*rows, strict=True)):
             if not any(column):
                 raise ParameterError(f"code {code} has no weight in any row: leave it out")
-        object.__setattr__(self, "rows", rows)
-        object.__setattr__(self, "codes", len(rows[0]))
-        object.__setattr__(self, "nodes", len(rows))
-        object.__setattr__(self, "circular", False)
-        object.__setattr__(self, "_ends", tuple(tuple(accumulate(row)) for row in rows))
-        object.__setattr__(self, "_inversion", None)
+        self._set(rows=rows, codes=len(rows[0]), nodes=len(rows), circular=False)
+        self._set(_ends=tuple(tuple(accumulate(row)) for row in rows), _inversion=None)
 
     def row(self, node: int) -> list[int]:
         """Return the K integer weights of `node`; they sum to exactly 2**64."""

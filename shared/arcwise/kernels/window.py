@@ -16,13 +16,13 @@ No rejection: every draw yields a code, so the number of draws cannot leak the b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import ParameterError
 from arcwise.kernels.base import MAX_CODES, Kernel
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
+from arcwise.values import Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["WindowKernel"]
 
 
-@dataclass(frozen=True, slots=True)
-class WindowKernel(Kernel):
+class WindowKernel(Value, Kernel):
     """N rows over K codes; row s has the extra weight on the codes s, s+1, ..., s+W-1.
 
     Parameters
@@ -56,6 +55,9 @@ class WindowKernel(Kernel):
         When the integers do not make rows that sum to exactly 2**64.
     """
 
+    __match_args__ = ("codes", "nodes", "window", "background", "extra", "circular")
+    __slots__ = (*__match_args__, "inside_from", "leftover_from")
+
     codes: int
     nodes: int
     window: int
@@ -64,31 +66,38 @@ class WindowKernel(Kernel):
     circular: bool
 
     # Derived once, because the sampler compares with them for every report.
-    inside_from: int = field(init=False, repr=False, compare=False)
-    leftover_from: int = field(init=False, repr=False, compare=False)
+    inside_from: int
+    leftover_from: int
 
-    def __post_init__(self) -> None:
-        for name in ("codes", "nodes", "window", "background", "extra"):
-            if type(getattr(self, name)) is not int:
-                raise ParameterError(f"{name} must be an integer, got {getattr(self, name)!r}")
-        if not 2 <= self.nodes <= self.codes <= MAX_CODES:
+    def __init__(  # noqa: PLR0917 (in the order of a task's fields)
+        self, codes: int, nodes: int, window: int, background: int, extra: int, circular: bool
+    ) -> None:
+        integers = {
+            "codes": codes,
+            "nodes": nodes,
+            "window": window,
+            "background": background,
+            "extra": extra,
+        }
+        for name, value in integers.items():
+            if type(value) is not int:
+                raise ParameterError(f"{name} must be an integer, got {value!r}")
+        if not 2 <= nodes <= codes <= MAX_CODES:
             raise ParameterError(
-                f"nodes and codes must satisfy 2 <= nodes <= codes <= {MAX_CODES}, "
-                f"got {self.nodes} and {self.codes}"
+                f"nodes and codes must satisfy 2 <= nodes <= codes <= {MAX_CODES}, got {nodes} and {codes}"
             )
-        expected = self.nodes if self.circular else self.nodes + self.window - 1
-        if not 1 <= self.window < self.codes or self.codes != expected:
+        expected = nodes if circular else nodes + window - 1
+        if not 1 <= window < codes or codes != expected:
             raise ParameterError(
                 f"window must be from 1 to codes - 1, with codes = "
-                f"{'nodes' if self.circular else 'nodes + window - 1'}; "
-                f"got window {self.window}, nodes {self.nodes}, codes {self.codes}"
+                f"{'nodes' if circular else 'nodes + window - 1'}; "
+                f"got window {window}, nodes {nodes}, codes {codes}"
             )
-        if self.background < 1 or self.extra < 1:
-            raise ParameterError(
-                f"background and extra must be at least 1, got {self.background} and {self.extra}"
-            )
-        object.__setattr__(self, "inside_from", self.codes * self.background)
-        object.__setattr__(self, "leftover_from", self.inside_from + self.window * self.extra)
+        if background < 1 or extra < 1:
+            raise ParameterError(f"background and extra must be at least 1, got {background} and {extra}")
+        inside_from = codes * background
+        leftover_from = inside_from + window * extra
+        self._set(**integers, circular=circular, inside_from=inside_from, leftover_from=leftover_from)
         if not 0 <= self.leftover < self.codes:
             raise ParameterError(
                 "codes*background + window*extra must lie in (2**64 - codes, 2**64], "

@@ -1,7 +1,26 @@
-"""Tasks: what is asked of devices, in bytes that two sides can agree on."""
+"""Tasks: what is asked of devices, in bytes that two sides can agree on.
 
-from arcwise.tasks.caps import DAY, Caps, Charge, micro_epsilon
-from arcwise.tasks.group import Group
-from arcwise.tasks.task import Task
+A name is imported when it is asked for: most apps have tasks and no group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from arcwise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from arcwise.tasks.caps import DAY, Caps, Charge, micro_epsilon
+    from arcwise.tasks.group import Group
+    from arcwise.tasks.task import Task
 
 __all__ = ["DAY", "Caps", "Charge", "Group", "Task", "micro_epsilon"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "caps": ("DAY", "Caps", "Charge", "micro_epsilon"),
+        "group": ("Group",),
+        "task": ("Task",),
+    },
+)
