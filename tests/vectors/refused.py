@@ -1,0 +1,186 @@
+"""What is no task, each with the rule that it breaks: a client that takes one of these is wrong.
+
+Nearly all differ from a valid task in one field. Bytes are the canonical encoding of the changed fields, so
+that the id of each is consistent with it, and only the stated rule is broken.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arcwise.tasks import Task
+
+__all__ = ["cases"]
+
+# Where things stand in a task's array.
+VERSION, NAME, DOMAIN, EPSILON, GOAL, PERIOD, CAPS, MECHANISM = range(8)
+# And in the kernel of each kind.
+CODES, NODES, WINDOW, BACKGROUND, EXTRA = range(2, 7)
+ROWS, UNITS = 4, 5
+
+
+def cases(tasks: dict[str, Task]) -> dict[str, Any]:
+    """Return the cases by label: `bytes` in hex or a `json` object, and `why`."""
+    found = {f"{label}: {why}": {"why": why, "bytes": data.hex()} for label, why, data in _bytes(tasks)}
+    found |= {f"json: {why}": {"why": why, "json": data} for why, data in _json(tasks["wrap"].to_json())}
+    return found
+
+
+def _bytes(tasks: dict[str, Task]) -> list[tuple[str, str, bytes]]:
+    cases = []
+    for why, label, change in (*_PRIVACY, *_SHAPE):
+        fields = msgpack.unpackb(tasks[label].to_bytes())
+        change(fields)
+        cases.append((label, why, bytes(msgpack.packb(fields))))
+    data = tasks["wrap"].to_bytes()
+    fields = msgpack.unpackb(data)
+    # 0x9c starts an array in a longer form than it needs, 0xd9 a string.
+    cases += [
+        ("wrap", "an array in the long form", b"\xdc\x00\x08" + data[1:]),
+        ("wrap", "a string in the long form", data[:2] + b"\xd9\x07" + data[3:]),
+        ("wrap", "epsilon as a float32", bytes(msgpack.packb(fields, use_single_float=True))),
+        ("wrap", "a byte behind the array", data + b"\x00"),
+        ("wrap", "an array that ends early", data[:-1]),
+        ("wrap", "no bytes at all", b""),
+    ]
+    return cases
+
+
+def _set(*path: int, to: object) -> Callable[[Any], None]:
+    def change(fields: Any) -> None:
+        for index in path[:-1]:
+            fields = fields[index]
+        fields[path[-1]] = to
+
+    return change
+
+
+def _kernel(index: int, add: int) -> Callable[[Any], None]:
+    def change(fields: Any) -> None:
+        fields[MECHANISM][2][index] += add
+
+    return change
+
+
+def _move(row: int | None, source: int, target: int, weight: int | None = None) -> Callable[[Any], None]:
+    """Return a change that moves weight, all of a code's unless given, within a row: its sum stays 2**64."""
+
+    def change(fields: Any) -> None:
+        kernel = fields[MECHANISM][2]
+        weights = kernel[3] if row is None else kernel[ROWS][row]
+        moved = weights[source] if weight is None else weight
+        weights[source] -= moved
+        weights[target] += moved
+
+    return change
+
+
+def _stronger_window(fields: Any) -> None:
+    """Give a window one unit more per code, taken from the background: the sums still hold."""
+    kernel = fields[MECHANISM][2]
+    codes, window = kernel[CODES], kernel[WINDOW]
+    kernel[EXTRA] += 1
+    kernel[BACKGROUND] = (2**64 - window * kernel[EXTRA]) // codes
+
+
+_PRIVACY: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
+    ("the ratio of weights is above e^epsilon by one unit", "inset", _stronger_window),
+    ("the ratio of weights is above e^epsilon by one unit", "clamp", _stronger_window),
+    ("the ratio of weights is above e^epsilon by one unit", "wrap", _stronger_window),
+    ("epsilon is less than the kernel spends", "inset", _set(EPSILON, to=math.nextafter(1.0, 0.0))),
+    ("epsilon is less than the kernel spends", "wrap, 512 nodes", _set(EPSILON, to=3.999)),
+    ("epsilon is less than the kernel spends", "table", _set(EPSILON, to=1.0)),
+    ("epsilon is less than the kernel spends", "circulant", _set(EPSILON, to=11.0)),
+    ("the ratio of weights is above e^epsilon by one unit", "table, tight", _move(0, 0, 1, 1)),
+    ("the ratio of weights is above e^epsilon by one unit", "circulant, tight", _move(None, 0, 1, 1)),
+    ("a weight is 0", "table", _move(1, 0, 3)),
+    ("a weight is 0", "circulant", _move(None, 0, 4)),
+    ("codes * background + window * extra is above 2^64", "inset", _kernel(BACKGROUND, 1)),
+    ("codes * background + window * extra is at most 2^64 - codes", "clamp", _kernel(BACKGROUND, -1)),
+    ("a row has the sum 2^64 - 1", "table", _set(MECHANISM, 2, ROWS, 0, 0, to=281_474_976_710_655)),
+    ("a row has the sum 2^64 + 1", "table", _set(MECHANISM, 2, ROWS, 2, 0, to=562_949_953_421_313)),
+    ("a row has the sum 2^64 - 1", "circulant", _set(MECHANISM, 2, 3, 0, to=281_474_976_710_655)),
+    ("a row has a code too few", "table", lambda fields: fields[MECHANISM][2][ROWS][1].pop()),
+    ("background is 0", "inset, 3 nodes", _set(MECHANISM, 2, BACKGROUND, to=0)),
+    ("extra is 0", "inset, 3 nodes", _set(MECHANISM, 2, EXTRA, to=0)),
+    ("epsilon is 0", "wrap", _set(EPSILON, to=0.0)),
+    ("epsilon is below 0.01", "wrap", _set(EPSILON, to=0.0099)),
+    ("epsilon is above 20", "wrap, 3 nodes", _set(EPSILON, to=20.5)),
+    ("epsilon is NaN", "wrap", _set(EPSILON, to=math.nan)),
+)
+"""Why, the valid task, and what is changed: what would break the privacy statement."""
+
+_SHAPE: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
+    ("a schema version that is not known", "wrap", _set(VERSION, to=2)),
+    ("a name that is not in NFC", "wrap", _set(NAME, to="Gro\u0308\u00dfe")),
+    ("an empty name", "wrap", _set(NAME, to="")),
+    ("a name of 65 characters", "wrap", _set(NAME, to="x" * 65)),
+    ("a name with a space at its end", "wrap", _set(NAME, to="x ")),
+    ("a name with a line feed", "wrap", _set(NAME, to="x\ny")),
+    ("a kind of domain that is not known", "wrap", _set(DOMAIN, to=["sphere", 1.0])),
+    ("a period that is an integer", "wrap", _set(DOMAIN, 1, to=360)),
+    ("a period of 0", "wrap", _set(DOMAIN, 1, to=0.0)),
+    ("a period that is infinite", "wrap", _set(DOMAIN, 1, to=math.inf)),
+    ("low above high", "inset", _set(DOMAIN, to=["interval", 1.0, 0.0, False])),
+    ("low equal to high", "inset", _set(DOMAIN, to=["interval", 1.0, 1.0, False])),
+    ("a length that is infinite", "inset", _set(DOMAIN, to=["interval", -1e308, 1e308, False])),
+    ("minus 0 as low", "inset", _set(DOMAIN, 1, to=-0.0)),
+    ("clip that is no boolean", "inset", _set(DOMAIN, 3, to=1)),
+    ("a goal of the other kind of domain", "inset", _set(GOAL, to="direction")),
+    ("epochs of 0 seconds", "wrap", _set(PERIOD, to=0)),
+    ("epochs of more than 366 days", "wrap", _set(PERIOD, to=366 * 86_400 + 1)),
+    ("a lifetime cap of 0", "wrap", _set(CAPS, 0, to=0)),
+    ("a lifetime cap below one charge", "wrap", _set(CAPS, 0, to=999_999)),
+    ("a rolling cap below one charge", "wrap", _set(CAPS, 1, to=999_999)),
+    ("a rolling window of 0 seconds", "wrap", _set(CAPS, 2, to=0)),
+    ("a cap that is a float", "wrap", _set(CAPS, 0, to=2e6)),
+    ("two caps", "wrap", _set(CAPS, to=[None, None])),
+    ("a mechanism version that is not known", "wrap", _set(MECHANISM, 1, to=2)),
+    ("a kind of kernel that is not known", "wrap", _set(MECHANISM, 2, 0, to="piano")),
+    ("a placement of the other kind of domain", "wrap", _set(MECHANISM, 2, 1, to="inset")),
+    ("a placement of the other kind of domain", "inset", _set(MECHANISM, 2, 1, to="wrap")),
+    ("a placement that a table does not have", "table", _set(MECHANISM, 2, 1, to="clamp")),
+    ("a circular kernel on an interval", "wrap", _set(DOMAIN, to=["interval", 0.0, 1.0, False])),
+    ("codes that are not nodes + window - 1", "inset", _kernel(CODES, 1)),
+    ("codes that are not nodes", "wrap", _kernel(CODES, 1)),
+    ("codes that are not those of the rows", "table", _kernel(CODES, 1)),
+    ("nodes that are not the rows", "table", _kernel(NODES, 1)),
+    ("codes that are not those of the row", "circulant", _kernel(CODES, -1)),
+    ("a unit too few", "table", lambda fields: fields[MECHANISM][2][UNITS].pop()),
+    ("a unit that is infinite", "table", _set(MECHANISM, 2, UNITS, 0, to=math.inf)),
+    ("a unit that is an integer", "table", _set(MECHANISM, 2, UNITS, 0, to=1)),
+    ("a field too few", "wrap", lambda fields: fields.pop()),
+    ("a field too many", "wrap", lambda fields: fields.append(None)),
+)
+"""The same for what would be counted or sampled as something else, or under another id."""
+
+
+def _json(valid: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    def changed(*path: str, to: object) -> dict[str, Any]:
+        whole: dict[str, Any] = json.loads(json.dumps(valid))
+        part = whole
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = to
+        return whole
+
+    kernel = ("mechanism", "kernel")
+    return [
+        ("an id that is not its own", changed("id", to="0" * 64)),
+        ("an id in capitals", changed("id", to=valid["id"].upper())),
+        ("another epsilon under the id", changed("epsilon", to=2.0)),
+        ("another cap under the id", changed("caps", "lifetime_micro_epsilon", to=900_000_000)),
+        ("another domain under the id", changed("domain", "period", to=24.0)),
+        ("a weight that is a number", changed(*kernel, "background", to=4_757_171_797_706_816)),
+        ("a weight with a sign", changed(*kernel, "extra", to="+" + valid["mechanism"]["kernel"]["extra"])),
+        ("a weight of 21 digits", changed(*kernel, "extra", to="0" * 21)),
+        ("codes that are no integer", changed(*kernel, "codes", to=128.5)),
+        ("a schema version that is not known", changed("arcwise_task", to=2)),
+    ]
