@@ -9,6 +9,7 @@
     ├── TaskError (ValueError)           a task that cannot be, or bytes that are no task
     ├── WireError (ValueError)           bytes that are no batch; never echoes what they hold
     ├── UnknownTaskError (KeyError)      a client was asked to report to a task it does not have
+    ├── LedgerError                      a device's ledger cannot be opened or written
     ├── StoreError                       the server's store cannot be opened or used
     └── MissingExtraError (ImportError)  an optional part is not installed; names the command
 """
@@ -19,6 +20,7 @@ __all__ = [
     "ArcwiseError",
     "CertificateError",
     "DomainError",
+    "LedgerError",
     "MissingExtraError",
     "ParameterError",
     "StoreError",
@@ -58,6 +60,13 @@ class UnknownTaskError(ArcwiseError, KeyError):
     def __str__(self) -> str:
         # KeyError shows the repr of its argument, which would put quotes around the sentence.
         return str(self.args[0])
+
+
+class LedgerError(ArcwiseError):
+    """A device's ledger cannot be made, opened or written, or is not what it was.
+
+    Nothing can be reported without it: what a device has spent is not known.
+    """
 
 
 class StoreError(ArcwiseError):
