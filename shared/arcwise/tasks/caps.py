@@ -6,14 +6,14 @@ A charge is rounded up and a cap of delta down, so that what is spent never exce
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from numbers import Real
 from typing import Final, NamedTuple
 
 from arcwise.errors import ParameterError, TaskError
 from arcwise.kernels.certificate import UNIT, exact_epsilon
+from arcwise.values import Value
 
-__all__ = ["DAY", "MAX_PERIOD", "Caps", "Charge", "check_caps", "micro_epsilon"]
+__all__ = ["DAY", "MAX_PERIOD", "Caps", "Charge", "check_caps", "micro_epsilon", "real_or_nan"]
 
 DAY: Final = 86_400
 MAX_PERIOD: Final = 366 * DAY
@@ -46,8 +46,7 @@ class Charge(NamedTuple):
     delta_units: int
 
 
-@dataclass(frozen=True, slots=True)
-class Caps:
+class Caps(Value):
     """How much one device may spend on a task or on a group; a report that would exceed a cap is not made.
 
     Parameters
@@ -75,34 +74,31 @@ class Caps:
     (30000000, 1000000, 18446744073709, None)
     """
 
-    lifetime: float | None = None
-    rolling: float | None = None
-    window: int = DAY
-    lifetime_delta: float | None = None
-    rolling_delta: float | None = None
+    __slots__ = __match_args__ = ("lifetime", "rolling", "window", "lifetime_delta", "rolling_delta")
 
-    def __post_init__(self) -> None:
-        for name in ("lifetime", "rolling"):
-            cap = getattr(self, name)
-            if cap is None:
-                continue
-            number = _number(cap)
-            if not 0 < number <= 1e9:
-                raise ParameterError(f"{name} must be None or an epsilon above 0 and up to 1e9, got {cap!r}")
-            # Kept as the float nearest to a whole number of micro-epsilon: what is compared with charges.
-            object.__setattr__(self, name, micro_epsilon(number) / 1_000_000)
-        for name in ("lifetime_delta", "rolling_delta"):
-            cap = getattr(self, name)
-            if cap is None:
-                continue
-            number = _number(cap)
-            if not 1 / UNIT <= number < 1:
-                raise ParameterError(f"{name} must be None or a delta from 2**-64 to below 1, got {cap!r}")
-            # Kept as a whole number of units: a float, too, for an integer below 2**53 is exact in it, and a
-            # larger one has the bits of the float that it came from.
-            object.__setattr__(self, name, math.floor(number * UNIT) / UNIT)
-        if type(self.window) is not int or not 1 <= self.window <= MAX_PERIOD:
-            raise ParameterError(f"window must be whole seconds, from 1 to a year, got {self.window!r}")
+    lifetime: float | None
+    rolling: float | None
+    window: int
+    lifetime_delta: float | None
+    rolling_delta: float | None
+
+    def __init__(
+        self,
+        lifetime: float | None = None,
+        rolling: float | None = None,
+        window: int = DAY,
+        lifetime_delta: float | None = None,
+        rolling_delta: float | None = None,
+    ) -> None:
+        if type(window) is not int or not 1 <= window <= MAX_PERIOD:
+            raise ParameterError(f"window must be whole seconds, from 1 to a year, got {window!r}")
+        self._set(
+            lifetime=_epsilon_cap(lifetime, "lifetime"),
+            rolling=_epsilon_cap(rolling, "rolling"),
+            window=window,
+            lifetime_delta=_delta_cap(lifetime_delta, "lifetime_delta"),
+            rolling_delta=_delta_cap(rolling_delta, "rolling_delta"),
+        )
 
     @property
     def lifetime_micro(self) -> int | None:
@@ -144,11 +140,31 @@ def check_caps(caps: Caps, charge: Charge, what: str) -> None:
             )
 
 
-def _number(cap: object) -> float:
-    """Return a cap as a float, NaN when it is no number."""
-    if isinstance(cap, bool) or not isinstance(cap, Real):
+def _epsilon_cap(cap: object, name: str) -> float | None:
+    """Return a cap as the float nearest to a whole number of micro-epsilon: what is compared with charges."""
+    if cap is None:
+        return None
+    number = real_or_nan(cap)
+    if not 0 < number <= 1e9:
+        raise ParameterError(f"{name} must be None or an epsilon above 0 and up to 1e9, got {cap!r}")
+    return micro_epsilon(number) / 1_000_000
+
+
+def _delta_cap(cap: object, name: str) -> float | None:
+    """Return a cap as whole units of 2**-64, rounded down: exact in a float, for it has no bits more."""
+    if cap is None:
+        return None
+    number = real_or_nan(cap)
+    if not 1 / UNIT <= number < 1:
+        raise ParameterError(f"{name} must be None or a delta from 2**-64 to below 1, got {cap!r}")
+    return math.floor(number * UNIT) / UNIT
+
+
+def real_or_nan(number: object) -> float:
+    """Return a real number as a float, infinite when it is too large for one; NaN for anything else."""
+    if isinstance(number, bool) or not isinstance(number, Real):
         return math.nan
     try:
-        return float(cap)
+        return float(number)
     except OverflowError:  # an integer beyond the range of a float
         return math.inf

@@ -17,16 +17,19 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from arcwise.errors import TaskError
-from arcwise.tasks.caps import Caps, Charge, check_caps
+from arcwise.tasks.caps import DAY, Caps, Charge, check_caps
 from arcwise.tasks.fields import caps_from_fields, caps_from_json, caps_to_fields, caps_to_json
 from arcwise.tasks.files import load_json, save_json
+from arcwise.tasks.group_budget import epsilon_shares
 from arcwise.tasks.task import Task, checked_name
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from arcwise.domains import Domain
     from arcwise.randomness import Randomness
+    from arcwise.tasks.group_budget import Sample
 
 __all__ = ["Group"]
 
@@ -108,6 +111,68 @@ class Group:
             ("_bytes", data),
         ):
             object.__setattr__(self, field, value)
+
+    @classmethod
+    def share_budget(
+        cls,
+        name: str,
+        domains: Mapping[str, Domain],
+        epsilon: float,
+        *,
+        sample: Sample = "auto",
+        weights: Mapping[str, float] | None = None,
+        goals: Mapping[str, str] | None = None,
+        period: int = DAY,
+        caps: Caps | None = None,
+    ) -> Group:
+        """Return a group of new tasks that share one budget: a round costs at most `epsilon`.
+
+        Parameters
+        ----------
+        name
+            Of the group.
+        domains
+            By the name of the task.
+        epsilon
+            What a round may cost; divided in whole millionths, rounded down.
+        sample
+            How many tasks a device reports in a round, each with ``epsilon / sample``; ``None`` for all.
+            "auto" (default) is the rule of Wang et al. (2019), ``max(1, min(d, floor(epsilon / 2.5)))``;
+            `arcwise.server.planning.best_sample` computes the best one for the mechanisms at hand.
+        weights
+            By name, where all tasks are reported: a task's share of epsilon is proportional to its weight.
+        goals
+            By name, as of `Task`; tasks that are not named have the default.
+        period
+            Of every task, in seconds.
+        caps
+            What one device may spend on the group in all.
+
+        Raises
+        ------
+        TaskError, ParameterError
+            When the arguments are out of bounds, or a task's epsilon would be.
+
+        Examples
+        --------
+        >>> from arcwise.domains import Circle, Interval
+        >>> domains = {"heading": Circle(360), "speed": Interval(0, 180)}
+        >>> group = Group.share_budget("vehicle", domains, epsilon=2.0)
+        >>> group.sample, [task.epsilon for task in group.tasks]
+        (1, [2.0, 2.0])
+        >>> group = Group.share_budget("vehicle", domains, epsilon=2.0, sample=None)
+        >>> group.sample, [task.epsilon for task in group.tasks]
+        (None, [1.0, 1.0])
+        """
+        k, shares = epsilon_shares(domains, epsilon, sample=sample, weights=weights)
+        goals = {} if goals is None else goals
+        for unknown in set(goals) - set(domains):
+            raise TaskError(f"goals must name tasks of the group, got {unknown!r}")
+        tasks = [
+            Task(each, domain, shares[each], goal=goals.get(each), period=period)
+            for each, domain in domains.items()
+        ]
+        return cls(name, tasks, sample=k, caps=caps)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Group is immutable; cannot set {name!r}")

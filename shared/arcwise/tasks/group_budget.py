@@ -1,0 +1,120 @@
+"""How a group's tasks share one epsilon: how many of them a device reports, and what each may cost.
+
+Everything is rounded down, in rational arithmetic: a round never costs more than the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from arcwise.errors import TaskError
+from arcwise.kernels.certificate import EPSILON_MAX, EPSILON_MIN, exact_epsilon
+from arcwise.tasks.caps import real_or_nan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["Sample", "epsilon_shares", "wang_sample"]
+
+Sample: TypeAlias = int | Literal["auto"] | None
+
+_WANG_EPSILON: Final = Fraction(5, 2)
+
+
+def wang_sample(epsilon: float, tasks: int) -> int:
+    """Return k, how many of d tasks a device reports, by the rule of Wang et al. (ICDE 2019).
+
+    ``k = max(1, min(d, floor(epsilon / 2.5)))``: as many as can have an epsilon of 2.5 each, or one.
+
+    Examples
+    --------
+    >>> [wang_sample(epsilon, 3) for epsilon in (1.0, 4.9, 5.0, 100.0)]
+    [1, 1, 2, 3]
+    """
+    return max(1, min(tasks, math.floor(exact_epsilon(epsilon) / _WANG_EPSILON)))
+
+
+def epsilon_shares(
+    names: Iterable[str],
+    epsilon: float,
+    *,
+    sample: Sample = "auto",
+    weights: Mapping[str, float] | None = None,
+) -> tuple[int | None, dict[str, float]]:
+    """Return how many tasks of a group a device reports in a round, and the epsilon of each task.
+
+    Parameters
+    ----------
+    names
+        Of the d tasks.
+    epsilon
+        What a round may cost.
+    sample
+        k, ``None`` or d for all, or "auto" for `wang_sample`. Each task has epsilon/k.
+    weights
+        By name: where all tasks are reported, each has a share of epsilon that is proportional to its weight.
+        Unless given, all shares are equal.
+
+    Returns
+    -------
+    tuple
+        k, or None where all are reported; and epsilon by name, in whole millionths.
+
+    Raises
+    ------
+    TaskError
+        When an argument is out of its bounds, or a task would have less than 0.01 or more than 20.
+
+    Examples
+    --------
+    >>> epsilon_shares(["heading", "speed"], 2.0)
+    (1, {'heading': 2.0, 'speed': 2.0})
+    >>> epsilon_shares(["heading", "speed"], 2.0, sample=None, weights={"heading": 2, "speed": 1})
+    (None, {'heading': 1.333333, 'speed': 0.666666})
+    """
+    names = list(names)
+    micro = _micro_budget(epsilon)
+    if not names:
+        raise TaskError("names must hold the names of the tasks, got none")
+    if sample == "auto":
+        sample = wang_sample(epsilon, len(names))
+    k = len(names) if sample is None else sample
+    if type(k) is not int or not 1 <= k <= len(names):
+        raise TaskError(
+            f'sample must be "auto", None or an integer from 1 to {len(names)}, the tasks; got {sample!r}'
+        )
+    if weights is not None and k < len(names):
+        raise TaskError(
+            f"weights share epsilon among tasks that are all reported, and {k} of {len(names)} are: give "
+            "sample=None, or no weights"
+        )
+    parts = dict.fromkeys(names, Fraction(1, k)) if weights is None else _parts(names, weights)
+    shares = {name: math.floor(micro * part) / 1_000_000 for name, part in parts.items()}
+    for name, share in shares.items():
+        if not EPSILON_MIN <= share <= EPSILON_MAX:
+            better = "fewer" if share < EPSILON_MIN else "more"
+            raise TaskError(
+                f"task {name!r} would have epsilon = {share:g}, and a task takes {EPSILON_MIN:g} to "
+                f"{EPSILON_MAX:g}: take another epsilon, or let a device report {better} tasks in a round"
+            )
+    return (None if k == len(names) else k), shares
+
+
+def _micro_budget(epsilon: object) -> int:
+    number = real_or_nan(epsilon)
+    if not 0 < number <= 1e9:
+        raise TaskError(f"epsilon must be a number above 0, what a round may cost; got {epsilon!r}")
+    return math.floor(exact_epsilon(number) * 1_000_000)
+
+
+def _parts(names: list[str], weights: Mapping[str, float]) -> dict[str, Fraction]:
+    if set(weights) != set(names):
+        raise TaskError(f"weights must name every task once, {sorted(names)}; got {sorted(weights)}")
+    for name in names:
+        if not 0 < real_or_nan(weights[name]) < math.inf:
+            raise TaskError(f"weights must be positive numbers, got {weights[name]!r} for {name!r}")
+    exact = {name: Fraction(weights[name]) for name in names}
+    total = sum(exact.values())
+    return {name: weight / total for name, weight in exact.items()}
