@@ -64,7 +64,7 @@ def test_a_cap_allows_one_report_or_the_task_is_refused(kind: str) -> None:
     assert noisy(**{kind: enough}).caps
     less = math.floor(units / 2) / UNIT
     message = (
-        rf"^caps\.{kind} = .*, {units // 2} / 2\*\*64, allows no report: one costs delta = .*, {units} / "
+        rf"^caps\.{kind} = .*, {units // 2} / 2\*\*64, allows no report: one costs delta = .*, {units} "
     )
     with pytest.raises(TaskError, match=message):
         noisy(**{kind: less})
