@@ -8,7 +8,6 @@ same bytes in the same order.
 from __future__ import annotations
 
 import os
-import random
 import struct
 from typing import Protocol
 
@@ -73,6 +72,8 @@ class InsecureSeededRandomness:
     secure = False
 
     def __init__(self, seed: int) -> None:
+        import random  # devices never need it
+
         self._generator = random.Random(seed)  # noqa: S311 (this class is the insecure one)
 
     def draw(self) -> tuple[int, int]:

@@ -704,7 +704,7 @@ def test_a_file_that_may_not_be_read_is_refused_by_name(
     def refuse(*_: Any, **__: Any) -> str:  # root may read everything, so no mode would do
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(type(tmp_path), "read_text", refuse)
+    monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(TaskError, match=r"secret\.json: cannot be read as a file: Permission denied"):
         Task.load(tmp_path / "secret.json")
 

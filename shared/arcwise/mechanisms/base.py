@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from arcwise.errors import DomainError
-from arcwise.kernels.approximate import certify_approximate
 from arcwise.kernels.certificate import Certificate, certify
 from arcwise.randomness import SYSTEM, Randomness
 
@@ -102,6 +101,8 @@ class Mechanism(ABC):
             When they do not satisfy the mechanism's epsilon, and it is not `approximate`.
         """
         if self.approximate:
+            from arcwise.kernels.approximate import certify_approximate
+
             return certify_approximate(self.kernel, self.epsilon)
         return certify(self.kernel.ratio(), self.epsilon)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from arcwise.kernels.certificate import check_epsilon
-from arcwise.mechanisms.circular import CirculantMechanism
+from arcwise.mechanisms.circulant import CirculantMechanism
 from arcwise.mechanisms.table import TableMechanism
 
 if TYPE_CHECKING:

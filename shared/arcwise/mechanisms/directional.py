@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from arcwise.kernels.base import MAX_CODES
 from arcwise.kernels.certificate import check_epsilon
 from arcwise.kernels.rounding import integer_row
-from arcwise.mechanisms.circular import CirculantMechanism, check_circle
+from arcwise.mechanisms.circulant import CirculantMechanism
+from arcwise.mechanisms.circular import check_circle
 from arcwise.mechanisms.window import DEFAULT_NODES, check_nodes
 
 if TYPE_CHECKING:

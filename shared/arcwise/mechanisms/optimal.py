@@ -1,4 +1,7 @@
-"""The optimal 3-piece mechanism on an interval and on a circle (OPM), as integer window kernels."""
+"""The optimal 3-piece mechanism on an interval and on a circle (OPM), as integer window kernels.
+
+Only the constructors need the closed forms: a device that gets its integers with a task does not load them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from arcwise.kernels.base import MAX_CODES
 from arcwise.kernels.certificate import UNIT, check_epsilon
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.circular import CircularMechanism, check_circle
-from arcwise.mechanisms.closed_forms import optimal_levels
 from arcwise.mechanisms.window import (
     DEFAULT_NODES,
     WindowMechanism,
@@ -84,6 +86,8 @@ class OptimalPiecewise(WindowMechanism):
         nodes: int = DEFAULT_NODES,
         power: float = 1.0,
     ) -> None:
+        from arcwise.mechanisms.closed_forms.optimal import optimal_levels
+
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
         share = 2.0 * optimal_levels(epsilon, power).half_window
         self._fit(domain, epsilon, share, placement=placement, nodes=nodes)
@@ -125,6 +129,8 @@ class OptimalCircular(CircularMechanism):
     def __init__(
         self, domain: Circle, epsilon: float, *, nodes: int = DEFAULT_NODES, power: float = 1.0
     ) -> None:
+        from arcwise.mechanisms.closed_forms.optimal import optimal_levels
+
         domain, epsilon = check_circle(domain, type(self).__name__), check_epsilon(epsilon)
         check_nodes(nodes, MAX_CODES)
         window = min(nodes - 1, max(1, round(2 * optimal_levels(epsilon, power).half_window * nodes)))

@@ -37,10 +37,10 @@ def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
         When a kernel in it does not satisfy its epsilon.
     """
     import json
-    from pathlib import Path
 
     try:
-        return from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 (devices load no pathlib)
+            return from_json(json.load(file))
     except CertificateError as error:
         raise CertificateError(f"{path}: {error}") from None
     except (IsADirectoryError, PermissionError) as error:  # Windows says the latter of a directory too

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import TaskError
-from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
-from arcwise.mechanisms.window import DEFAULT_NODES
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -38,6 +36,10 @@ def mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: i
             "`arcwise task new --goal mean`, or give it mechanism=arcwise.server.design.minimax(domain, "
             'epsilon); the default goal "distribution" gives an unbiased mean too'
         )
+    # Here, because a task that is loaded names its mechanism.
+    from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
+    from arcwise.mechanisms.window import DEFAULT_NODES
+
     if isinstance(domain, Circle):
         return OptimalCircular(domain, epsilon)
     if goal == "value":

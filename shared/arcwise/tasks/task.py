@@ -8,8 +8,6 @@ exist.
 
 from __future__ import annotations
 
-import hashlib
-import unicodedata
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,6 +108,8 @@ class Task:
         period: int = DAY,
         caps: Caps | None = None,
     ) -> None:
+        import hashlib  # and with it OpenSSL, which takes longer than any other import of a device
+
         name = checked_name(name)
         if not isinstance(domain, (Interval, Circle)):
             raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
@@ -282,7 +282,11 @@ def checked_name(name: object) -> str:
     """Return a name in NFC, or raise `TaskError` that says what a name must be."""
     if not isinstance(name, str):
         raise TaskError(f"name must be a string, got {name!r}")
-    normal = unicodedata.normalize("NFC", name)
+    normal = name
+    if not name.isascii():
+        import unicodedata  # ASCII is in NFC as it stands
+
+        normal = unicodedata.normalize("NFC", name)
     if not 1 <= len(normal) <= 64 or not normal.isprintable() or normal != normal.strip():
         raise TaskError(f"name must be 1 to 64 printable characters without outer spaces, got {name!r}")
     return normal

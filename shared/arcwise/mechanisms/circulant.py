@@ -1,0 +1,95 @@
+"""Mechanisms on a circle that sample from one row of integer weights, turned with the input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import UNIT, check_epsilon
+from arcwise.kernels.circulant import CirculantKernel
+from arcwise.mechanisms.circular import CircularMechanism, check_circle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.domains import Domain
+
+__all__ = ["CirculantMechanism"]
+
+
+class CirculantMechanism(CircularMechanism):
+    """A mechanism whose row is turned with the input: node s and code j stand at s/K and j/K of the circle.
+
+    A subclass has a constructor that computes the row of node 0 and calls `_init`.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[str] = "circulant"
+
+    kernel: CirculantKernel
+
+    def _init(self, domain: Domain, epsilon: float, weights: Sequence[int]) -> None:
+        domain = check_circle(domain, type(self).__name__)
+        try:
+            kernel = CirculantKernel(tuple(weights))
+        except TypeError:
+            raise ParameterError(
+                f"weights must be a sequence of integers, got {type(weights).__name__}"
+            ) from None
+        self._set(domain=domain, epsilon=epsilon, kernel=kernel)
+
+    def kernel_fields(self) -> list[Any]:
+        """Return ``[K, weights of node 0]``."""
+        return [self.kernel.codes, list(self.kernel.weights)]
+
+    @classmethod
+    def from_fields(
+        cls, domain: Domain, epsilon: float, placement: str, fields: list[Any]
+    ) -> CirculantMechanism:
+        """Return the mechanism that samples from the kernel ``[K, weights of node 0]``."""
+        if placement != "wrap":
+            raise ParameterError(f'placement must be "wrap" on a Circle, got {placement!r}')
+        codes, weights = fields
+        if not isinstance(weights, list) or type(codes) is not int or codes != len(weights):
+            raise ParameterError(f"weights must be a list of {codes!r} integers, one for each code")
+        mechanism = cls.__new__(cls)
+        mechanism._init(domain, check_epsilon(epsilon), weights)
+        return mechanism
+
+    def position(self, unit: float) -> float:
+        """Return the real-valued node of a position in [0, 1), in [0, K)."""
+        t = self.kernel.codes * unit
+        return t if t < self.kernel.codes else 0.0
+
+    def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the real-valued nodes of positions in [0, 1), any shape, in [0, K)."""
+        import numpy as np
+
+        t = np.asarray(self.kernel.codes * unit)
+        t[t >= self.kernel.codes] = 0.0
+        return t
+
+    def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return where nodes stand: ``s / K``."""
+        return nodes / self.kernel.codes
+
+    def code_units(self) -> NDArray[np.float64]:
+        """Return where the codes stand on the circle of circumference 1: ``j / K``."""
+        import numpy as np
+
+        return np.arange(self.kernel.codes) / self.kernel.codes
+
+    def attenuation(self, order: int = 1) -> float:
+        """Return rho_k of the integer rows: ``sum_j weights[j] cos(2 pi k j / K) / 2**64``.
+
+        The row of every named mechanism is symmetric but for rounding to integers: the sine's part is below
+        2**-50. A `DesignedCircular` with an asymmetric row turns its reports too, which this does not tell.
+        """
+        import numpy as np
+
+        row = np.array([weight / UNIT for weight in self.kernel.weights])
+        return float(row @ np.cos(2 * np.pi * order * self.code_units()))

@@ -1,0 +1,104 @@
+"""What a device loads: sets of modules, because times differ from machine to machine.
+
+`benchmarks/imports.py` prints the times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arcwise.domains import Circle
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SLOW = {
+    "ast",
+    "asyncio",
+    "concurrent.futures",
+    "dataclasses",
+    "email",
+    "hashlib",
+    "httpx",
+    "inspect",
+    "json",
+    "logging",
+    "numpy",
+    "pathlib",
+    "random",
+    "socket",
+    "sqlite3",
+    "ssl",
+    "tempfile",
+    "tokenize",
+    "unicodedata",
+    "urllib",
+}
+"""What no import of the library's shared half may bring along."""
+
+IMPORTS = "from arcwise.domains import Circle\nfrom arcwise.tasks import Caps, Task\nimport arcwise.wire"
+REPORT = f"""{IMPORTS}
+task = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0))
+task = Task.from_bytes(task.to_bytes())
+code = task.mechanism.randomize(350.5)
+batch = arcwise.wire.Batch(bytes.fromhex(task.id), bytes(16), 0, arcwise.wire.pack_codes([code], 1))
+arcwise.wire.encode_batch(batch)"""
+LOAD = """import sys
+from arcwise.tasks import Task
+task = Task.load(sys.argv[1])
+task.mechanism.randomize(350.5)"""
+
+
+def loaded(code: str, *arguments: str) -> set[str]:
+    """Return the modules that an interpreter has loaded after a program, and did not have before."""
+    script = f"import sys; before = set(sys.modules)\n{code}\nafter = sorted(set(sys.modules) - before)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}import json; print(json.dumps(after))", *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_imports_bring_nothing_slow() -> None:
+    modules = loaded(IMPORTS)
+    assert {"arcwise.tasks.task", "msgpack", "fractions"} <= modules  # the list is of what was loaded
+    assert modules & SLOW == set()
+
+
+def test_a_report_needs_a_hash_and_nothing_else_that_is_slow() -> None:
+    assert loaded(REPORT) & SLOW == {"hashlib"}
+
+
+@pytest.mark.parametrize("domain", ["Circle(360)", "Interval(0, 1)"])
+def test_a_device_loads_the_kernel_that_it_samples_from(domain: str) -> None:
+    code = (
+        "from arcwise.domains import Circle, Interval\nfrom arcwise.tasks import Task\n"
+        f"Task('x', {domain}, 1.0).mechanism.randomize(0.5)"
+    )
+    modules = loaded(code)
+    assert "arcwise.kernels.window" in modules
+    unwanted = {
+        f"arcwise.{part}.{other}" for part in ("kernels", "mechanisms") for other in ("table", "circulant")
+    }
+    unwanted |= {"arcwise.kernels.approximate", "arcwise.noise", "arcwise.tasks.group"}
+    assert modules & unwanted == set()
+
+
+def test_a_task_of_a_file_needs_no_closed_form(tmp_path: Path) -> None:
+    path = tmp_path / "heading.json"
+    Task("heading", Circle(360), epsilon=1.0).save(path)
+    modules = loaded(LOAD, str(path))
+    assert "arcwise.mechanisms.optimal" in modules
+    assert "arcwise.mechanisms.closed_forms" not in modules
+    assert modules & SLOW == {"hashlib", "json"}
