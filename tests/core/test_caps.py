@@ -63,9 +63,7 @@ def test_a_cap_allows_one_report_or_the_task_is_refused(kind: str) -> None:
     enough = math.nextafter(units / UNIT, 1.0)
     assert noisy(**{kind: enough}).caps
     less = math.floor(units / 2) / UNIT
-    message = (
-        rf"^caps\.{kind} = .*, {units // 2} / 2\*\*64, allows no report: one costs delta = .*, {units} "
-    )
+    message = rf"^caps\.{kind} = .*, {units // 2} / 2\*\*64, allows no report: one costs delta = .*, {units} "
     with pytest.raises(TaskError, match=message):
         noisy(**{kind: less})
     # A report of a pure mechanism costs no delta: any cap allows it.

@@ -17,7 +17,7 @@ from arcwise.server.estimators.difference import mean_difference
 from arcwise.server.estimators.direction import first_moment
 from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.mean import mean
-from arcwise.server.estimators.targets import device_variance
+from arcwise.server.estimators.targets import Users, device_variance
 from arcwise.server.simulate import simulate_counts
 from arcwise.tasks import Task
 from strategies import ALL_EXAMPLES, Example
@@ -47,7 +47,7 @@ def test_coverage_of_the_mean_of_these_users() -> None:
     for seed in range(300):
         counts = reported(mechanism, values, seed)
         fitted = fit_held_out(mechanism, counts).probabilities
-        users += mean(mechanism, counts, users=fitted).contains(float(values.mean()))
+        users += mean(mechanism, counts, users=Users(fitted)).contains(float(values.mean()))
         population += mean(mechanism, counts).contains(float(values.mean()))
     assert 269 <= users <= 298
     # Two thirds of the reports' variance is that of the values: the wider interval is hardly ever wrong here.
@@ -66,7 +66,9 @@ def test_coverage_of_the_population_that_users_are_drawn_from(target: Any) -> No
         generator = np.random.default_rng([seed, 1])
         counts = simulate_counts(task, generator.beta(2, 5, 1000), 1000, generator, fixed=True)
         fitted = fit_held_out(task.mechanism, counts.astype(np.float64)).probabilities
-        found = mean(task.mechanism, counts.astype(np.float64), users=fitted if target == "users" else None)
+        found = mean(
+            task.mechanism, counts.astype(np.float64), users=Users(fitted) if target == "users" else None
+        )
         covered += found.contains(2 / 7)
     if target == "population":
         assert 269 <= covered <= 298
@@ -152,7 +154,7 @@ def test_the_covariance_of_devices_is_that_of_their_reports(epsilon: float) -> N
         expected += weight * (centred * row) @ centred.T
     expected /= mechanism.attenuation() ** 2
     counts = drawn_counts(mechanism, law, 1000, 1)
-    got = 1000 * first_moment(mechanism, counts, law).covariance
+    got = 1000 * first_moment(mechanism, counts, Users(law)).covariance
     extra = np.linalg.eigvalsh(got - expected)
     # What is more is the most that rounding to nodes adds: (2 sin(pi/N))^2 / 4 in all.
     assert extra.min() >= -1e-9
@@ -164,7 +166,7 @@ def test_reports_that_agree_do_not_make_users_certain() -> None:
     counts = np.zeros(mechanism.kernel.codes)
     counts[60] = 3
     fitted = fit_held_out(mechanism, counts).probabilities
-    found = mean(mechanism, counts, users=fitted)
+    found = mean(mechanism, counts, users=Users(fitted))
     assert length(found) > 1.0
     assert "of the devices that reported, not of the population" in found.note
 

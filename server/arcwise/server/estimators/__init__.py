@@ -29,7 +29,7 @@ from arcwise.server.estimators import (
 )
 from arcwise.server.estimators.profile import Profile
 from arcwise.server.estimators.result import Band, Distribution, Estimate, Value
-from arcwise.server.estimators.targets import TARGETS, Target, check_target
+from arcwise.server.estimators.targets import Target, Users, check_sampled, check_target, target_words
 from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def estimate(
     level: float = 0.95,
     between: Iterable[tuple[float, float]] = (),
     target: Target = "population",
+    sampled: float = 1.0,
     bands: bool = False,
     origin: float | None = None,
 ) -> Estimate:
@@ -75,6 +76,10 @@ def estimate(
         Whom the intervals speak about: "population", that the devices were drawn from, or "users", the values
         behind these very reports. The second are narrower, above all at a large epsilon; mean, variance,
         direction and resultant length have them, the other intervals stay the population's.
+    sampled
+        The share of a group's devices that was drawn to report this task: `Group.share`. Then "users" are all
+        devices of the group, and their intervals hold the error of drawing too. The population's have it
+        anyway, and do not depend on it.
     bands
         Also the parts that cost several times the rest: the mode's interval, bins with intervals, on an
         interval the simultaneous band of the distribution function, on a circle the quantiles.
@@ -100,18 +105,19 @@ def estimate(
     if not 0.5 <= level <= 0.9999:
         raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
     check_target(target)
+    sampled = check_sampled(sampled)
     mechanism = task.mechanism
     numbers = check_counts(counts, mechanism.kernel.codes)
     with one_thread():
         fitted = distribution.fit_held_out(mechanism, numbers)
-        users = fitted.probabilities if target == "users" else None
+        users = Users(fitted.probabilities, sampled) if target == "users" else None
         result = Estimate(
             task=task.name,
             task_id=task.id,
             n=int(numbers.sum()),
             epsilon=task.epsilon,
             level=level,
-            target=TARGETS[target],
+            target=target_words(target, sampled),
             domain=str(task.domain),
             # Pure mechanisms have none: their rows were walked when the task was made.
             delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
@@ -133,7 +139,7 @@ class _Asked(NamedTuple):
     probabilities: FloatArray
     level: float
     between: tuple[tuple[float, float], ...]
-    users: FloatArray | None
+    users: Users | None
 
     def shares(self, profile: Profile | None) -> dict[str, Value]:
         """Return the shares that were asked for."""

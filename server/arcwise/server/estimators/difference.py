@@ -14,7 +14,7 @@ from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.mean import average, mean
 from arcwise.server.estimators.result import Value
-from arcwise.server.estimators.targets import check_target
+from arcwise.server.estimators.targets import Users, check_target
 from arcwise.server.estimators.unbiasing import mean_numbers
 
 if TYPE_CHECKING:
@@ -108,13 +108,11 @@ def _unbiased(mechanism: Mechanism, counts: FloatArray) -> bool:
     return not mean_numbers(mechanism, float(counts.sum())).bias
 
 
-def _users(mechanism: Mechanism, counts: FloatArray, target: Target) -> FloatArray | None:
-    return fit_held_out(mechanism, counts).probabilities if target == "users" else None
+def _users(mechanism: Mechanism, counts: FloatArray, target: Target) -> Users | None:
+    return Users(fit_held_out(mechanism, counts).probabilities) if target == "users" else None
 
 
-def _average(
-    mechanism: Mechanism, counts: FloatArray, users: FloatArray | None
-) -> tuple[float, float, float]:
+def _average(mechanism: Mechanism, counts: FloatArray, users: Users | None) -> tuple[float, float, float]:
     """Return the mean, the square of its standard error, and the number of reports, in the domain's unit."""
     n = float(counts.sum())
     unit, error = average(mechanism.kernel, mean_numbers(mechanism, n).values, counts, users)

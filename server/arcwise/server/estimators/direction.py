@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.circular import CircularMechanism
+    from arcwise.server.estimators.targets import Users
 
     FloatArray: TypeAlias = NDArray[np.float64]
     ComplexArray: TypeAlias = NDArray[np.complex128]
@@ -56,7 +57,7 @@ class Moment(NamedTuple):
     covariance: FloatArray
 
 
-def first_moment(mechanism: CircularMechanism, counts: FloatArray, users: FloatArray | None = None) -> Moment:
+def first_moment(mechanism: CircularMechanism, counts: FloatArray, users: Users | None = None) -> Moment:
     """Return the first trigonometric moment, corrected for the devices' randomness.
 
     The covariance is the reports' own, but in no direction below what a single row has: whatever the inputs,
@@ -64,29 +65,28 @@ def first_moment(mechanism: CircularMechanism, counts: FloatArray, users: FloatA
     happen to agree. The covariance of a row, with moments m_1 and m_2, has the eigenvalues
     ``(1 - |m_1|^2 +- |m_2 - m_1^2|) / 2``, and a mixture of rows has none below the smaller one.
 
-    With `users`, a fitted node distribution of shape (N,), the covariance is that of the devices' randomness
-    alone (`_device_covariance`).
+    With `users` the covariance is that of the devices' randomness (`_device_covariance`) and, where a share
+    of them was drawn to report, the part of the reports' own that sampling leaves.
     """
     n = float(counts.sum())
     turns = np.exp(2j * math.pi * mechanism.code_units())
     points = np.stack([turns.real, turns.imag])
     average = points @ counts / n
-    if users is None:
-        centred = points - average[:, None]
-        covariance = (centred * counts) @ centred.T / max(n - 1.0, 1.0)
-        (row,) = mechanism.kernel.probabilities([0])
-        m1, m2 = complex(row @ turns), complex(row @ turns**2)
-        least = (1 - abs(m1) ** 2 - abs(m2 - m1**2)) / 2
-        sizes, axes = np.linalg.eigh(covariance)
-        covariance = axes * np.maximum(sizes, least) @ axes.T
-    else:
-        covariance = _device_covariance(mechanism, turns, users)
+    centred = points - average[:, None]
+    covariance = (centred * counts) @ centred.T / max(n - 1.0, 1.0)
+    (row,) = mechanism.kernel.probabilities([0])
+    m1, m2 = complex(row @ turns), complex(row @ turns**2)
+    least = (1 - abs(m1) ** 2 - abs(m2 - m1**2)) / 2
+    sizes, axes = np.linalg.eigh(covariance)
+    covariance = axes * np.maximum(sizes, least) @ axes.T
+    if users is not None:
+        covariance = users.mixed(_device_covariance(mechanism, turns, users.law), covariance)
     inverse = 1.0 / row_attenuation(mechanism)
     undo = np.array([[inverse.real, -inverse.imag], [inverse.imag, inverse.real]])
     return Moment(undo @ average, undo @ covariance @ undo.T / n)
 
 
-def _device_covariance(mechanism: CircularMechanism, turns: ComplexArray, users: FloatArray) -> FloatArray:
+def _device_covariance(mechanism: CircularMechanism, turns: ComplexArray, law: FloatArray) -> FloatArray:
     """Return the covariance matrix of a report that the device's randomness makes, averaged over users.
 
     The row of node 0 has the moments m_1 and m_2, and that of node s is turned by ``t = e^(i d s)``, d the
@@ -96,11 +96,11 @@ def _device_covariance(mechanism: CircularMechanism, turns: ComplexArray, users:
     the second. A pair (a, b) of these stands for the matrix ``((a + Re b, Im b), (Im b, a - Re b)) / 2``.
     """
     (row,) = mechanism.kernel.probabilities([0])
-    nodes = len(users)
+    nodes = len(law)
     m1, m2 = complex(row @ turns), complex(row @ turns**2)
     step = np.exp(2j * math.pi / nodes)
-    squares = complex(users @ np.exp(4j * math.pi * np.arange(nodes) / nodes))
-    # The two nodes around a value are a step apart; the one in users is either of them.
+    squares = complex(law @ np.exp(4j * math.pi * np.arange(nodes) / nodes))
+    # The two nodes around a value are a step apart; the one in the law is either of them.
     chord = (m1 * (step - 1)) ** 2 / 4
     a = 1 - abs(m1) ** 2 + abs(chord)
     b = ((m2 - m1**2) + chord * (1 + step**-2) / 2) * squares
@@ -127,7 +127,7 @@ def _untold(mechanism: CircularMechanism) -> str:
 
 
 def direction(
-    mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95, users: FloatArray | None = None
+    mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
 ) -> Value:
     """Return the mean direction, in the unit of the domain, with Fieller's interval.
 
@@ -140,8 +140,7 @@ def direction(
     level
         Of the interval.
     users
-        The fitted node distribution, shape (N,), for an interval of the direction of these users only;
-        without it, of the population.
+        For an interval of the direction of these users only; without them, of the population.
 
     Notes
     -----
@@ -192,12 +191,11 @@ def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> t
 
 
 def resultant_length(
-    mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95, users: FloatArray | None = None
+    mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
 ) -> Value:
     """Return the mean resultant length R, from 0 (no direction) to 1 (all the same).
 
-    With `users`, the fitted node distribution of shape (N,), the interval is for these users only; without
-    it, for the population.
+    With `users` the interval is for these users only; without them, for the population.
 
     ``|Z|^2`` is too large by the trace of V on average, so the point is ``sqrt(|Z|^2 - trace V)``, 0 when
     that is negative. The interval is Student's when R exceeds 3 standard errors; else, where the covariance

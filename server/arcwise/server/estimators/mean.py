@@ -18,7 +18,7 @@ from arcwise.server.estimators.few import NO_POPULATION, few_note, join, two_sid
 from arcwise.server.estimators.grid import to_domain
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.rows import node_means
-from arcwise.server.estimators.targets import device_variance, whose
+from arcwise.server.estimators.targets import device_variance, source_of_error, whose
 from arcwise.server.estimators.unbiasing import Numbers, mean_numbers
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.targets import Users
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -34,7 +35,7 @@ __all__ = ["average", "clamp_units", "end_units", "mean"]
 
 
 def mean(
-    mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95, users: FloatArray | None = None
+    mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
 ) -> Value:
     """Return the mean of the population, or of these users, in the unit of the domain.
 
@@ -47,8 +48,8 @@ def mean(
     level
         Of the interval.
     users
-        The fitted node distribution, shape (N,), for an interval of the mean of these users only; without it,
-        of the population. Point and bounds are the same, the error is that of the devices' randomness alone.
+        For an interval of the mean of these users only; without them, of the population. Point and bounds
+        are the same, the error is that of the devices' randomness, and of the sampling where some were drawn.
     """
     kernel, domain = mechanism.kernel, mechanism.domain
     if mechanism.placement == "clamp" and isinstance(kernel, WindowKernel):
@@ -60,7 +61,7 @@ def mean(
     if numbers.bias:
         reach = numbers.bias + two_sided(level, n) * error if n > 1 else math.inf
         return _bounded(domain, unit - reach, unit + reach, numbers, join(few_note(n), whose(users)))
-    source = "reports' variance" if users is None else "devices' randomness"
+    source = source_of_error(users)
     method = f"{numbers.method}; Student's t interval from the {source}"
     if n < 2:
         # A mean lies in the domain; the single decoded report may lie far outside.
@@ -105,14 +106,14 @@ def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, note: st
 
 
 def average(
-    kernel: Kernel, values: FloatArray, counts: FloatArray, users: FloatArray | None = None
+    kernel: Kernel, values: FloatArray, counts: FloatArray, users: Users | None = None
 ) -> tuple[float, float]:
     """Return the average of `values` over the reports and its standard error.
 
     The variance is the reports' own, but never below the smallest variance of one row: whatever the inputs,
     a report varies at least as much as the randomness of its own device makes it. This matters only when a
-    handful of reports happen to agree. With `users`, a fitted node distribution, it is what the devices'
-    randomness makes, at most that of the reports.
+    handful of reports happen to agree. With `users` it is what the devices' randomness makes, at most that of
+    the reports, and the part of these that sampling leaves.
     """
     n = float(counts.sum())
     value = float(counts @ values) / n
@@ -121,7 +122,7 @@ def average(
     rows = node_means(kernel, centred**2) - node_means(kernel, centred) ** 2
     variance = max(sample, float(rows.min()))
     if users is not None:
-        variance = min(variance, device_variance(kernel, centred, users))
+        variance = users.mixed(min(variance, device_variance(kernel, centred, users.law)), variance)
     return value, math.sqrt(variance / n)
 
 
@@ -159,7 +160,7 @@ def end_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
 
 
 def _clamp(
-    domain: Domain, kernel: WindowKernel, counts: FloatArray, level: float, users: FloatArray | None
+    domain: Domain, kernel: WindowKernel, counts: FloatArray, level: float, users: Users | None
 ) -> Value:
     n = float(counts.sum())
     zone = kernel.window / (2 * kernel.codes) * domain.length

@@ -14,7 +14,7 @@ from arcwise.server.estimators import check_counts
 from arcwise.server.estimators.epochs import Span, epoch_start
 from arcwise.server.estimators.series_points import change_of, point_values
 from arcwise.server.estimators.series_result import Point, Series
-from arcwise.server.estimators.targets import check_target
+from arcwise.server.estimators.targets import check_sampled, check_target
 from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ _MONDAY = 4 * DAY
 """1970-01-05 00:00 UTC: points of a week start on Mondays, points of a day at midnight."""
 
 _HIGHEST_LEVEL = 0.9999
+_NOT_THEIRS = (
+    "not the populations they were drawn from; intervals of quantiles and shares are the populations'"
+)
 _TARGETS = {
     "population": "the populations that the devices of each point were drawn from",
-    "users": (
-        "the values behind the reports of each point, not the populations they were drawn from; intervals of "
-        "quantiles and shares are the populations'"
-    ),
+    "users": f"the values behind the reports of each point, {_NOT_THEIRS}",
 }
 
 
@@ -58,6 +58,7 @@ def series(
     quantiles: bool = False,
     origin: float | None = None,
     target: Target = "population",
+    sampled: float = 1.0,
 ) -> Series:
     """Return the estimates of a task over time.
 
@@ -86,6 +87,8 @@ def series(
         Where quantiles on a circle start, as of `estimate`: the same place at every point. Needed for them.
     target
         As of `estimate`, for each point; "users" costs as much. The test of a change is about populations.
+    sampled
+        The share of a group's devices that was drawn to report this task, as of `estimate`.
 
     Raises
     ------
@@ -104,6 +107,7 @@ def series(
     if not 0.5 <= level <= _HIGHEST_LEVEL:
         raise ParameterError(f"level must be from 0.5 to {_HIGHEST_LEVEL}, got {level!r}")
     check_target(target)
+    sampled = check_sampled(sampled)
     period = task.domain.period if isinstance(task.domain, Circle) else None
     if period is None and origin is not None:
         raise ParameterError(f"origin must be None on an interval, got {origin!r}")
@@ -132,7 +136,7 @@ def series(
             f"simultaneous must be False for what costs a whole estimate, at {len(filled)} points: "
             f"no interval has a level above {_HIGHEST_LEVEL}"
         )
-    asked = {"between": pairs, "target": target, "origin": origin} if whole else None
+    asked = {"between": pairs, "target": target, "sampled": sampled, "origin": origin} if whole else None
     values: dict[int, dict[str, Any]] = {
         place: point_values(task, numbers, pointwise, asked, quantiles=quantiles) for place, numbers in filled
     }
@@ -147,7 +151,7 @@ def series(
         simultaneous=simultaneous,
         every=every,
         domain=str(task.domain),
-        target=_TARGETS[target],
+        target=_target_words(target, sampled),
         points=tuple(
             Point(
                 first=start,
@@ -162,6 +166,13 @@ def series(
         change=change_of(mechanism, [numbers for _, numbers in filled]),
         period=period,
     )
+
+
+def _target_words(target: Target, sampled: float) -> str:
+    if target == "population" or sampled == 1.0:
+        return _TARGETS[target]
+    drawn = f"the values of all devices of the group at each point, of which {sampled:.4g} drew this task"
+    return f"{drawn}, {_NOT_THEIRS}"
 
 
 def point_starts(task: Task, epochs: Iterable[int], *, every: int, span: Span) -> range:

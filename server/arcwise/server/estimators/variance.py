@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.targets import Users
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -56,7 +57,7 @@ class _Found(NamedTuple):
 
 
 def spread(
-    mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95, users: FloatArray | None = None
+    mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
 ) -> Spread:
     """Return the variance and the standard deviation of the population, or of these users.
 
@@ -69,8 +70,7 @@ def spread(
     level
         Of the intervals.
     users
-        The fitted node distribution, shape (N,), for intervals for these users only; without it, for the
-        population.
+        For intervals for these users only; without them, for the population.
 
     Notes
     -----
@@ -148,7 +148,7 @@ def _told(
     mechanism: Mechanism,
     counts: FloatArray,
     quantile: float,
-    users: FloatArray | None,
+    users: Users | None,
     numbers: tuple[Numbers, Numbers],
 ) -> _Found:
     rounding = _spacing(mechanism) ** 2 / 4
@@ -176,7 +176,7 @@ def _spacing(mechanism: Mechanism) -> float:
 def _rounded(
     mechanism: Mechanism,
     counts: FloatArray,
-    users: FloatArray | None,
+    users: Users | None,
     first: FloatArray,
     second: FloatArray,
 ) -> tuple[float, float]:
@@ -191,7 +191,7 @@ def _biased(
     mechanism: Mechanism,
     counts: FloatArray,
     quantile: float,
-    users: FloatArray | None,
+    users: Users | None,
     numbers: tuple[Numbers, Numbers],
 ) -> _Found:
     """Return the range that numbers with a bias leave.
@@ -223,7 +223,7 @@ def _clamp(
     kernel: WindowKernel,
     counts: FloatArray,
     quantile: float,
-    users: FloatArray | None,
+    users: Users | None,
 ) -> _Found:
     """Return the range of variances that the reports of the clamp placement leave.
 

@@ -1,0 +1,224 @@
+"""Groups: intervals for all devices when some were drawn, and what the numbers of reports tell."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, kstest
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.randomness import InsecureSeededRandomness
+from arcwise.server.estimators import estimate
+from arcwise.server.estimators.direction import direction, resultant_length
+from arcwise.server.estimators.distribution import fit_held_out
+from arcwise.server.estimators.groups import devices_behind, drawn_alike, group_reports
+from arcwise.server.estimators.mean import mean
+from arcwise.server.estimators.series import series
+from arcwise.server.estimators.targets import Users
+from arcwise.server.estimators.variance import spread
+from arcwise.server.simulate import simulate_counts
+from arcwise.tasks import Group, Task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DELAY = Task("delay", Interval(0, 1), 6.0)
+HEADING = Task("heading", Circle(360), 6.0)
+VEHICLE = Group("vehicle", [DELAY, HEADING], sample=1)
+THREE = Group("three", [DELAY, HEADING, Task("speed", Interval(0, 180), 6.0)], sample=2)
+
+
+def drawn(values: NDArray[np.float64], share: float, seed: int) -> NDArray[np.float64]:
+    """Return the values of the devices that drew the task: each with this probability, by itself."""
+    return values[np.random.default_rng([seed, 7]).random(len(values)) < share]
+
+
+def reported(task: Task, values: NDArray[np.float64], seed: int) -> NDArray[np.int64]:
+    return simulate_counts(task, values, len(values), np.random.default_rng(seed), fixed=True)
+
+
+def test_coverage_of_the_devices_of_a_group() -> None:
+    """300 surveys of the same 6,000 devices, a quarter of which draw the task each time.
+
+    At 0.95 fewer than 269 or more than 298 have probability 1e-4. Without the correction intervals are those
+    of the devices that reported: they cover less than 0.8 of the time here, at which 269 or more have 1e-5.
+    """
+    values = np.random.default_rng(4).beta(2, 5, 6000)
+    covered = uncorrected = variances = 0
+    for seed in range(300):
+        counts = reported(DELAY, drawn(values, 0.25, seed), seed).astype(np.float64)
+        fitted = fit_held_out(DELAY.mechanism, counts).probabilities
+        group, alone = Users(fitted, 0.25), Users(fitted)
+        covered += mean(DELAY.mechanism, counts, users=group).contains(float(values.mean()))
+        uncorrected += mean(DELAY.mechanism, counts, users=alone).contains(float(values.mean()))
+        variances += spread(DELAY.mechanism, counts, users=group).variance.contains(float(values.var()))
+    assert 269 <= covered <= 298
+    assert variances >= 269
+    assert uncorrected < 269
+
+
+def test_coverage_of_the_direction_of_a_group() -> None:
+    """300 surveys, as above."""
+    values = np.degrees(np.random.default_rng(4).vonmises(1.0, 1.5, 6000)) % 360
+    moment = complex(np.exp(1j * np.radians(values)).mean())
+    angle = math.degrees(math.atan2(moment.imag, moment.real))
+    directions = lengths = uncorrected = 0
+    for seed in range(300):
+        counts = reported(HEADING, drawn(values, 0.25, seed), seed).astype(np.float64)
+        mechanism: Any = HEADING.mechanism
+        fitted = fit_held_out(mechanism, counts).probabilities
+        group, alone = Users(fitted, 0.25), Users(fitted)
+        directions += direction(mechanism, counts, users=group).contains(angle, period=360)
+        lengths += resultant_length(mechanism, counts, users=group).contains(abs(moment))
+        uncorrected += direction(mechanism, counts, users=alone).contains(angle, period=360)
+    assert 269 <= directions <= 298
+    assert 269 <= lengths <= 298
+    assert uncorrected < 269
+
+
+@pytest.mark.parametrize("task", [DELAY, HEADING], ids=lambda task: task.name)
+def test_the_width_lies_between_these_users_and_the_population(task: Task) -> None:
+    values = np.random.default_rng(1).uniform(0.2, 0.5, 5000) * task.domain.length
+    counts = reported(task, values, 2)
+
+    def width(**options: Any) -> float:
+        found = estimate(task, counts, **options)
+        value = found.mean or found.direction
+        assert value is not None
+        assert value.low is not None
+        assert value.high is not None
+        return value.high - value.low
+
+    population = width()
+    assert width(sampled=0.5) == population
+    ordered = [width(target="users", sampled=share) for share in (1.0, 0.6, 0.1, 1e-9)]
+    assert ordered[0] == width(target="users")
+    assert ordered == sorted(ordered)
+    assert ordered[0] < 0.9 * population
+    assert ordered[-1] == pytest.approx(population, rel=1e-6)
+    if task is DELAY:  # the variance of a mean is the mixture itself
+        expected = 0.6 * ordered[0] ** 2 + 0.4 * population**2
+        assert ordered[1] ** 2 == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_result_says_that_devices_were_drawn() -> None:
+    counts = reported(DELAY, np.linspace(0, 1, 500), 1)
+    found = estimate(DELAY, counts, target="users", sampled=0.5)
+    assert "all devices of the group, of which 0.5 drew this task, not the population" in found.target
+    assert found.mean is not None
+    assert "also those that drew other tasks" in found.mean.note
+    assert "the sampling of devices" in found.mean.method
+    assert "group" not in estimate(DELAY, counts, sampled=0.5).target
+    over_time = series(DELAY, {1: counts, 2: counts}, target="users", sampled=0.5)
+    assert "of which 0.5 drew this task" in over_time.target
+    point = over_time.points[0].mean
+    assert point is not None
+    assert (point.low, point.high) == (found.mean.low, found.mean.high)
+
+
+@pytest.mark.parametrize("bad", [0, -0.5, 1.1, True, "half", math.nan, None])
+def test_bad_shares_are_refused(bad: Any) -> None:
+    counts = reported(DELAY, np.linspace(0, 1, 50), 1)
+    for estimator in (
+        lambda: estimate(DELAY, counts, sampled=bad),
+        lambda: series(DELAY, {1: counts}, sampled=bad),
+    ):
+        with pytest.raises(ParameterError, match="sampled must be a share above 0 and up to 1, got"):
+            estimator()
+
+
+# --- numbers of devices -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.06, 1 / 3, 0.5, 0.9])
+@pytest.mark.parametrize("reports", [0, 1, 7, 400])
+def test_the_number_of_devices_inverts_the_binomial_law(reports: int, share: float) -> None:
+    found = devices_behind(reports, share, level=0.9)
+    assert found.low is not None
+    assert found.high is not None
+    low, high = int(found.low), int(found.high)
+    assert found.value == reports / share
+    inside = [
+        devices
+        for devices in range(reports, high + 50)
+        if binom.cdf(reports, devices, share) > 0.05 and binom.sf(reports - 1, devices, share) > 0.05
+    ]
+    assert (low, high) == (inside[0], inside[-1])
+
+
+def test_the_number_of_devices_covers() -> None:
+    """Exactly: over all numbers that are drawn of 250 devices, not over a sample of them."""
+    reports = np.arange(251)
+    for share in (0.2, 0.5):
+        intervals = [devices_behind(int(number), share) for number in reports]
+        covered = [bool(interval.contains(250.0)) for interval in intervals]
+        assert 0.95 <= float(binom.pmf(reports, 250, share) @ covered) < 0.99
+
+
+def test_all_devices_report_without_sampling() -> None:
+    found = devices_behind(12, 1.0)
+    assert (found.low, found.value, found.high) == (12.0, 12.0, 12.0)
+
+
+def test_large_numbers_of_devices() -> None:
+    found = devices_behind(10**12, 0.25)
+    assert found.low is not None
+    assert found.high is not None
+    assert 1.95 < (found.high - 4e12) / math.sqrt(12e12) < 1.97
+    assert 1.95 < (4e12 - found.low) / math.sqrt(12e12) < 1.97
+
+
+# --- whether tasks were drawn alike ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("group", [VEHICLE, THREE], ids=lambda group: group.name)
+def test_p_values_are_uniform_where_tasks_are_drawn_alike(group: Group) -> None:
+    """400 groups of 500 real choices: Kolmogorov's statistic has a smaller p than 1e-3 once in a thousand."""
+    source = InsecureSeededRandomness(3)
+    found = []
+    for _ in range(400):
+        chosen = [task.name for _ in range(500) for task in group.choose(source)]
+        p_value = drawn_alike([chosen.count(task.name) for task in group.tasks], group.sample or 0)
+        assert p_value is not None
+        found.append(p_value)
+    assert kstest(found, "uniform").pvalue > 1e-3
+
+
+def test_tasks_that_miss_values_are_told() -> None:
+    alike = group_reports(VEHICLE, {"delay": 5020, "heading": 4980})
+    assert alike.note == "the numbers agree with tasks drawn alike (p = 0.69)"
+    missing = group_reports(VEHICLE, {"delay": 5020, "heading": 4000})
+    assert missing.p_value is not None
+    assert missing.p_value < 1e-20
+    assert "the tasks differ by more than drawing explains" in str(missing)
+    assert "values are missing in some devices" in missing.note
+    few = group_reports(VEHICLE, {"delay": 1, "heading": 2})
+    assert few.p_value is None
+    assert "too few reports" in few.note
+    whole = Group("whole", [DELAY, HEADING])
+    assert group_reports(whole, {"delay": 7, "heading": 7}).note == "as many reports of every task"
+    assert "the tasks differ: values are missing" in group_reports(whole, {"delay": 7, "heading": 6}).note
+
+
+def test_the_table_shows_all_tasks() -> None:
+    found = group_reports(THREE, {"delay": 2000, "heading": 2010, "speed": 1990})
+    lines = str(found).splitlines()
+    assert lines[0] == "group three: a device reports 2 of 3 tasks in a round"
+    assert lines[1].split() == ["delay", "2,000", "reports,", "3,000", "[2,925,", "3,077]", "devices"]
+    assert [line.split()[0] for line in lines[1:4]] == ["delay", "heading", "speed"]
+    document = found.to_dict()
+    assert [row["reports"] for row in document["tasks"]] == [2000, 2010, 1990]
+    assert document["group_id"] == THREE.id
+
+
+def test_bad_numbers_of_reports_are_refused() -> None:
+    bad: Any
+    for bad in ({"delay": 1}, {"delay": 1, "heading": -1}, {"delay": 1, "heading": 1.0}):
+        with pytest.raises(ParameterError, match="reports must hold a non-negative integer for every task"):
+            group_reports(VEHICLE, bad)
+    with pytest.raises(ParameterError, match=r"level must be from 0\.5 to 0\.9999, got 1"):
+        group_reports(VEHICLE, {"delay": 1, "heading": 1}, level=1)
