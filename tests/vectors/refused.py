@@ -28,7 +28,8 @@ ROWS, UNITS = 4, 5
 
 def cases(tasks: dict[str, Task]) -> dict[str, Any]:
     """Return the cases by label: `bytes` in hex or a `json` object, and `why`."""
-    found = {f"{label}: {why}": {"why": why, "bytes": data.hex()} for label, why, data in _bytes(tasks)}
+    found: dict[str, Any] = {}
+    found |= {f"{label}: {why}": {"why": why, "bytes": data.hex()} for label, why, data in _bytes(tasks)}
     found |= {f"json: {why}": {"why": why, "json": data} for why, data in _json(tasks["wrap"].to_json())}
     return found
 

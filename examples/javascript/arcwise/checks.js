@@ -1,0 +1,62 @@
+/** Checks of the fields of a task. An integer is a BigInt and a real number a number, as msgpack has them. */
+
+/** A task that is none, or whose integers do not keep its epsilon. */
+export class TaskError extends Error {
+  name = "TaskError";
+}
+
+/**
+ * @param {unknown} condition
+ * @param {string} message
+ * @returns {asserts condition}
+ */
+export function check(condition, message) {
+  if (!condition) throw new TaskError(message);
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} name
+ * @param {number} least
+ * @param {number} most
+ * @returns {number}
+ */
+export function count(value, name, least, most) {
+  check(
+    typeof value === "bigint" && value >= BigInt(least) && value <= BigInt(most),
+    `${name} must be an integer from ${least} to ${most}`,
+  );
+  return Number(value);
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} name
+ * @returns {bigint} of 64 bits
+ */
+export function weight(value, name) {
+  check(typeof value === "bigint" && value >= 0n && value >> 64n === 0n, `${name} must be an integer of 64 bits`);
+  return value;
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} name
+ * @returns {number}
+ */
+export function real(value, name) {
+  check(typeof value === "number" && Number.isFinite(value), `${name} must be a finite number`);
+  return value;
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} name
+ * @param {number} [length]
+ * @returns {import("./msgpack.js").Packable[]}
+ */
+export function array(value, name, length) {
+  check(Array.isArray(value), `${name} must be an array`);
+  check(length === undefined || value.length === length, `${name} must hold ${length} items, has ${value.length}`);
+  return value;
+}

@@ -1,0 +1,117 @@
+/**
+ * When to send, and what an answer means. Times are Unix seconds, because waits outlast the page.
+ *
+ * @typedef {"sent" | "retry" | "keep" | "pause" | "drop"} Verdict
+ * @typedef {{ failures: number, own: number, asked: number }} Wait until when our own backoff waits, and until
+ *     when the server asked us to
+ * @typedef {{ all: Wait, tasks: Record<string, Wait> }} Waits
+ */
+
+const LONGEST_BACKOFF = 3600;
+const LONGEST_RETRY_AFTER = 86_400;
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/;
+
+/**
+ * What a status means for the batch that it answers; 0 stands for no answer.
+ *
+ * @param {number} status
+ * @returns {Verdict}
+ */
+export function classify(status) {
+  if (status === 204) return "sent";
+  if (status < 400 || status === 408 || status === 429 || (status >= 500 && status !== 501)) return "retry";
+  if (status === 404) return "keep";
+  return status === 401 || status === 403 ? "pause" : "drop";
+}
+
+/**
+ * Full jitter, from up to 1 s, doubling, to up to 1 h.
+ *
+ * @param {number} failures in a row, at least 1
+ * @param {number} uniform a random number in [0, 1): devices that failed together must not come back together
+ */
+export function backoffSeconds(failures, uniform) {
+  return Math.min(LONGEST_BACKOFF, 2 ** Math.min(failures - 1, 12)) * uniform;
+}
+
+/**
+ * The wait that a Retry-After header asks for, from 0 to 24 h; 0 for what is neither seconds nor a date.
+ *
+ * @param {string | null} text
+ * @param {number} now
+ */
+export function retryAfterSeconds(text, now) {
+  const asked = (text ?? "").trim();
+  if (/^[0-9]+$/.test(asked)) return Math.min(Number(asked), LONGEST_RETRY_AFTER);
+  const [, day, month, ...rest] = HTTP_DATE.exec(asked) ?? [];
+  if (!MONTHS.includes(month)) return 0;
+  const [year, hour, minute, second] = rest.map(Number);
+  const then = Date.UTC(year, MONTHS.indexOf(month), Number(day), hour, minute, second) / 1000;
+  return Math.min(Math.max(then - now, 0), LONGEST_RETRY_AFTER);
+}
+
+/** @returns {Waits} */
+export const noWaits = () => ({ all: noWait(), tasks: {} });
+
+/** @returns {Wait} */
+const noWait = () => ({ failures: 0, own: 0, asked: 0 });
+
+/**
+ * For how many seconds a task's batches must wait.
+ *
+ * @param {Waits} waits
+ * @param {string} task
+ * @param {number} now
+ */
+export function waitSeconds(waits, task, now) {
+  const seconds = [waits.all, waits.tasks[task] ?? noWait()].map(
+    // No wait is longer than these: what seems so comes from a clock that has been set back.
+    ({ own, asked }) => Math.max(Math.min(own - now, LONGEST_BACKOFF), Math.min(asked - now, LONGEST_RETRY_AFTER)),
+  );
+  return Math.max(0, ...seconds);
+}
+
+/**
+ * Take note of how an attempt ended.
+ *
+ * @param {Waits} waits changed in place
+ * @param {{ verdict: Verdict, task: string, now: number, retryAfter: number }} attempt
+ */
+export function record(waits, { verdict, task, now, retryAfter }) {
+  /** @type {(wait: Wait, seconds: number) => void} */
+  const hold = (wait, seconds) => {
+    wait.own = now + seconds;
+    wait.asked = Math.max(wait.asked, now + retryAfter);
+  };
+  const uniform = Math.random();
+  if (verdict === "pause") {
+    waits.all.failures++;
+    hold(waits.all, (LONGEST_BACKOFF * (1 + uniform)) / 2); // a refusal is not cured by asking again soon
+    return;
+  }
+  if (verdict === "retry") {
+    waits.all.failures++;
+    hold(waits.all, backoffSeconds(waits.all.failures, uniform));
+    return;
+  }
+  waits.all = noWait(); // it answered, so it can be talked to
+  const wait = (waits.tasks[task] ??= noWait());
+  if (verdict === "keep") {
+    wait.failures++;
+    hold(wait, backoffSeconds(wait.failures, uniform));
+  } else if (retryAfter > 0) {
+    waits.tasks[task] = { failures: 0, own: 0, asked: now + retryAfter }; // the server slows this task down
+  } else {
+    delete waits.tasks[task];
+  }
+}
+
+/**
+ * End every wait of our own making, for a flush; what the server asked for stays.
+ *
+ * @param {Waits} waits changed in place
+ */
+export function hurry(waits) {
+  for (const wait of [waits.all, ...Object.values(waits.tasks)]) Object.assign(wait, { failures: 0, own: 0 });
+}

@@ -1,0 +1,214 @@
+/** A task: what is asked, at which epsilon, with which integers. One whose certificate does not hold cannot exist. */
+
+import { array, check, count, real, TaskError } from "./checks.js";
+import { toUnit } from "./domain.js";
+import { expLowerBound, microEpsilon } from "./exact.js";
+import { toHex } from "./hex.js";
+import { KERNELS, POSITIONS } from "./kernel.js";
+import { decode, encode } from "./msgpack.js";
+import { fieldsFromJson } from "./task-json.js";
+
+export { TaskError };
+
+/**
+ * @typedef {import("./msgpack.js").Packable} Packable
+ * @typedef {import("./domain.js").Domain} Domain
+ * @typedef {{ lifetime: number | null, rolling: number | null, window: number }} Caps in micro-epsilon and seconds
+ * @typedef {{ r: bigint, u: bigint }} Draw two independent uniform integers in [0, 2^64)
+ */
+
+const MOST_BYTES = 1 << 20;
+const MOST_SECONDS = 366 * 86_400;
+const MOST_MICRO_EPSILON = 1e15;
+const GOALS = { interval: ["distribution", "mean", "value"], circle: ["direction", "distribution"] };
+
+export class Task {
+  /**
+   * For `fromBytes` and `fromJson`, which know the id.
+   *
+   * @param {Packable} whole the fields
+   * @param {Uint8Array} bytes their canonical bytes
+   * @param {string} id the SHA-256 of the bytes
+   */
+  constructor(whole, bytes, id) {
+    const fields = array(whole, "a task");
+    check(fields[0] === 1n, "the schema version is not known; this client knows 1");
+    check(fields.length === 8, "a task has 8 fields");
+    const [, name, domain, epsilon, goal, period, caps, mechanism] = fields;
+    /** What apps and people call it. */
+    this.name = checkedName(name);
+    this.domain = checkedDomain(domain);
+    /** The privacy loss of one report. */
+    this.epsilon = real(epsilon, "epsilon");
+    check(this.epsilon >= 0.01 && this.epsilon <= 20, "epsilon must be from 0.01 to 20");
+    check(typeof goal === "string" && GOALS[this.domain.kind].includes(goal), "the goal does not fit the domain");
+    /** Seconds in an epoch. */
+    this.period = count(period, "period", 1, MOST_SECONDS);
+    /** What a report is charged. */
+    this.microEpsilon = microEpsilon(this.epsilon);
+    this.caps = checkedCaps(caps, this.microEpsilon);
+    const [kernel, placement] = checkedKernel(mechanism, this.domain, this.epsilon);
+    this.kernel = kernel;
+    this.placement = placement;
+    this.bytes = bytes;
+    this.id = id;
+    Object.freeze(this);
+  }
+
+  /**
+   * Read canonical bytes.
+   *
+   * @param {Uint8Array} bytes
+   * @returns {Promise<Task>}
+   * @throws {TaskError} when they are not the canonical bytes of a task, or its certificate does not hold
+   */
+  static async fromBytes(bytes) {
+    check(bytes.length <= MOST_BYTES, `a task takes at most ${MOST_BYTES} bytes`);
+    const fields = decoded(bytes);
+    const again = encode(fields);
+    check(
+      again.length === bytes.length && again.every((byte, at) => byte === bytes[at]),
+      "not the canonical bytes of a task: a head is longer than it needs to be",
+    );
+    return new Task(fields, bytes.slice(), await sha256(bytes));
+  }
+
+  /**
+   * Read the file of a task; the id in it must be the id of what it describes.
+   *
+   * @param {any} json the parsed file
+   * @returns {Promise<Task>}
+   * @throws {TaskError} when it is not a task, its id is not its own, or its certificate does not hold
+   */
+  static async fromJson(json) {
+    const bytes = encode(fieldsFromJson(json));
+    const task = await Task.fromBytes(bytes);
+    check(task.id === json.id, "the id in the file is not that of the task it describes: it was edited or damaged");
+    return task;
+  }
+
+  /**
+   * The number of the period, counted from 1970-01-01 UTC, that holds a Unix time.
+   *
+   * @param {number} seconds
+   */
+  epoch(seconds) {
+    return Math.floor(seconds / this.period);
+  }
+
+  /**
+   * The node that a value is rounded to: up with the probability that is the fraction.
+   *
+   * @param {number} value
+   * @param {bigint} r
+   */
+  node(value, r) {
+    const position = POSITIONS[this.placement](this.kernel, toUnit(this.domain, value));
+    const below = Math.floor(position);
+    const up = Number(r >> 11n) * 2 ** -53 < position - below;
+    return (below + (up ? 1 : 0)) % this.kernel.nodes;
+  }
+
+  /**
+   * One report: a code from 0 to K - 1. Epsilon-LDP when the draw is uniform and used once.
+   *
+   * @param {number} value
+   * @param {Draw} draw
+   * @returns {number}
+   */
+  randomize(value, { r, u } = draw()) {
+    return this.kernel.sample(this.node(value, r), u);
+  }
+}
+
+/**
+ * 128 bits of the platform's CSPRNG.
+ *
+ * @returns {Draw}
+ */
+export function draw() {
+  const [r, u] = crypto.getRandomValues(new BigUint64Array(2));
+  return { r, u };
+}
+
+/** @param {Uint8Array} bytes */
+function decoded(bytes) {
+  try {
+    return decode(bytes);
+  } catch (error) {
+    throw new TaskError(`not the bytes of a task: ${/** @type {Error} */ (error).message}`);
+  }
+}
+
+/** @param {Uint8Array} bytes */
+async function sha256(bytes) {
+  return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", /** @type {BufferSource} */ (bytes))));
+}
+
+/** @param {Packable} name */
+function checkedName(name) {
+  check(typeof name === "string" && name === name.normalize("NFC"), "the name must be a string in NFC");
+  const length = [...name].length;
+  const printable = !/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(name);
+  check(length >= 1 && length <= 64 && printable && name === name.trim(), "the name must be 1 to 64 printable characters");
+  return name;
+}
+
+/**
+ * @param {Packable} field
+ * @returns {Domain}
+ */
+function checkedDomain(field) {
+  const [kind, ...bounds] = array(field, "the domain");
+  const numbers = bounds.filter((bound) => typeof bound === "number");
+  check(numbers.every((x) => Number.isFinite(x) && !Object.is(x, -0)), "bounds must be finite, and 0 without a sign");
+  if (kind === "circle") {
+    check(bounds.length === 1 && numbers.length === 1 && numbers[0] > 0, "the period must be a number above 0");
+    return { kind, period: numbers[0] };
+  }
+  const [low, high, clip] = bounds;
+  check(kind === "interval" && bounds.length === 3 && numbers.length === 2, "the domain is neither interval nor circle");
+  check(typeof low === "number" && typeof high === "number" && low < high, "low must be below high");
+  check(Number.isFinite(high - low) && typeof clip === "boolean", "high - low must be finite, clip true or false");
+  return { kind, low, high, clip };
+}
+
+/**
+ * @param {Packable} field
+ * @param {number} charge
+ * @returns {Caps}
+ */
+function checkedCaps(field, charge) {
+  const caps = array(field, "caps");
+  check(caps.length === 3, "caps has three fields; this client keeps no account of delta, and so takes no cap of it");
+  const [lifetime, rolling] = [caps[0], caps[1]].map((cap) =>
+    cap === null ? null : count(cap, `a cap in micro-epsilon that allows a report of ${charge}`, charge, MOST_MICRO_EPSILON),
+  );
+  return { lifetime, rolling, window: count(caps[2], "the rolling window in seconds", 1, MOST_SECONDS) };
+}
+
+/**
+ * Read the kernel and check its certificate: what the name of the mechanism says is the server's business.
+ *
+ * @param {Packable} field
+ * @param {Domain} domain
+ * @param {number} epsilon
+ * @returns {[import("./kernel.js").Kernel, string]} the kernel and its placement
+ */
+function checkedKernel(field, domain, epsilon) {
+  const [name, version, whole, ...more] = array(field, "the mechanism");
+  check(typeof name === "string" && version === 1n && !more.length, "the mechanism is not known to this client");
+  const [kind, placement, ...rest] = array(whole, "the kernel");
+  const known = Object.entries(KERNELS).find(([key]) => key === kind)?.[1];
+  const circular = domain.kind === "circle";
+  check(
+    known && typeof placement === "string" && known.placements.includes(placement) && (placement === "wrap") === circular,
+    "the kind or the placement of the kernel is not known, or does not fit the domain",
+  );
+  const kernel = known.read(rest, circular);
+  check(
+    kernel.keeps(expLowerBound(epsilon)),
+    `the certificate does not hold: some ratio of weights is above e^epsilon at epsilon = ${epsilon}`,
+  );
+  return [kernel, placement];
+}

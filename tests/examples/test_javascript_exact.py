@@ -1,0 +1,167 @@
+"""The JavaScript client beside this one: the golden vectors, and every mechanism draw by draw."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from arcwise.domains import Circle, Domain, Interval
+from arcwise.errors import CertificateError
+from arcwise.kernels.certificate import certify
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
+from arcwise.tasks import Task
+from fixed_draw import FixedDraw
+from nodejs import JAVASCRIPT, run_json
+from strategies import ALL_EXAMPLES, Example
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+RANDOMIZE = Path(__file__).with_name("randomize.mjs")
+TOP = 2**64 - 1
+
+
+def cases(content: Any) -> int:
+    """Return how many cases a file of vectors holds."""
+    if isinstance(content, dict) and not content.keys() & {"bytes", "json", "rows", "times"}:
+        return sum(cases(entry) if isinstance(entry, (dict, list)) else 1 for entry in content.values())
+    return len(content) if isinstance(content, list) else 1
+
+
+def test_the_client_passes_every_vector() -> None:
+    passed = run_json(JAVASCRIPT / "vectors.js")
+    assert passed == {
+        path.name: cases(json.loads(path.read_text(encoding="ascii"))) for path in VECTORS.glob("*.json")
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("tasks.json", '"id": "32560b', '"id": "42560b'),
+        ("rows.json", '"sha256_of_all_rows": "7', '"sha256_of_all_rows": "8'),
+        ("draws.json", '"node": 39, "code": 39', '"node": 39, "code": 38'),
+        ("values.json", "  null\n", "  0.1\n"),
+        ("batches.json", '"body": "95', '"body": "94'),
+        ("long_batches.json", '"body_bytes": ', '"body_bytes": 1'),
+        ("refused.json", '"why": "no bytes at all", "bytes": ""', None),
+        ("epsilons.json", '"micro_epsilon": 300000', '"micro_epsilon": 300001'),
+        ("ledger.json", '"granted": [true', '"granted": [false'),
+        ("answers.json", '"204": "sent"', '"204": "retry"'),
+    ],
+)
+def test_the_check_of_the_vectors_can_fail(tmp_path: Path, name: str, old: str, new: str | None) -> None:
+    for path in VECTORS.glob("*.json"):
+        shutil.copy(path, tmp_path)
+    text = (tmp_path / name).read_text(encoding="ascii")
+    if new is None:  # what is refused becomes a valid task
+        valid = json.loads((VECTORS / "tasks.json").read_text(encoding="ascii"))["wrap"]["bytes"]
+        new = f'"why": "", "bytes": "{valid}"'
+    assert old in text
+    (tmp_path / name).write_text(text.replace(old, new, 1), encoding="ascii")
+    passed = run_json(JAVASCRIPT / "vectors.js", str(tmp_path), code=1)
+    whole = run_json(JAVASCRIPT / "vectors.js")
+    assert {file: whole[file] - count for file, count in passed.items() if whole[file] != count} == {name: 1}
+
+
+def compare(tasks: list[Task], draws: list[list[tuple[float, int, int]]]) -> None:
+    """Assert that the JavaScript client gives the nodes and codes of these draws that this one gives."""
+    given = {
+        "tasks": [
+            {"bytes": task.to_bytes().hex(), "draws": [[value, str(r), str(u)] for value, r, u in of_task]}
+            for task, of_task in zip(tasks, draws, strict=True)
+        ]
+    }
+    for task, of_task, theirs in zip(tasks, draws, run_json(RANDOMIZE, given=given), strict=True):
+        mechanism = task.mechanism
+        ours = [
+            [mechanism.node(value, r), mechanism.randomize(value, randomness=FixedDraw(r, u))]
+            for value, r, u in of_task
+        ]
+        assert theirs == ours, task
+
+
+def thresholds(mechanism: Mechanism, value: float) -> tuple[int, int]:
+    """Return the largest r that rounds a value up and the smallest that does not, within 64 bits."""
+    position = mechanism.position(mechanism.domain.to_unit(value))
+    first_down = math.ceil((position - math.floor(position)) * 2.0**53) * 2**11
+    return max(first_down - 1, 0), min(first_down, TOP)
+
+
+def is_pure(example: Example) -> bool:
+    mechanism = example.make(1.0)
+    try:
+        certify(mechanism.kernel.ratio(), 1.0)
+    except CertificateError:
+        return False
+    return True
+
+
+def test_every_registered_mechanism_gives_the_same_codes() -> None:
+    generator = random.Random(5)
+    pure = [example for example in ALL_EXAMPLES if is_pure(example)]
+    assert len(pure) >= 25
+    tasks, draws = [], []
+    for example in pure:
+        mechanism = example.make(1.0)
+        domain = mechanism.domain
+        task = Task("t", domain, 1.0, mechanism=mechanism)
+        low, high = (domain.low, domain.high) if isinstance(domain, Interval) else (-700.0, 1400.0)
+        values = [low, high, *(generator.uniform(low, high) for _ in range(60))]
+        tasks.append(task)
+        draws.append([(value, generator.getrandbits(64), generator.getrandbits(64)) for value in values])
+    compare(tasks, draws)
+
+
+def test_nodes_of_any_domain_are_the_same_to_the_last_bit() -> None:
+    """Random bounds of all magnitudes; r at the very threshold of rounding, which one unit would move."""
+    generator = random.Random(6)
+
+    def number() -> float:
+        return generator.choice((-1, 1)) * generator.uniform(0.5, 1) * 2.0 ** generator.randint(-60, 60)
+
+    tasks, draws = [], []
+    for _ in range(150):
+        domain: Domain
+        mechanism: Mechanism
+        if generator.random() < 0.5:
+            low, high = sorted((number(), number()))
+            domain = Interval(low, high, clip=True)
+            values = [generator.uniform(low, high) for _ in range(8)] + [number(), number()]
+            placement: Literal["inset", "clamp"] = generator.choice(("inset", "clamp"))
+            mechanism = OptimalPiecewise(domain, 1.0, placement=placement, nodes=generator.randint(2, 300))
+        else:
+            domain = Circle(abs(number()))
+            values = [number() for _ in range(8)] + [-domain.period / 3, -1e-320]
+            mechanism = OptimalCircular(domain, 1.0, nodes=generator.randint(2, 300))
+        tasks.append(Task("t", domain, 1.0, mechanism=mechanism))
+        draws.append([(v, r, generator.getrandbits(64)) for v in values for r in thresholds(mechanism, v)])
+    compare(tasks, draws)
+
+
+def test_mechanisms_with_a_delta_are_refused() -> None:
+    mixed = [example for example in ALL_EXAMPLES if not is_pure(example)]
+    assert {example.make(1.0).name for example in mixed} >= {"gaussian", "truncated-laplace", "uniform-atom"}
+    for example in mixed:
+        mechanism = example.make(1.0)
+        task = Task("t", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
+        with pytest.raises(
+            AssertionError, match="TaskError: (the certificate does not hold|epsilon must be)"
+        ):
+            run_json(RANDOMIZE, given={"tasks": [{"bytes": task.to_bytes().hex(), "draws": []}]})
+
+
+def test_it_has_no_dependency() -> None:
+    """Only its own modules, and Node's own in the script that checks the vectors."""
+    package = json.loads((JAVASCRIPT / "package.json").read_text(encoding="utf-8"))
+    assert not package.keys() & {"dependencies", "devDependencies", "peerDependencies"}
+    for path in JAVASCRIPT.rglob("*.js"):
+        found = re.findall('^import .*?"(.*?)";', path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        own = [name for name in found if not name.startswith("node:")]
+        assert all((path.parent / name).is_file() for name in own), path
+        assert own == found or path.name == "vectors.js"
