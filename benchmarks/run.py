@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import em
 import estimates
+import imports
 import ingest
 import loops
 import sampling
 
 if __name__ == "__main__":
-    for benchmark in (sampling, loops, em, estimates, ingest):
+    for benchmark in (sampling, loops, em, estimates, ingest, imports):
         benchmark.run()
         print()

@@ -1,4 +1,4 @@
-"""What sampling costs: against plain float sampling, by the call, and at import.
+"""What sampling costs: against plain float sampling, and by the call.
 
 Run ``python benchmarks/sampling.py``. Every figure is the best of several repeats, and things that are
 compared take turns, so that a busy machine slows both.
@@ -6,9 +6,6 @@ compared take turns, so that a busy machine slows both.
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -94,30 +91,6 @@ def scalar_sampling(mechanisms: dict[str, Mechanism]) -> None:
         print(f"  {name:28s} {CALLS / seconds:11,.0f} calls/s")
 
 
-def import_time() -> None:
-    if not _has_client():
-        print("import of arcwise.client: skipped, the package is not installed")
-        return
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-
-    def start(code: str) -> Callable[[], object]:
-        return lambda: subprocess.run([sys.executable, "-c", code], env=environment, check=True)
-
-    bare = "bare interpreter"
-    tasks = {bare: start("pass")}
-    tasks |= {f"import {name}": start(f"import {name}") for name in ("arcwise.client", "numpy", "httpx")}
-    best = interleaved(tasks)
-    print("a process that starts, imports and ends:")
-    for name, seconds in best.items():
-        print(f"  {name:28s} {1000 * seconds:7.1f} ms   (+{1000 * (seconds - best[bare]):.1f} ms)")
-
-
-def _has_client() -> bool:
-    """Tell a package from a bare namespace folder."""
-    spec = importlib.util.find_spec("arcwise.client")
-    return spec is not None and spec.origin is not None
-
-
 def run() -> None:
     """Print all figures."""
     print(f"Python {sys.version.split()[0]}, numpy {np.__version__}, epsilon {EPSILON:g}, best of {REPEATS}")
@@ -129,7 +102,6 @@ def run() -> None:
     }
     array_sampling(mechanisms)
     scalar_sampling(mechanisms)
-    import_time()
 
 
 if __name__ == "__main__":
