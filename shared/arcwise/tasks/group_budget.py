@@ -16,7 +16,7 @@ from arcwise.tasks.caps import real_or_nan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Sample", "epsilon_shares", "wang_sample"]
+__all__ = ["Sample", "epsilon_shares", "micro_budget", "wang_sample"]
 
 Sample: TypeAlias = int | Literal["auto"] | None
 
@@ -75,7 +75,7 @@ def epsilon_shares(
     (None, {'heading': 1.333333, 'speed': 0.666666})
     """
     names = list(names)
-    micro = _micro_budget(epsilon)
+    micro = micro_budget(epsilon)
     if not names:
         raise TaskError("names must hold the names of the tasks, got none")
     if sample == "auto":
@@ -102,7 +102,8 @@ def epsilon_shares(
     return (None if k == len(names) else k), shares
 
 
-def _micro_budget(epsilon: object) -> int:
+def micro_budget(epsilon: object) -> int:
+    """Return a budget in whole millionths, rounded down: no sum of charges within it exceeds epsilon."""
     number = real_or_nan(epsilon)
     if not 0 < number <= 1e9:
         raise TaskError(f"epsilon must be a number above 0, what a round may cost; got {epsilon!r}")

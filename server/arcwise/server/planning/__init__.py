@@ -7,5 +7,14 @@ from __future__ import annotations
 
 from arcwise.server.planning.plan import plan
 from arcwise.server.planning.result import Plan, PlannedMechanism
+from arcwise.server.planning.sharing import best_sample, best_shares, report_error, sample_errors
 
-__all__ = ["Plan", "PlannedMechanism", "plan"]
+__all__ = [
+    "Plan",
+    "PlannedMechanism",
+    "best_sample",
+    "best_shares",
+    "plan",
+    "report_error",
+    "sample_errors",
+]
