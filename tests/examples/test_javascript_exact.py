@@ -150,9 +150,7 @@ def test_mechanisms_with_a_delta_are_refused() -> None:
     for example in mixed:
         mechanism = example.make(1.0)
         task = Task("t", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
-        with pytest.raises(
-            AssertionError, match="TaskError: (the certificate does not hold|epsilon must be)"
-        ):
+        with pytest.raises(AssertionError, match=r"TaskError: (the certificate|epsilon)"):
             run_json(RANDOMIZE, given={"tasks": [{"bytes": task.to_bytes().hex(), "draws": []}]})
 
 

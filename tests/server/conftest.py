@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -21,7 +21,7 @@ def with_app(tmp_path: Path) -> Run:
     """Return a function that runs a coroutine function of (http, app) against an app with these tasks."""
 
     def run(
-        tasks: list[Task], scenario: Callable[[httpx.AsyncClient, FastAPI], Awaitable[None]], **options: int
+        tasks: list[Task], scenario: Callable[[httpx.AsyncClient, FastAPI], Awaitable[None]], **options: Any
     ) -> None:
         async def main() -> None:
             app = create_app(Settings(tasks, store=f"sqlite:///{tmp_path / 'app.db'}", **options))

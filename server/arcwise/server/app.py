@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
-from starlette.routing import Route
 
 from arcwise.errors import ParameterError, StoreError
+from arcwise.server.origins import routes_for_origins
 from arcwise.server.problems import install_problem_handlers
 from arcwise.server.routes import INGEST_OPENAPI, INGEST_PATH, Estimates, Ingest, reader_routes
 from arcwise.server.settings import Settings, epochs_in
@@ -89,7 +89,7 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
         redirect_slashes=False,  # a redirect would repeat the request's host and path
     )
     # First in the list: the hot path is matched before anything else.
-    app.router.routes.insert(0, Route(INGEST_PATH, ingest, methods=["POST"]))
+    app.router.routes[:0] = routes_for_origins(INGEST_PATH, ingest, settings.origins)
     app.include_router(reader_routes(tasks, estimates))
     install_problem_handlers(app)
     _describe_ingestion(app)

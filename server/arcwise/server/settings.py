@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from arcwise.errors import ParameterError, TaskError
+from arcwise.server.origins import checked_origins
 from arcwise.tasks import DAY, Task
 from arcwise.wire import MAX_BODY_BYTES
 
@@ -56,16 +57,21 @@ class Settings:
         Largest request body that is read, at most 1 MiB.
     max_waiting_bytes
         Bytes of batches that may wait for the store; beyond that the server answers 503.
+    allow_origins
+        Origins such as "https://app.example" whose pages may report from a browser, ``["*"]`` for all; none
+        unless given. Whoever is no browser may report either way.
 
     Attributes
     ----------
     served
         The tasks, read from their files where a directory was given.
+    origins
+        The allowed origins.
 
     Raises
     ------
     ParameterError
-        When a limit is not a positive integer or two tasks share a name.
+        When a limit is not a positive integer, an origin is none, or two tasks share a name.
     TaskError, CertificateError
         When a directory of tasks does not hold valid task files.
     """
@@ -75,7 +81,9 @@ class Settings:
     retention_days: int = 30
     max_body_bytes: int = MAX_BODY_BYTES
     max_waiting_bytes: int = 64 << 20
+    allow_origins: Iterable[str] = ()
     served: tuple[Task, ...] = field(init=False, repr=False)
+    origins: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         most = {"retention_days": 36_500, "max_body_bytes": MAX_BODY_BYTES, "max_waiting_bytes": 1 << 40}
@@ -94,3 +102,4 @@ class Settings:
         if not names or len(set(names)) < len(names):
             raise ParameterError(f"tasks must be at least one, each with a name of its own; got {names}")
         object.__setattr__(self, "served", served)
+        object.__setattr__(self, "origins", checked_origins(self.allow_origins))

@@ -54,13 +54,23 @@ class _Server(uvicorn.Server):
     show_default=True,
     help="Days after its epoch that a batch is still taken.",
 )
-def serve(tasks: Path, store: str, host: str, port: int, retention_days: int) -> None:
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="An origin such as https://app.example whose pages may report from a browser; * for all. "
+    "Can be given several times.",
+)
+def serve(
+    *, tasks: Path, store: str, host: str, port: int, retention_days: int, origins: tuple[str, ...]
+) -> None:
     """Collect reports and serve estimates.
 
     Batches are acknowledged after a durable commit. Stop it with Ctrl-C or SIGTERM: what was taken is
     written first.
     """
-    app = create_app(Settings(tasks, store=store, retention_days=retention_days))
+    app = create_app(Settings(tasks, store=store, retention_days=retention_days, allow_origins=origins))
     open_store(store).close()  # says what is wrong with it before anything listens
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

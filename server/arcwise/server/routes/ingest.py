@@ -59,7 +59,6 @@ INGEST_OPENAPI = {
 }
 
 _MEDIA_TYPE = MEDIA_TYPE.encode("ascii")
-_ACCEPTED_HEAD = {"type": "http.response.start", "status": 204, "headers": []}
 _ACCEPTED_BODY = {"type": "http.response.body", "body": b""}
 _BODY_SECONDS = 30.0
 _DAYS_AHEAD = 1
@@ -103,7 +102,8 @@ class Ingest:
         except Problem as problem:
             await problem.response()(scope, receive, send)
         else:
-            await send(_ACCEPTED_HEAD)
+            # Made anew for every answer: middleware adds headers to it.
+            await send({"type": "http.response.start", "status": 204, "headers": []})
             await send(_ACCEPTED_BODY)
 
     async def _take(self, scope: Scope, receive: Receive) -> None:

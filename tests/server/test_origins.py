@@ -1,0 +1,146 @@
+"""Browsers on other origins: off unless asked for, and then the POST of reports and nothing else."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from fastapi import FastAPI
+
+from arcwise.domains import Circle
+from arcwise.errors import ParameterError
+from arcwise.server import Settings
+from arcwise.server.cli import main
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+
+Run = Callable[..., None]
+HEADING = Task("heading", Circle(360), 1.0)
+PATH = f"/v1/tasks/{HEADING.id}/reports"
+APP = "https://app.example"
+PREFLIGHT = {
+    "origin": APP,
+    "access-control-request-method": "POST",
+    "access-control-request-headers": "content-type",
+}
+
+
+def body() -> bytes:
+    return encode_batch(Batch(bytes.fromhex(HEADING.id), bytes(16), HEADING.epoch(time.time()), b"\x07"))
+
+
+async def report(http: httpx.AsyncClient, origin: str, content: bytes | None = None) -> httpx.Response:
+    headers = {"content-type": MEDIA_TYPE, "origin": origin}
+    return await http.post(PATH, content=body() if content is None else content, headers=headers)
+
+
+def cors(answer: httpx.Response) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name.startswith("access-control-")}
+
+
+def test_off_by_default(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        answer = await http.options(PATH, headers=PREFLIGHT)
+        assert (answer.status_code, cors(answer)) == (405, {})
+        answer = await report(http, APP)
+        assert (answer.status_code, cors(answer)) == (204, {})
+
+    with_app([HEADING], scenario)
+
+
+@pytest.mark.parametrize("origins", [[APP], ["http://localhost:8080", APP], ["*"]])
+def test_an_allowed_page_may_report(with_app: Run, origins: list[str]) -> None:
+    shown = "*" if origins == ["*"] else APP
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        answer = await http.options(PATH, headers=PREFLIGHT)
+        assert answer.status_code == 200
+        assert answer.headers["access-control-allow-origin"] == shown
+        assert answer.headers["access-control-allow-methods"] == "POST"
+        assert "Content-Type" in answer.headers["access-control-allow-headers"]
+        assert "access-control-allow-credentials" not in answer.headers
+        for content, status in ((None, 204), (b"no batch", 400)):
+            answer = await report(http, APP, content)
+            assert answer.status_code == status
+            assert cors(answer) == {
+                "access-control-allow-origin": shown,
+                "access-control-expose-headers": "Retry-After",
+            }
+        counts = (await http.get(f"/v1/tasks/{HEADING.id}/estimate")).json()
+        assert counts["n"] == 1
+
+    with_app([HEADING], scenario, allow_origins=origins)
+
+
+def test_other_pages_methods_and_headers_are_not_allowed(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for change in (
+            {"origin": "https://other.example"},
+            {"origin": "http://app.example"},
+            {"origin": "null"},
+            {"access-control-request-method": "PUT"},
+            {"access-control-request-headers": "content-type, x-device"},
+        ):
+            answer = await http.options(PATH, headers={**PREFLIGHT, **change})
+            assert answer.status_code == 400
+        answer = await report(http, "https://other.example")
+        # The browser keeps the answer from the page; who is no browser may report anyway.
+        assert (answer.status_code, cors(answer).get("access-control-allow-origin")) == (204, None)
+        answer = await http.options(PATH, headers={"origin": APP})
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+        assert answer.headers["content-type"] == "application/problem+json"
+
+    with_app([HEADING], scenario, allow_origins=[APP])
+
+
+def test_nothing_but_reports_is_shared(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for path in (
+            "/v1/tasks",
+            f"/v1/tasks/{HEADING.id}",
+            f"/v1/tasks/{HEADING.id}/estimate",
+            "/health/live",
+        ):
+            assert cors(await http.get(path, headers={"origin": APP})) == {}
+            assert (await http.options(path, headers=PREFLIGHT)).status_code == 405
+
+    with_app([HEADING], scenario, allow_origins=["*"])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "https://app.example",
+        3,
+        [3],
+        ["app.example"],
+        ["https://app.example/"],
+        ["https://app.example/path"],
+        ["https://App.example"],
+        ["https://user@app.example"],
+        ["ftp://app.example"],
+        ["null"],
+        [""],
+        ["*", "https://app.example"],
+    ],
+)
+def test_origins_that_are_none_are_refused(bad: Any) -> None:
+    with pytest.raises(ParameterError, match="allow_origins must"):
+        Settings([HEADING], allow_origins=bad)
+
+
+def test_settings_take_origins_of_every_form() -> None:
+    origins = ("http://localhost:5173", "http://127.0.0.1", "https://[::1]:8443", "https://app.example")
+    assert Settings([HEADING], allow_origins=iter(origins)).origins == origins
+
+
+def test_the_command_has_the_option(tmp_path: Path) -> None:
+    HEADING.save(tmp_path / "heading.json")
+    given = ["serve", "--tasks", str(tmp_path), "--store", f"sqlite:///{tmp_path}/a.db"]
+    result = CliRunner().invoke(main, [*given, "--allow-origin", APP, "--allow-origin", "app.example"])
+    assert result.exit_code == 1
+    assert "allow_origins must" in result.output
+    assert "--allow-origin ORIGIN" in CliRunner().invoke(main, ["serve", "--help"]).output
