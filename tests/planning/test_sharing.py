@@ -20,6 +20,7 @@ from arcwise.tasks import Group, Task
 from arcwise.tasks.group_budget import wang_sample
 
 DOMAINS: dict[str, Domain] = {"direction": Circle(360), "distance": Interval(-5, 45)}
+VALUE = {"distance": "value"}
 MEASURES = ["estimate", "value", "average value"]
 
 
@@ -35,14 +36,15 @@ def test_the_error_of_a_value_is_the_published_one(domain: Domain, epsilon: floa
 
     ``1 / (1 + e^(x/2))`` is convex for positive x, so of all splits the equal one has the least sum.
     """
-    found = report_error(domain, epsilon, measure="value")
+    goal = "value" if isinstance(domain, Interval) else None
+    found = report_error(domain, epsilon, goal=goal, measure="value")
     assert found == pytest.approx(closed_form(epsilon), rel=0.01)
-    task = Task("x", domain, epsilon, goal="value" if isinstance(domain, Interval) else None)
+    task = Task("x", domain, epsilon, goal=goal)
     length = domain.length if isinstance(domain, Interval) else domain.length / 2
     low = domain.low if isinstance(domain, Interval) else 0.0
     worst = max(task.mechanism.expected_error(low + domain.length * i / 54) for i in range(55))
     assert worst / length <= found * (1 + 1e-6)
-    assert report_error(domain, epsilon, measure="average value") <= found * (1 + 1e-12)
+    assert report_error(domain, epsilon, goal=goal, measure="average value") <= found * (1 + 1e-12)
 
 
 def test_the_error_of_an_estimate_is_that_of_many_reports() -> None:
@@ -126,11 +128,20 @@ def test_no_split_on_a_grid_is_better(epsilon: float, measure: Any, kinds: str) 
         for place, kind in enumerate(kinds.split())
     }
 
-    def total(*shares: float) -> float:
-        pairs = zip(domains.values(), shares, strict=True)
-        return sum(report_error(domain, share, measure=measure) for domain, share in pairs)
+    goals = {
+        name: "value"
+        for name, domain in domains.items()
+        if measure != "estimate" and isinstance(domain, Interval)
+    }
 
-    shares = best_shares(domains, epsilon, measure=measure)
+    def total(*shares: float) -> float:
+        pairs = zip(domains.items(), shares, strict=True)
+        return sum(
+            report_error(domain, share, goal=goals.get(name), measure=measure)
+            for (name, domain), share in pairs
+        )
+
+    shares = best_shares(domains, epsilon, goals=goals, measure=measure)
     assert sum(map(exact_epsilon, shares.values())) <= exact_epsilon(epsilon)
     assert sum(shares.values()) >= epsilon - 3e-6
     least = total(*shares.values())
@@ -143,14 +154,17 @@ def test_no_split_on_a_grid_is_better(epsilon: float, measure: Any, kinds: str) 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
 def test_direction_and_distance_share_alike_for_values(epsilon: float) -> None:
     """As the closed form has it, up to what the grid of nodes does."""
-    shares = best_shares(DOMAINS, epsilon)
+    shares = best_shares(DOMAINS, epsilon, goals=VALUE, measure="value")
     assert shares["direction"] == pytest.approx(epsilon / 2, rel=0.05)
-    total = sum(report_error(DOMAINS[name], share, measure="value") for name, share in shares.items())
+    total = sum(
+        report_error(DOMAINS[name], share, goal=VALUE.get(name), measure="value")
+        for name, share in shares.items()
+    )
     assert total == pytest.approx(2 * closed_form(epsilon / 2), rel=0.01)
 
 
 def test_directions_need_more_for_estimates() -> None:
-    shares = best_shares(DOMAINS, 2.0, measure="estimate")
+    shares = best_shares(DOMAINS, 2.0)
     assert shares["direction"] > 1.03
     group = Group.share_budget("walk", DOMAINS, 2.0, sample=None, weights=shares)
     assert [task.epsilon for task in group.tasks] == pytest.approx(list(shares.values()), abs=2e-6)
@@ -159,7 +173,7 @@ def test_directions_need_more_for_estimates() -> None:
 
 def test_three_tasks_share_too() -> None:
     domains = {**DOMAINS, "time": Circle(24)}
-    shares = best_shares(domains, 3.0, measure="estimate")
+    shares = best_shares(domains, 3.0)
     assert shares["direction"] == pytest.approx(shares["time"], abs=0.07)
     assert shares["distance"] < shares["direction"]
     assert sum(shares.values()) == pytest.approx(3.0, abs=4e-6)

@@ -71,7 +71,7 @@ def report_error(
     Parameters
     ----------
     domain, epsilon, goal
-        Of the task. The goal is the domain's default, but for a value on an interval "value".
+        Of the task, which has the domain's default goal unless another is given.
     measure
         "estimate": n times the squared standard error of the mean from n reports, for the worst population;
         on a circle of the mean direction, for the worst population with a resultant length of 0.5.
@@ -93,8 +93,6 @@ def report_error(
     if measure not in _MEASURES:
         known = ", ".join(f'"{name}"' for name in _MEASURES)
         raise ParameterError(f"measure must be one of {known}; got {measure!r}")
-    if goal is None and measure != "estimate" and isinstance(domain, Interval):
-        goal = "value"
     unit: Domain = Interval(0.0, 1.0) if isinstance(domain, Interval) else Circle(1.0)
     mechanism = _mechanism(unit, epsilon, goal)
     if measure == "estimate":
@@ -177,7 +175,7 @@ def best_shares(
     epsilon: float,
     *,
     goals: Mapping[str, str] | None = None,
-    measure: Measure = "value",
+    measure: Measure = "estimate",
 ) -> dict[str, float]:
     """Return the shares of epsilon with the least sum of normalised errors, where every task is reported.
 
@@ -188,7 +186,8 @@ def best_shares(
     epsilon
         What a round may cost.
     goals
-        By name, as of `Task`; not "mean", which takes a solver for every share that is tried.
+        By name, as of `Task`; "value" for a distance whose single reports are to be near. Not "mean", which
+        takes a solver for every share that is tried.
     measure
         As of `report_error`.
 
@@ -204,9 +203,12 @@ def best_shares(
 
     Examples
     --------
-    >>> shares = best_shares({"direction": Circle(360), "distance": Interval(0, 50)}, 2.0)
-    >>> sum(shares.values()) <= 2.0
+    >>> from arcwise.tasks import Group
+    >>> domains = {"direction": Circle(360), "distance": Interval(0, 50)}
+    >>> shares = best_shares(domains, 2.0)
+    >>> shares["direction"] > shares["distance"]
     True
+    >>> group = Group.share_budget("walk", domains, 2.0, sample=None, weights=shares)
     """
     goals = {} if goals is None else goals
     if "mean" in goals.values():
