@@ -31,31 +31,92 @@ __all__ = [
 
 
 class ArcwiseError(Exception):
-    """Base of every exception that arcwise raises on purpose."""
+    """Base of every exception that arcwise raises on purpose.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle
+    >>> try:
+    ...     Circle(0)
+    ... except ArcwiseError as error:
+    ...     print(error)
+    period must be positive and finite, got 0.0
+    """
 
 
 class ParameterError(ArcwiseError, ValueError):
-    """An argument is out of its bounds; the message gives its name, the bound and the value."""
+    """An argument is out of its bounds; the message gives its name, the bound and the value.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> Interval(180, 0)
+    Traceback (most recent call last):
+    arcwise.errors.ParameterError: low and high must be finite with low < high, got 180.0 and 0.0
+    """
 
 
 class DomainError(ArcwiseError, ValueError):
-    """A value is not in its domain; the message gives the value and the bound."""
+    """A value is not in its domain; the message gives the value and the bound.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> Interval(0, 180).to_unit(200.0)
+    Traceback (most recent call last):
+    arcwise.errors.DomainError: value must be in [0, 180], got 200.0; clip it, ...
+    """
 
 
 class CertificateError(ArcwiseError):
-    """A kernel's exact privacy loss is larger than what is claimed or allowed."""
+    """A kernel's exact privacy loss is larger than what is claimed or allowed.
+
+    Examples
+    --------
+    >>> from arcwise.kernels.certificate import certify
+    >>> certify(3, epsilon=1.0)  # e is less
+    Traceback (most recent call last):
+    arcwise.errors.CertificateError: the kernel's largest ratio of weights is 3.0, more than e^epsilon = ...
+    """
 
 
 class TaskError(ArcwiseError, ValueError):
-    """A task contradicts itself, or bytes or a file do not hold a task."""
+    """A task contradicts itself, or bytes or a file do not hold a task.
+
+    Examples
+    --------
+    >>> from arcwise.tasks import Task
+    >>> Task.from_bytes(b"heading")
+    Traceback (most recent call last):
+    arcwise.errors.TaskError: not the bytes of a task: ...
+    """
 
 
 class WireError(ArcwiseError, ValueError):
-    """A body is not a well-formed batch. The message never repeats what the body holds."""
+    """A body is not a well-formed batch. The message never repeats what the body holds.
+
+    Examples
+    --------
+    >>> from arcwise.wire import decode_batch
+    >>> decode_batch(b"heading")
+    Traceback (most recent call last):
+    arcwise.errors.WireError: the body is not one msgpack array of a batch's five fields
+    """
 
 
 class UnknownTaskError(ArcwiseError, KeyError):
-    """The client has no task of this name."""
+    """The client has no task of this name.
+
+    Examples
+    --------
+    >>> from arcwise.client import Client
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> client = Client("http://127.0.0.1:8000", tasks=[Task("heading", Circle(360), epsilon=1.0)])
+    >>> client.report("hedding", 350.5)
+    Traceback (most recent call last):
+    arcwise.errors.UnknownTaskError: ...'hedding'...
+    """
 
     def __str__(self) -> str:
         # KeyError shows the repr of its argument, which would put quotes around the sentence.
@@ -66,12 +127,33 @@ class LedgerError(ArcwiseError):
     """A device's ledger cannot be made, opened or written, or is not what it was.
 
     Nothing can be reported without it: what a device has spent is not known.
+
+    Examples
+    --------
+    >>> issubclass(LedgerError, ArcwiseError)
+    True
     """
 
 
 class StoreError(ArcwiseError):
-    """The server's store cannot be opened, or does not hold what it must."""
+    """The server's store cannot be opened, or does not hold what it must.
+
+    Examples
+    --------
+    >>> from arcwise.server.store import open_store
+    >>> open_store("sqlite:///no/such/folder/arcwise.db")
+    Traceback (most recent call last):
+    arcwise.errors.StoreError: ...
+    """
 
 
 class MissingExtraError(ArcwiseError, ImportError):
-    """An optional part of arcwise is not installed; the message names the command to install it."""
+    """An optional part of arcwise is not installed; the message names the command to install it.
+
+    Examples
+    --------
+    >>> try:
+    ...     import arcwise.server
+    ... except MissingExtraError as error:
+    ...     print(error)  # not where the extra is installed
+    """

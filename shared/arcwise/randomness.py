@@ -20,7 +20,23 @@ _BLOCK_BYTES = 128 * DRAW_BYTES
 
 
 class Randomness(Protocol):
-    """A source of draws."""
+    """A source of draws.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.mechanisms import OptimalCircular
+    >>> class Fixed:  # anything that has these three is a source
+    ...     secure = False
+    ...
+    ...     def draw(self):
+    ...         return 0, 2**63
+    ...
+    ...     def draws(self, count):
+    ...         return (bytes(15) + bytes([128])) * count
+    >>> OptimalCircular(Circle(360), epsilon=1.0).randomize(90.0, randomness=Fixed())
+    105
+    """
 
     @property
     def secure(self) -> bool:
@@ -38,6 +54,14 @@ class SystemRandomness:
 
     Safe to share between threads (`list.pop` hands each block entry to one caller). After a fork the child
     drops what its parent had read, so the two never share a draw.
+
+    Examples
+    --------
+    >>> r, u = SystemRandomness().draw()
+    >>> 0 <= r < 2**64
+    True
+    >>> len(SystemRandomness().draws(1000))
+    16000
     """
 
     secure = True
@@ -67,6 +91,11 @@ class InsecureSeededRandomness:
 
     Whoever knows or guesses the seed can undo every report. It must be passed explicitly wherever it is used,
     and a `Client` takes it only for a server on this machine.
+
+    Examples
+    --------
+    >>> InsecureSeededRandomness(seed=1).draw() == InsecureSeededRandomness(seed=1).draw()
+    True
     """
 
     secure = False

@@ -59,6 +59,12 @@ class Batch(Value):
         The number of the task's period, below 2**32.
     codes
         The packed codes, at least one.
+
+    Examples
+    --------
+    >>> batch = Batch(task_id=bytes(32), batch_id=bytes(16), epoch=20_000, codes=pack_codes([3, 127], 1))
+    >>> decode_batch(encode_batch(batch)) == batch
+    True
     """
 
     __slots__ = __match_args__ = ("task_id", "batch_id", "epoch", "codes")
@@ -73,17 +79,35 @@ class Batch(Value):
 
 
 def code_width(codes: int) -> int:
-    """Return the bytes that one code of a kernel with K = `codes` takes: 1 or 2."""
+    """Return the bytes that one code of a kernel with K = `codes` takes: 1 or 2.
+
+    Examples
+    --------
+    >>> code_width(256), code_width(257)
+    (1, 2)
+    """
     return 1 if codes <= 256 else 2
 
 
 def code_format(codes: int) -> str:
-    """Return numpy's name for the packed codes of a kernel with K = `codes`: "u1" or "<u2"."""
+    """Return numpy's name for the packed codes of a kernel with K = `codes`: "u1" or "<u2".
+
+    Examples
+    --------
+    >>> code_format(256), code_format(257)
+    ('u1', '<u2')
+    """
     return "u1" if code_width(codes) == 1 else "<u2"
 
 
 def pack_codes(codes: Iterable[int], width: int) -> bytes:
-    """Return codes as fixed-width little-endian unsigned integers of `width` bytes each."""
+    """Return codes as fixed-width little-endian unsigned integers of `width` bytes each.
+
+    Examples
+    --------
+    >>> pack_codes([3, 258], 2).hex()
+    '03000201'
+    """
     packed = array.array("B" if width == 1 else "H", codes)
     if sys.byteorder == "big":
         packed.byteswap()
@@ -91,7 +115,13 @@ def pack_codes(codes: Iterable[int], width: int) -> bytes:
 
 
 def encode_batch(batch: Batch) -> bytes:
-    """Return the body of a batch."""
+    """Return the body of a batch.
+
+    Examples
+    --------
+    >>> len(encode_batch(Batch(task_id=bytes(32), batch_id=bytes(16), epoch=20_000, codes=bytes([3]))))
+    60
+    """
     fields = [WIRE_VERSION, batch.task_id, batch.batch_id, batch.epoch, batch.codes]
     return bytes(msgpack.packb(fields))
 
@@ -104,6 +134,12 @@ def decode_batch(body: bytes) -> Batch:
     WireError
         When it is anything but one well-formed batch of wire version 1. Whether the codes fit the task is
         for the one who knows the task.
+
+    Examples
+    --------
+    >>> body = encode_batch(Batch(task_id=bytes(32), batch_id=bytes(16), epoch=20_000, codes=bytes([3])))
+    >>> decode_batch(body).epoch
+    20000
     """
     if len(body) > MAX_BODY_BYTES:
         raise WireError(f"a batch takes at most {MAX_BODY_BYTES} bytes")

@@ -30,6 +30,20 @@ class Kernel(ABC):
         N, at least 2.
     circular
         Whether the nodes lie on a circle: the node after the last is node 0.
+
+    Examples
+    --------
+    >>> from arcwise.kernels import WindowKernel
+    >>> kernel = WindowKernel.fit(nodes=4, window=1, epsilon=1.0, circular=True)
+    >>> isinstance(kernel, Kernel), kernel.codes, kernel.nodes
+    (True, 4, 4)
+    >>> sum(kernel.row(0)) == 2**64
+    True
+    >>> kernel.matrix().round(3)
+    array([[0.475, 0.175, 0.175, 0.175],
+           [0.175, 0.475, 0.175, 0.175],
+           [0.175, 0.175, 0.475, 0.175],
+           [0.175, 0.175, 0.175, 0.475]])
     """
 
     __slots__ = ()

@@ -38,6 +38,11 @@ def check_epsilon(epsilon: object, *, least: float = EPSILON_MIN) -> float:
     """Return `epsilon` as a float, or raise `ParameterError` when it is not in [0.01, 20].
 
     `least` is 0 for mechanisms with a delta, which may spend nothing else.
+
+    Examples
+    --------
+    >>> check_epsilon(1)
+    1.0
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real):
         raise ParameterError(f"epsilon must be a number from {least:g} to {EPSILON_MAX:g}, got {epsilon!r}")
@@ -55,6 +60,11 @@ def exact_epsilon(epsilon: float) -> Fraction:
 
     A float such as 0.1 is not the decimal that people read: it is a little more, 0.3 a little less. The
     smaller of the two is taken, so a statement holds whichever of them a reader has in mind.
+
+    Examples
+    --------
+    >>> exact_epsilon(0.1)  # the float is a little more
+    Fraction(1, 10)
     """
     return min(Fraction(epsilon), Fraction(repr(float(epsilon))))
 
@@ -70,6 +80,13 @@ def exp_lower_bound(epsilon: float) -> Fraction:
     ----------
     epsilon
         A non-negative finite float, taken as `exact_epsilon` says.
+
+    Examples
+    --------
+    >>> float(exp_lower_bound(1.0))
+    2.718281828459045
+    >>> exp_lower_bound(0.0)
+    Fraction(1, 1)
     """
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise ParameterError(f"epsilon must be finite and at least 0, got {epsilon!r}")
@@ -94,6 +111,14 @@ class Certificate(Value):
     ratio
         The largest ratio of two weights of one code, exact. None where some weight is 0: then there is no
         such ratio, and `delta` is positive.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.mechanisms import OptimalCircular
+    >>> certificate = OptimalCircular(Circle(360), epsilon=0.5).certificate()
+    >>> certificate.epsilon, certificate.delta, certificate.spent_epsilon <= 0.5
+    (0.5, 0, True)
     """
 
     __slots__ = __match_args__ = ("epsilon", "delta", "ratio")
@@ -135,6 +160,13 @@ def certify(ratio: Fraction | None, epsilon: float) -> Certificate:
     ------
     CertificateError
         When the ratio exceeds the rational lower bound of e^epsilon.
+
+    Examples
+    --------
+    >>> from arcwise.kernels import TableKernel
+    >>> kernel = TableKernel(((3 * 2**62, 2**62), (2**62, 3 * 2**62)))
+    >>> print(certify(kernel.ratio(), epsilon=1.1))
+    epsilon = 1.1, delta = 0: largest ratio of two weights 3 <= e^epsilon (checked in rational arithmetic)
     """
     if ratio is None:
         raise CertificateError(

@@ -35,6 +35,14 @@ class CirculantKernel(Value, Kernel):
     ------
     ParameterError
         When they are not that.
+
+    Examples
+    --------
+    >>> kernel = CirculantKernel((2**63, 2**62, 2**61, 2**61))
+    >>> [weight // 2**61 for weight in kernel.row(1)]
+    [1, 4, 2, 1]
+    >>> kernel.ratio()
+    Fraction(4, 1)
     """
 
     __match_args__ = ("weights",)

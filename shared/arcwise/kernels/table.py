@@ -38,6 +38,14 @@ class TableKernel(Value, Kernel):
     -----
     A draw u picks the first code whose running sum of weights exceeds u: exactly ``row[j]`` of the 2**64
     draws pick the code j.
+
+    Examples
+    --------
+    >>> kernel = TableKernel(((3 * 2**62, 2**62), (2**62, 3 * 2**62)))
+    >>> kernel.ratio()
+    Fraction(3, 1)
+    >>> kernel.sample(node=0, u=2**63), kernel.sample(node=1, u=2**63)
+    (0, 1)
     """
 
     __match_args__ = ("rows",)

@@ -53,6 +53,14 @@ class WindowKernel(Value, Kernel):
     ------
     ParameterError
         When the integers do not make rows that sum to exactly 2**64.
+
+    Examples
+    --------
+    >>> kernel = WindowKernel.fit(nodes=128, window=77, epsilon=1.0, circular=False)
+    >>> kernel.codes, kernel.sample(node=5, u=0), kernel.sample(node=5, u=2**64 - 2**32)
+    (204, 0, 81)
+    >>> float(kernel.ratio())
+    2.718281828459045
     """
 
     __match_args__ = ("codes", "nodes", "window", "background", "extra", "circular")

@@ -38,6 +38,14 @@ class DesignedTable(TableMechanism):
     ------
     ParameterError
         When the rows are no rows, or an argument is out of its bounds.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> rows = [[3 * 2**62, 2**62], [2**62, 3 * 2**62]]  # the truth with probability 3/4: a ratio of 3
+    >>> mechanism = DesignedTable(Interval(0, 100), epsilon=1.1, rows=rows, units=[-0.5, 1.5])
+    >>> mechanism.values, mechanism.unbiased, mechanism.certificate().ratio
+    (array([-50., 150.]), True, Fraction(3, 1))
     """
 
     __slots__ = ()
@@ -67,6 +75,14 @@ class DesignedCircular(CirculantMechanism):
     ------
     ParameterError
         When the weights are no row, or an argument is out of its bounds.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle
+    >>> row = [2**63, 2**62, 2**62]
+    >>> mechanism = DesignedCircular(Circle(360), epsilon=0.7, weights=row)
+    >>> mechanism.values, round(mechanism.attenuation(), 6)
+    (array([  0., 120., 240.]), 0.25)
     """
 
     __slots__ = ()

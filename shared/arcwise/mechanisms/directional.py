@@ -42,6 +42,12 @@ class VonMises(CirculantMechanism):
     Weggenmann and Kerschbaum (CCS 2021). The largest and the smallest weight of the row have the ratio
     e^epsilon: kappa is epsilon over the difference of the exponents on the grid, epsilon/2 for an even number
     of nodes. At every epsilon `OptimalCircular` has the smaller expected error.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle
+    >>> round(VonMises(Circle(360), epsilon=1.0).attenuation(), 3)
+    0.242
     """
 
     __slots__ = ()
@@ -71,6 +77,12 @@ class Purkayastha(VonMises):
     """The Purkayastha mechanism on a circle: probability proportional to ``e^(-kappa angle)``.
 
     Parameters, errors and source are those of `VonMises`; kappa is epsilon/pi for an even number of nodes.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle
+    >>> round(Purkayastha(Circle(360), epsilon=1.0).attenuation(), 3)
+    0.199
     """
 
     __slots__ = ()

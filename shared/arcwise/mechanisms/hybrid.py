@@ -41,6 +41,13 @@ class Hybrid(TableMechanism):
     -----
     With the probability alpha = 1 - e^(-epsilon/2) the code is one of `Piecewise`, otherwise one of the last
     two, which are those of `Duchi`. Up to epsilon 0.609 alpha is 0: two nodes and two codes, exactly `Duchi`.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = Hybrid(Interval(0, 100), epsilon=1.0)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    103.5
     """
 
     __slots__ = ()

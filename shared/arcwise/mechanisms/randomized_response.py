@@ -36,6 +36,13 @@ class RandomizedResponse(WindowMechanism):
     -----
     A window of one code. A value is rounded stochastically to one of the k nodes, and `decode` is affine, so
     means are exactly unbiased; `closed_forms.finite` has the variance.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = RandomizedResponse(Interval(0, 100), epsilon=1.0)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    108.2
     """
 
     __slots__ = ()

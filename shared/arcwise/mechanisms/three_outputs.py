@@ -41,6 +41,13 @@ class ThreeOutputs(TableMechanism):
     formula, so the kernel is exact, without a grid error. Up to epsilon = log 2 the best probability of the
     middle output is 0 and it is left out: what remains is `Duchi`. Above log((3 + sqrt(65))/2) it is
     randomised response on three nodes.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = ThreeOutputs(Interval(0, 100), epsilon=1.0)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    102.2
     """
 
     __slots__ = ()

@@ -55,6 +55,13 @@ class PiecewiseTransformation(TableMechanism):
 
     For inputs in [-1, 1] the window's centre slides from -m to m, m = 1 + (s+1) / (e^epsilon - 1); a code is
     the N-1st part of that way.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = PiecewiseTransformation(Interval(0, 100), epsilon=1.0)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    96.6
     """
 
     __slots__ = ()
@@ -112,6 +119,13 @@ class UnbiasedOptimalPiecewise(PiecewiseTransformation):
     ------
     ParameterError
         When an argument is out of its bounds.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = UnbiasedOptimalPiecewise(Interval(0, 100), epsilon=1.0)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    215.5
     """
 
     __slots__ = ()

@@ -20,7 +20,13 @@ MAX_PERIOD: Final = 366 * DAY
 
 
 def micro_epsilon(epsilon: float) -> int:
-    """Return what a privacy loss of `epsilon` is charged as: millionths, rounded up."""
+    """Return what a privacy loss of `epsilon` is charged as: millionths, rounded up.
+
+    Examples
+    --------
+    >>> micro_epsilon(0.1), micro_epsilon(1 / 3)
+    (100000, 333334)
+    """
     return math.ceil(exact_epsilon(epsilon) * 1_000_000)
 
 

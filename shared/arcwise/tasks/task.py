@@ -77,8 +77,17 @@ class Task:
 
     Examples
     --------
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Caps, Task
     >>> task = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0))
-    >>> Task.from_bytes(task.to_bytes()).id == task.id
+    >>> task.mechanism.name, task.goal, task.epoch(timestamp=1_700_000_000)
+    ('optimal-circular', 'direction', 19675)
+    >>> Task.from_bytes(task.to_bytes()).id == Task.from_json(task.to_json()).id == task.id
+    True
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     task.save(f"{folder}/heading.json")
+    ...     Task.load(f"{folder}/heading.json") == task
     True
     """
 

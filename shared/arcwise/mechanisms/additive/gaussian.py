@@ -50,6 +50,13 @@ class GaussianMechanism(ApproximateAdditive):
     rows is monotone in the code, for the continuous noise and so after rounding and clamping, so the codes
     that count are all codes up to some one; and moving the inputs apart only raises the difference.) Sigma
     is the root for this delta, a little less than without a grid.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = GaussianMechanism(Interval(0, 100), epsilon=1.0, delta=1e-6)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    417.4
     """
 
     __slots__ = ()

@@ -36,6 +36,13 @@ class GeometricMechanism(PureAdditive):
     Sundararajan, STOC 2009). Clamped into the end codes, which keeps epsilon and ends unbiasedness: as a
     post-processing, see `LaplaceMechanism`. With ``reach=0`` it is the truncated geometric mechanism of that
     paper.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = GeometricMechanism(Interval(0, 100), epsilon=1.0)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    141.4
     """
 
     __slots__ = ()

@@ -38,6 +38,13 @@ class StaircaseMechanism(PureAdditive):
     (Geng and Viswanath, arXiv 1212.1186, Theorem 3): of all noise that is added to a value without a look at
     it, the best. Clamping into the end codes keeps epsilon and ends unbiasedness. A step that ends inside a
     cell is blurred over it; `DiscreteStaircaseMechanism` has its steps between the cells.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = StaircaseMechanism(Interval(0, 100), epsilon=1.0)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    138.5
     """
 
     __slots__ = ()
@@ -86,6 +93,13 @@ class DiscreteStaircaseMechanism(PureAdditive):
     `arcwise.noise.DiscreteStaircase` with the sensitivity N-1 (Geng and Viswanath, arXiv 1212.1186,
     section VI): the best of all noise on the integers that is added without a look at the value. Clamping
     into the end codes keeps epsilon and ends unbiasedness.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = DiscreteStaircaseMechanism(Interval(0, 100), epsilon=1.0)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    138.5
     """
 
     __slots__ = ()

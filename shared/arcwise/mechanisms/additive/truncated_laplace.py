@@ -49,6 +49,13 @@ class TruncatedLaplaceMechanism(ApproximateAdditive):
     grid (Geng, Ding, Guo and Kumar, arXiv 1810.00877, Theorem 1). Rounding to the grid loses no delta: with
     the largest shift, the cells of one input that exceed e^epsilon times those of the other are the last
     N-1 steps of the noise, with the mass delta, wherever cells are cut.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = TruncatedLaplaceMechanism(Interval(0, 100), epsilon=1.0, delta=1e-6)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    141.4
     """
 
     __slots__ = ()

@@ -49,6 +49,13 @@ class UniformAtomMechanism(ApproximateAdditive):
     The rows are integrals of `arcwise.noise.UniformAtom` with the sensitivity N-1 over the cells of the grid
     (Geng, Ding, Guo and Kumar, arXiv 1809.10224, Theorem 3). With the largest shift the two rows differ by
     the mass of N-1 cells around the middle, which is delta: rounding to the grid loses none.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = UniformAtomMechanism(Interval(0, 100), delta=0.1)
+    >>> print(mechanism.certificate())
+    epsilon = 0, delta = 0.1: exactly 1844674405509549640 / 2**64, rounded up (checked in rational arithmetic)
     """
 
     __slots__ = ()
