@@ -1,0 +1,69 @@
+// Drive a client: on standard input {url, tasks, options, steps, file?, broken?, dies?}, each step [what, ...arguments].
+// Prints what each step gave, the codes of each task in the batches that were sent, and the troubles told.
+//
+//   file    keep the state in this file, as a browser keeps localStorage
+//   broken  writing that state fails
+//   dies    SIGKILL this process when the first answer has arrived, before the client hears of it
+
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { Client, LocalStorage, MemoryStorage, Task } from "../../examples/javascript/arcwise/index.js";
+import { decode } from "../../examples/javascript/arcwise/msgpack.js";
+
+const { url, tasks, options = {}, steps, file, broken, dies } = JSON.parse(readFileSync(0, "utf8"));
+
+const items = {
+  getItem: () => (existsSync(file) ? readFileSync(file, "utf8") : null),
+  setItem: (_, text) => {
+    if (broken) throw new Error("the quota is exceeded");
+    writeFileSync(file, text);
+  },
+};
+const locks = { request: async (_, callback) => callback() };
+const storage = file ? new LocalStorage("arcwise", { items, locks }) : new MemoryStorage();
+
+const sent = {};
+const batches = new Set();
+async function recordingFetch(address, request) {
+  const [, , id, , codes] = decode(request.body);
+  const task = address.split("/").at(-2);
+  const isNew = !batches.has(String(id));
+  batches.add(String(id));
+  if (isNew) (sent[task] ??= []).push([...codes]);
+  const response = await fetch(address, request);
+  if (dies) process.kill(process.pid, "SIGKILL");
+  return response;
+}
+
+const troubles = [];
+const client = new Client(url, {
+  tasks: await Promise.all(tasks.map((task) => Task.fromJson(task))),
+  storage,
+  fetch: recordingFetch,
+  onTrouble: (error) => troubles.push(error.message),
+  ...options,
+});
+
+const NUMBERS = { NaN, Infinity, "-Infinity": -Infinity };
+const actions = {
+  report: (name, value) => client.report(name, NUMBERS[value] ?? value),
+  reportAll: async (name, values) => {
+    let granted = 0;
+    for (const value of values) granted += await client.report(name, value);
+    return granted;
+  },
+  flush: (timeout) => client.flush(timeout),
+  close: () => client.close(),
+  counters: () => client.counters(),
+  spent: (name) => client.spent(name),
+  sleep: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000, true)),
+};
+
+const results = [];
+for (const [what, ...given] of steps) {
+  try {
+    results.push(await actions[what](...given));
+  } catch (error) {
+    results.push(`${error.name}: ${error.message}`);
+  }
+}
+console.log(JSON.stringify({ results, sent, troubles }));

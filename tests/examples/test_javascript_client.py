@@ -1,0 +1,223 @@
+"""What the JavaScript client does: what leaves it, what it refuses, and what answers make it do."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arcwise.domains import Circle, Interval
+from arcwise.mechanisms import DesignedCircular
+from arcwise.tasks import Caps, Task
+from arcwise.wire import MEDIA_TYPE
+from nodejs import run_json
+from scripted import Answer, Request, serving
+
+DRIVE = Path(__file__).with_name("drive.mjs")
+HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=5.0))
+DELAY = Task("delay", Interval(-60, 180), 0.5)
+# As good as no noise (one code in 2**24 is another): what a value does to a request would show.
+PLAIN = Task("plain", Circle(2), 20.0, mechanism=DesignedCircular(Circle(2), 20.0, [2**64 - 2**40, 2**40]))
+NOWHERE = "http://127.0.0.1:9"
+
+
+def drive(url: str, *steps: Any, tasks: tuple[Task, ...] = (HEADING, DELAY), **given: Any) -> Any:
+    given = {"url": url, "tasks": [task.to_json() for task in tasks], "steps": steps, **given}
+    return run_json(DRIVE, given=given)
+
+
+def accept(_request: Request) -> Answer:
+    return 204, {}
+
+
+def test_what_leaves_is_one_batch_and_nothing_about_the_device() -> None:
+    def headers_and_body(value: float) -> tuple[dict[str, str], bytes]:
+        with serving(accept) as (url, requests):
+            result = drive(url, ["reportAll", "plain", [value] * 3], ["flush", 10], tasks=(PLAIN,))
+        assert result["results"] == [3, True]
+        (request,) = requests
+        assert request.path == f"/v1/tasks/{PLAIN.id}/reports"
+        host = request.headers.pop("host")
+        assert url.endswith(host)
+        return request.headers, request.body
+
+    before = PLAIN.epoch(time.time())
+    one, other = headers_and_body(0.0), headers_and_body(1.0)
+    assert one[0] == other[0]
+    assert one[0].keys() == {
+        *("accept", "accept-encoding", "accept-language", "cache-control", "connection", "content-length"),
+        *("content-type", "pragma", "sec-fetch-mode", "user-agent"),
+    }
+    assert one[0]["content-type"] == MEDIA_TYPE
+    assert one[0]["user-agent"] == "arcwise-js/0.1.0"
+    assert one[0]["accept-language"] == "*"
+    for (_, body), code in ((one, 0), (other, 1)):
+        batch = Request("", {}, body).batch
+        assert batch.task_id.hex() == PLAIN.id
+        assert before <= batch.epoch <= PLAIN.epoch(time.time())
+        assert batch.codes == bytes([code] * 3)
+    assert one[1][38:54] != other[1][38:54]  # the batch ids, random
+    assert (one[1][:38], one[1][54:-3]) == (other[1][:38], other[1][54:-3])
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (181, "RangeError: value must be from -60 to 180"),
+        (-60.000001, "RangeError: value must be"),
+        ("NaN", "TypeError: value must be a finite number"),
+        ("Infinity", "TypeError: value must be a finite number"),
+        ("12", "TypeError: value must be a finite number"),
+        (None, "TypeError: value must be a finite number"),
+        (True, "TypeError: value must be a finite number"),
+    ],
+)
+def test_a_value_that_is_refused_costs_nothing(value: Any, error: str) -> None:
+    steps = [["report", "delay", value], ["spent", "delay"], ["counters"]]
+    result = drive(NOWHERE, *steps, ["report", "speed", 1])["results"]
+    assert result[0].startswith(error)
+    assert "60.000001" not in result[0]  # an app may log it
+    assert (result[1], result[2]["pending"]) == (0, 0)
+    assert result[3] == "RangeError: no task speed; this client has heading, delay"
+
+
+def test_caps_hold_and_a_report_beyond_them_is_not_made() -> None:
+    steps = [["reportAll", "heading", [1] * 9], ["reportAll", "delay", [1] * 9], ["spent", "heading"]]
+    granted, others, spent, counters = drive(NOWHERE, *steps, ["counters"])["results"]
+    assert (granted, others, spent) == (5, 9, 5)
+    assert counters == {"sent": 0, "dropped": {}, "lost": 0, "pending": 14}
+
+
+def test_a_full_queue_charges_nothing() -> None:
+    steps = [["reportAll", "delay", [1] * 9], ["spent", "delay"], ["counters"]]
+    granted, spent, counters = drive(NOWHERE, *steps, options={"maxPending": 4})["results"]
+    assert (granted, spent) == (4, 2)
+    assert counters == {"sent": 0, "dropped": {}, "lost": 5, "pending": 4}
+
+
+def test_what_was_spent_and_what_waits_outlast_the_process(tmp_path: Path) -> None:
+    file: dict[str, Any] = {"file": str(tmp_path / "state.json")}
+    assert drive(NOWHERE, ["reportAll", "heading", [1, 2, 3]], **file)["results"] == [3]
+    text = (tmp_path / "state.json").read_text(encoding="utf-8")
+    assert json.loads(text)["open"][0].keys() == {"task", "epoch", "width", "created", "codes"}
+    with serving(accept) as (url, requests):
+        steps = [["reportAll", "heading", [1, 2, 3]], ["spent", "heading"], ["flush", 10], ["counters"]]
+        granted, spent, flushed, counters = drive(url, *steps, **file)["results"]
+    assert (granted, spent, flushed) == (2, 5, True)
+    assert counters == {"sent": 5, "dropped": {}, "lost": 0, "pending": 0}
+    (request,) = requests
+    assert len(request.batch.codes) == 5
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"version": 2}', '{"version": 1'])
+def test_an_account_that_cannot_be_read_lets_nothing_out(tmp_path: Path, text: str) -> None:
+    (tmp_path / "state.json").write_text(text, encoding="utf-8")
+    with serving(accept) as (url, requests):
+        result = drive(url, ["report", "delay", 1], ["flush", 1], file=str(tmp_path / "state.json"))
+    assert result["results"] == [False, False]
+    assert result["troubles"]
+    assert not requests
+    assert (tmp_path / "state.json").read_text(encoding="utf-8") == text
+
+
+def test_a_report_that_cannot_be_stored_does_not_leave(tmp_path: Path) -> None:
+    with serving(accept) as (url, requests):
+        result = drive(url, ["report", "delay", 1], ["flush", 1], file=str(tmp_path / "s"), broken=True)
+    assert result["results"] == [False, False]
+    assert set(result["troubles"]) == {"the quota is exceeded"}
+    assert not requests
+
+
+def test_the_server_can_slow_a_task_down_and_the_others_go_on() -> None:
+    """Retry-After on a 204 holds this task's next batch, which no flush hurries."""
+
+    def answer(request: Request) -> Answer:
+        return 204, {"Retry-After": "600"} if HEADING.id in request.path else {}
+
+    with serving(answer) as (url, requests):
+        steps: list[Any] = []
+        for _ in range(2):
+            steps += [["report", "heading", 1], ["report", "delay", 1], ["flush", 1]]
+        results = drive(url, *steps, ["counters"])["results"]
+    assert results[:-1] == [True, True, True, True, True, False]
+    assert results[-1] == {"sent": 3, "dropped": {}, "lost": 0, "pending": 1}
+    assert [HEADING.id in request.path for request in requests].count(True) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "others_go_on", "left"),
+    [
+        (404, {}, True, 1),  # kept: the server may learn of the task
+        (410, {}, True, 0),
+        (422, {}, True, 0),
+        (401, {}, False, 2),
+        (403, {}, False, 2),
+        (503, {"Retry-After": "600"}, False, 2),
+        (429, {"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}, False, 2),
+        (302, {"Location": "/elsewhere", "Retry-After": "600"}, False, 2),
+        (200, {"Retry-After": "600"}, False, 2),
+    ],
+)
+def test_answers_do_what_the_protocol_says(
+    status: int, headers: dict[str, str], others_go_on: bool, left: int
+) -> None:
+    def answer(request: Request) -> Answer:
+        return (status, headers) if HEADING.id in request.path else (204, {})
+
+    with serving(answer) as (url, requests):
+        steps = [["report", "heading", 1], ["report", "delay", 1], ["flush", 1], ["counters"]]
+        _, _, flushed, counters = drive(url, *steps)["results"]
+    assert flushed is (left == 0)
+    assert counters["pending"] == left
+    assert counters["dropped"] == ({} if left else {str(status): 1})
+    assert ({request.path for request in requests} >= {f"/v1/tasks/{DELAY.id}/reports"}) is others_go_on
+    assert all(request.path.endswith("/reports") for request in requests)
+
+
+def test_waits_that_the_server_asked_for_outlast_the_process(tmp_path: Path) -> None:
+    file: dict[str, Any] = {"file": str(tmp_path / "state.json")}
+    with serving(lambda _request: (503, {"Retry-After": "600"})) as (url, requests):
+        for _ in range(3):
+            result = drive(url, ["report", "delay", 1], ["flush", 0.5], **file)
+            assert result["results"] == [True, False]
+    assert len(requests) == 1
+
+
+def test_batches_that_are_too_old_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    drive(NOWHERE, ["reportAll", "delay", [1, 2]], file=str(path))
+    state = json.loads(path.read_text(encoding="utf-8"))
+    state["open"][0]["created"] -= 7 * 86_400 + 1
+    path.write_text(json.dumps(state), encoding="utf-8")
+    with serving(accept) as (url, requests):
+        flushed, counters = drive(url, ["flush", 5], ["counters"], file=str(path))["results"]
+    assert (flushed, counters["dropped"], requests) == (True, {"expired": 2}, [])
+
+
+def test_a_batch_is_sent_when_its_interval_is_over() -> None:
+    with serving(accept) as (url, requests):
+        steps = [["report", "delay", 1], ["sleep", 0.2], ["counters"], ["sleep", 1.5], ["counters"]]
+        _, _, before, _, after = drive(url, *steps, options={"interval": 1})["results"]
+    assert (before["pending"], after["pending"], len(requests)) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"options": {"maxEpsilon": 0.7}}, "a report to heading spends epsilon = 1, more than 0.7"),
+        ({"tasks": []}, "tasks must hold at least one Task"),
+        ({"tasks": [HEADING.to_json()] * 2}, "tasks must have different names"),
+        ({"options": {"interval": -1}}, "interval must be a number of at least 0"),
+        ({"options": {"batchSize": "many"}}, "batchSize must be a number"),
+        ({"url": "ftp://127.0.0.1"}, "url must be a base URL"),
+        ({"url": "http://user@127.0.0.1"}, "url must be a base URL"),
+    ],
+)
+def test_what_makes_no_client_is_refused(change: dict[str, Any], message: str) -> None:
+    valid = {"url": NOWHERE, "tasks": [HEADING.to_json(), DELAY.to_json()], "steps": []}
+    assert run_json(DRIVE, given=valid)["results"] == []
+    with pytest.raises(AssertionError, match=message):
+        run_json(DRIVE, given=valid | change)

@@ -1,0 +1,200 @@
+"""The JavaScript client and a real server: what it sent is counted, once, whatever was lost on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from arcwise.domains import Circle, Interval
+from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
+from arcwise.server.estimators import estimate
+from arcwise.server.store import open_store
+from arcwise.tasks import Caps, Task
+from nodejs import NODE, run_json
+from scripted import Answer, Request, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+DRIVE = Path(__file__).with_name("drive.mjs")
+HEADING = Task("heading", Circle(360), 2.0, caps=Caps(lifetime=1e6))
+HEIGHT = Task("height", Interval(0, 220, clip=True), 2.0)
+HOUR = Task("hour", Circle(24), 4.0, mechanism=OptimalCircular(Circle(24), 4.0, nodes=300))
+READING = Task(
+    "reading", Interval(-1, 1), 2.0, mechanism=OptimalPiecewise(Interval(-1, 1), 2.0, placement="clamp")
+)
+SHARE = Task(
+    "share",
+    Interval(0, 1),
+    2.0,
+    mechanism=DesignedTable(Interval(0, 1), 2.0, [[2**62, 3 * 2**62], [3 * 2**62, 2**62]], (-0.5, 1.5)),
+)
+TASKS = [HEADING, HEIGHT, HOUR, READING, SHARE]
+REPORTS = 3000
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A real server process; its URL."""
+    (tmp_path / "tasks").mkdir()
+    for task in TASKS:
+        task.save(tmp_path / "tasks" / f"{task.name}.json")
+    command = [sys.executable, "-m", "arcwise.server.cli", "serve", "--port", "0"]
+    command += ["--tasks", str(tmp_path / "tasks"), "--store", f"sqlite:///{tmp_path / 'a.db'}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        line = process.stdout.readline()
+        assert line.startswith("arcwise is listening on http://127.0.0.1:")
+        try:
+            yield line.split()[-1]
+        finally:
+            process.terminate()
+
+
+def counts(folder: Path, task: Task) -> NDArray[np.int64]:
+    with contextlib.closing(open_store(f"sqlite:///{folder / 'a.db'}")) as store:
+        return np.asarray(store.counts(task))
+
+
+def drive(url: str, tasks: list[Task], *steps: Any, **given: Any) -> dict[str, Any]:
+    given = {"url": url, "tasks": [task.to_json() for task in tasks], "steps": steps, **given}
+    result: dict[str, Any] = run_json(DRIVE, given=given)
+    return result
+
+
+def sent(result: dict[str, Any], task: Task) -> NDArray[np.int64]:
+    """Return how often each code was in the batches that the client sent, each batch taken once."""
+    packed_as = "u1" if task.mechanism.kernel.codes <= 256 else "<u2"
+    batches = [np.frombuffer(bytes(batch), packed_as) for batch in result["sent"].get(task.id, [])]
+    assert all((np.diff(batch.astype(int)) >= 0).all() for batch in batches)  # sorted: no order to tell
+    return np.bincount(np.concatenate(batches), minlength=task.mechanism.kernel.codes)
+
+
+def values_of(task: Task, generator: random.Random) -> list[float]:
+    if isinstance(task.domain, Circle):
+        return [generator.gauss(1, 0.1) * task.domain.period for _ in range(REPORTS)]
+    low, length = task.domain.low, task.domain.length
+    return [low + length * generator.betavariate(2, 5) for _ in range(REPORTS)]
+
+
+def law(task: Task, values: list[float]) -> NDArray[np.float64]:
+    """Return the exact probabilities of the codes of one report, averaged over the values."""
+    mechanism = task.mechanism
+    positions = mechanism.positions(mechanism.domain.to_unit_many(values))
+    below = positions.astype(int)
+    nodes = mechanism.kernel.nodes
+    weights = np.bincount(below % nodes, 1 - (positions - below), nodes)
+    weights += np.bincount((below + 1) % nodes, positions - below, nodes)
+    averaged: NDArray[np.float64] = weights @ mechanism.kernel.matrix() / len(values)
+    return averaged
+
+
+def test_the_server_counts_exactly_the_codes_that_were_sent(server: str, tmp_path: Path) -> None:
+    """With draws of the CSPRNG, so nothing is seeded: a chi-square test at 1e-8 for each of five tasks.
+
+    The estimates may be off by three half widths of an interval at 0.9999, eleven standard errors.
+    """
+    generator = random.Random(1)
+    values = {task.name: values_of(task, generator) for task in TASKS}
+    steps = [["reportAll", name, of_task] for name, of_task in values.items()]
+    ends = [["flush", 20], ["counters"], ["spent", "heading"]]
+    result = drive(
+        server, TASKS, *steps, *ends, options={"batchSize": 700, "maxEpsilon": 4, "maxPending": 100_000}
+    )
+    *granted, flushed, counters, spent = result["results"]
+    assert granted == [REPORTS] * len(TASKS)
+    assert flushed
+    assert counters == {"sent": REPORTS * len(TASKS), "dropped": {}, "lost": 0, "pending": 0}
+    assert spent == REPORTS * HEADING.epsilon
+    assert result["troubles"] == []
+    for task in TASKS:
+        assert len(result["sent"][task.id]) == 5
+        counted = counts(tmp_path, task)
+        assert counted.tolist() == sent(result, task).tolist()
+        expected = law(task, values[task.name]) * REPORTS
+        statistic = ((counted - expected) ** 2 / expected).sum()
+        assert chi2.sf(statistic, counted.size - 1) > 1e-8, task.name
+    height = estimate(HEIGHT, counts(tmp_path, HEIGHT), level=0.9999).mean
+    assert height is not None
+    assert height.value is not None
+    assert height.low is not None
+    assert height.high is not None
+    truth = float(np.mean(values["height"]))
+    assert abs(height.value - truth) < 3 * (height.high - height.low) / 2
+    assert height.high - height.low < 30
+    direction = estimate(HEADING, counts(tmp_path, HEADING), level=0.9999).direction
+    assert direction is not None
+    assert direction.value is not None
+    off = (direction.value - np.mean(values["heading"]) + 180) % 360 - 180
+    assert abs(off) < 25
+
+
+def relay(server: str, cut: set[bytes]) -> Any:
+    """Return answers of the server behind, cut off the first time that a batch comes."""
+
+    def answer(request: Request) -> Answer:
+        kind = request.headers["content-type"]
+        found = httpx.post(server + request.path, content=request.body, headers={"content-type": kind})
+        assert found.status_code == 204
+        if request.batch.batch_id in cut:
+            return 204, {}
+        cut.add(request.batch.batch_id)
+        return None
+
+    return answer
+
+
+def test_an_answer_that_is_lost_is_asked_for_with_the_same_bytes(server: str, tmp_path: Path) -> None:
+    values = [float(value) for value in range(200)]
+    with serving(relay(server, set())) as (url, requests):
+        steps = [["reportAll", "height", values], ["flush", 60], ["counters"]]
+        result = drive(url, [HEIGHT], *steps, options={"batchSize": 100})
+    assert result["results"] == [200, True, {"sent": 200, "dropped": {}, "lost": 0, "pending": 0}]
+    assert set(result["troubles"]) == {"no answer: retry"}
+    assert sorted(Counter(request.body for request in requests).values()) == [2, 2]
+    assert counts(tmp_path, HEIGHT).tolist() == sent(result, HEIGHT).tolist()
+
+
+def test_a_process_killed_with_its_answer_sends_the_same_bytes_again(server: str, tmp_path: Path) -> None:
+    """SIGKILL between the server's commit and the client's: charged and counted once."""
+    state = {"file": str(tmp_path / "state.json")}
+    with serving(relay(server, {b""})) as (url, requests):
+        killed = {
+            "url": server,
+            "tasks": [HEADING.to_json()],
+            "steps": [["reportAll", "heading", [10, 20, 30]], ["flush", 10]],
+            "dies": True,
+            **state,
+        }
+        done = subprocess.run(
+            [NODE, str(DRIVE)],
+            input=json.dumps(killed),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == -9
+        assert counts(tmp_path, HEADING).sum() == 3
+        again = drive(
+            url, [HEADING], ["spent", "heading"], ["counters"], ["flush", 60], ["counters"], **state
+        )
+    spent, before, flushed, after = again["results"]
+    assert (spent, before["pending"], flushed) == (3 * HEADING.epsilon, 3, True)
+    assert after == {"sent": 3, "dropped": {}, "lost": 0, "pending": 0}
+    assert len({request.body for request in requests}) == 1
+    assert counts(tmp_path, HEADING).tolist() == sent(again, HEADING).tolist()
+    assert counts(tmp_path, HEADING).sum() == 3

@@ -1,0 +1,63 @@
+"""An HTTP server on the loopback for a client in another process; it answers as the test says."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from arcwise.wire import Batch, decode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Answer", "Request", "serving"]
+
+Answer: TypeAlias = tuple[int, dict[str, str]] | None
+"""Status and headers, or None for a connection that is cut without an answer."""
+
+
+class Request(NamedTuple):
+    """One POST as it arrived."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def batch(self) -> Batch:
+        return decode_batch(self.body)
+
+
+@contextmanager
+def serving(answer: Callable[[Request], Answer]) -> Iterator[tuple[str, list[Request]]]:
+    """Serve POSTs with these answers; yield the URL and the requests so far."""
+    seen: list[Request] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            request = Request(self.path, headers, body)
+            seen.append(request)
+            found = answer(request)
+            self.close_connection = found is None
+            if found is None:
+                return
+            self.send_response_only(found[0])
+            for name, value in found[1].items():
+                self.send_header(name, value)
+            if found[0] != 204:
+                self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"http://127.0.0.1:{http.server_port}", seen
+        http.shutdown()
