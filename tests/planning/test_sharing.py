@@ -21,7 +21,7 @@ from arcwise.tasks.group_budget import wang_sample
 
 DOMAINS: dict[str, Domain] = {"direction": Circle(360), "distance": Interval(-5, 45)}
 VALUE = {"distance": "value"}
-MEASURES = ["estimate", "value", "average value"]
+MEASURES = ["estimate", "value", "average"]
 
 
 def closed_form(epsilon: float) -> float:
@@ -44,7 +44,7 @@ def test_the_error_of_a_value_is_the_published_one(domain: Domain, epsilon: floa
     low = domain.low if isinstance(domain, Interval) else 0.0
     worst = max(task.mechanism.expected_error(low + domain.length * i / 54) for i in range(55))
     assert worst / length <= found * (1 + 1e-6)
-    assert report_error(domain, epsilon, goal=goal, measure="average value") <= found * (1 + 1e-12)
+    assert report_error(domain, epsilon, goal=goal, measure="average") <= found * (1 + 1e-12)
 
 
 def test_the_error_of_an_estimate_is_that_of_many_reports() -> None:
@@ -182,7 +182,7 @@ def test_three_tasks_share_too() -> None:
 def test_bad_arguments_are_refused() -> None:
     nonsense: Any = "median"
     with pytest.raises(
-        ParameterError, match='measure must be one of "estimate", "value", "average value"; got'
+        ParameterError, match='measure must be one of "estimate", "value", "average"; got'
     ):
         report_error(Circle(1), 1.0, measure=nonsense)
     with pytest.raises(ParameterError, match='goals must not be "mean"'):

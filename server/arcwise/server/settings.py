@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from arcwise.errors import ParameterError, TaskError
 from arcwise.server.origins import checked_origins
-from arcwise.tasks import DAY, Task
+from arcwise.tasks import DAY, Group, Task
+from arcwise.tasks.files import load_json
 from arcwise.wire import MAX_BODY_BYTES
 
 __all__ = ["Settings", "epochs_in", "load_tasks"]
@@ -21,22 +23,33 @@ def epochs_in(days: int, task: Task) -> int:
 
 
 def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
-    """Read every ``*.json`` in a directory as a task, in the order of their file names.
+    """Read every ``*.json`` in a directory as a task or the tasks of a group, in the order of file names.
+
+    A task that stands in several files, such as its own and that of its group, is one task.
 
     Raises
     ------
     TaskError
-        When there is no such directory, no task in it, or a file that is none.
+        When there is no such directory, no task in it, or a file that is neither.
     CertificateError
         When a task's kernel does not satisfy its epsilon.
     """
     folder = Path(directory)
     if not folder.is_dir():
         raise TaskError(f"{folder} is not a directory of task files; make one with `arcwise task new`")
-    tasks = tuple(Task.load(path) for path in sorted(folder.glob("*.json")))
+    tasks = tuple(dict.fromkeys(task for path in sorted(folder.glob("*.json")) for task in _tasks_in(path)))
     if not tasks:
         raise TaskError(f"{folder} holds no task file (*.json); make one with `arcwise task new`")
     return tasks
+
+
+def _tasks_in(path: Path) -> tuple[Task, ...]:
+    def read(data: Any) -> tuple[Task, ...]:
+        if isinstance(data, dict) and "arcwise_group" in data:
+            return Group.from_json(data).tasks
+        return (Task.from_json(data),)
+
+    return load_json(path, read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,7 @@ def _parts(names: list[str], weights: Mapping[str, float]) -> dict[str, Fraction
     for name in names:
         if not 0 < real_or_nan(weights[name]) < math.inf:
             raise TaskError(f"weights must be positive numbers, got {weights[name]!r} for {name!r}")
-    exact = {name: Fraction(weights[name]) for name in names}
+    # As decimals, which people and `best_shares` mean: 0.7 and 0.3 are exactly 1 then.
+    exact = {name: Fraction(repr(float(weights[name]))) for name in names}
     total = sum(exact.values())
     return {name: weight / total for name, weight in exact.items()}

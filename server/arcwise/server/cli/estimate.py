@@ -14,10 +14,11 @@ from arcwise.server.cli.outcomes import Outcome, estimated, nothing, over
 from arcwise.server.cli.picture import checked_picture
 from arcwise.server.estimators import estimate as estimate_counts
 from arcwise.server.estimators.epochs import Span, epochs_in_step, merged
+from arcwise.server.estimators.groups import group_reports
 from arcwise.server.estimators.series import series
 from arcwise.server.estimators.targets import TARGETS
 from arcwise.server.plotting.rows import plot_rows
-from arcwise.tasks import Task
+from arcwise.tasks import Group, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +38,13 @@ __all__ = ["estimate"]
     "task_files",
     metavar="TASK_FILE...",
     nargs=-1,
-    required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "--group",
+    "group_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The tasks of this group's file, instead of task files, and whether they were drawn alike.",
 )
 @click.option("--store", help="The store that a server fills, for example sqlite:///arcwise.db.")
 @click.option(
@@ -103,6 +109,7 @@ __all__ = ["estimate"]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the server's API does.")
 def estimate(  # noqa: PLR0917 (click calls it by keyword)
     task_files: tuple[Path, ...],
+    group_file: Path | None,
     store: str | None,
     counts: TextIO | None,
     start: str | None,
@@ -121,15 +128,17 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     csv_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Estimate from the counts of the task in each TASK_FILE.
+    """Estimate from the counts of the task in each TASK_FILE, or of the tasks of a group.
 
     \b
     arcwise estimate delay.json --store sqlite:///arcwise.db
     arcwise estimate tasks/*.json --store sqlite:///arcwise.db --from 2026-11-01 --to 2026-11-08
     arcwise estimate delay.json --store sqlite:///arcwise.db --by day --plot delay.svg
+    arcwise estimate --group vehicle.json --store sqlite:///arcwise.db --target users
 
     TIME is a date or a time in UTC, or the number of an epoch. Several tasks need --store; with --json they
     are an array. A task without reports says so, and the exit code is 1 only when no task has any.
+    Where devices draw the tasks of a group, --target users is all devices of the group.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     if (store is None) == (counts is None):
         raise click.UsageError("give one of --store and --counts")
@@ -145,15 +154,18 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         "--share": between,
         "--origin": origin is not None,
     }
-    if len(task_files) > 1 and (given := [name for name, value in alone.items() if value]):
-        raise click.UsageError(f"{given[0]} takes a single task, got {len(task_files)}")
-    tasks = [Task.load(path) for path in task_files]
+    group, tasks = _asked(task_files, group_file)
+    if len(tasks) > 1 and (given := [name for name, value in alone.items() if value]):
+        raise click.UsageError(f"{given[0]} takes a single task, got {len(tasks)}")
     options: dict[str, Any] = {"level": level, "target": target, "origin": origin}
+    options["sampled"] = 1.0 if group is None else group.share
     options["between"] = [_bounds(text) for text in between]
     other = None if against is None else read_counts(against, "--against")
     outcomes: list[Outcome] = []
+    reports: dict[str, int] = {}
     for task, by_epoch, span in _all_counts(tasks, store, counts, start, end):
         array = merged(task, by_epoch, span)
+        reports[task.name] = int(array.sum())
         if store is not None and not array.any():
             outcome = nothing(task, span)
         elif step is not None:
@@ -170,12 +182,27 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
             click.echo(outcome.words, err=True)
         outcomes.append(outcome)
     documents = [outcome.document for outcome in outcomes]
+    together = None if group is None else group_reports(group, reports, level=level)
+    if together is not None:
+        click.echo(f"\n{together}", err=as_json)
     if as_json:
-        click.echo(json.dumps(documents if len(tasks) > 1 else documents[0], indent=2))
+        several = documents if together is None else {"group": together.to_dict(), "tasks": documents}
+        click.echo(json.dumps(several if len(tasks) > 1 else documents[0], indent=2))
     drawn = [outcome.drawing for outcome in outcomes if outcome.drawing is not None]
     _write(documents, csv_file, drawn, plot_file)
     if not drawn:
         raise click.exceptions.Exit(1)
+
+
+def _asked(task_files: Sequence[Path], group_file: Path | None) -> tuple[Group | None, Sequence[Task]]:
+    if group_file is None:
+        if not task_files:
+            raise click.UsageError("Missing argument 'TASK_FILE...', or option '--group'.")
+        return None, [Task.load(path) for path in task_files]
+    if task_files:
+        raise click.UsageError("--group has tasks of its own: leave the task files out")
+    group = Group.load(group_file)
+    return group, group.tasks
 
 
 def _write(

@@ -17,6 +17,7 @@ _COMMANDS = {
     "demo": "arcwise.server.cli.demo",
     "design": "arcwise.server.cli.design",
     "estimate": "arcwise.server.cli.estimate",
+    "group": "arcwise.server.cli.group",
     "plan": "arcwise.server.cli.plan",
     "reproduce": "arcwise.server.cli.reproduce",
     "serve": "arcwise.server.cli.serve",

@@ -37,7 +37,7 @@ class _Server(uvicorn.Server):
     "--tasks",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     required=True,
-    help="Directory of task files (*.json), made with `arcwise task new`.",
+    help="Directory of task and group files (*.json), made with `arcwise task new` and `arcwise group new`.",
 )
 @click.option("--store", default="sqlite:///arcwise.db", show_default=True, help="Where counts are kept.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Measure", "SampleError", "best_sample", "best_shares", "report_error", "sample_errors"]
 
-Measure: TypeAlias = Literal["estimate", "value", "average value"]
+Measure: TypeAlias = Literal["estimate", "value", "average"]
 """Of which error the sum is taken: see `report_error`."""
 
-_MEASURES = ("estimate", "value", "average value")
+_MEASURES = ("estimate", "value", "average")
 _MANY = 1e12
 """Reports, with which the error of a direction is that of the delta method."""
 
@@ -76,7 +76,7 @@ def report_error(
         "estimate": n times the squared standard error of the mean from n reports, for the worst population;
         on a circle of the mean direction, for the worst population with a resultant length of 0.5.
         "value": the expected distance of one decoded report from the value, for the worst value.
-        "average value": the same, on average over values spread evenly.
+        "average": the same on average, over values spread evenly.
 
     Raises
     ------

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from arcwise.errors import ArcwiseError
+from arcwise.server.cli.caps import caps_options, read_caps
 from arcwise.server.cli.domain import domain_options, read_domain
+from arcwise.server.cli.new_file import new_path, write_new
 from arcwise.server.cli.task.checks import verified
 from arcwise.server.cli.task.making import NAMES, mechanism_for
 from arcwise.server.cli.task.words import describe
-from arcwise.tasks import DAY, Caps, Task
+from arcwise.tasks import DAY, Task
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from arcwise.server.cli.caps import CapOptions
 
 __all__ = ["task"]
 
@@ -42,9 +49,7 @@ def task() -> None:
 @click.option("--delta", type=float, help="Delta of one report, for mechanisms that spend one.")
 @click.option("--expected-reports", type=int, help="From a million on, distributions get a finer grid.")
 @click.option("--period", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
-@click.option("--lifetime-cap", type=float, help="Epsilon that one device may spend in all.")
-@click.option("--rolling-cap", type=float, help="Epsilon that one device may spend within a rolling window.")
-@click.option("--rolling-window", type=int, default=DAY, show_default=True, help="That window, in seconds.")
+@caps_options
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="File to write; NAME.json unless given."
 )
@@ -60,11 +65,9 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     delta: float | None,
     expected_reports: int | None,
     period: int,
-    lifetime_cap: float | None,
-    rolling_cap: float | None,
-    rolling_window: int,
     output: Path | None,
     force: bool,
+    **caps: Unpack[CapOptions],
 ) -> None:
     """Make the task NAME and write its file.
 
@@ -76,10 +79,8 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
 
     The goal mean designs its mechanism by linear programming: that takes seconds, once.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    domain = read_domain(domain_text, circle, clip=clip)
-    caps = Caps(lifetime_cap, rolling_cap, rolling_window)
-    path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ".json")
-    _check_free(path, force)  # before a solver takes its time
+    domain, bounds = read_domain(domain_text, circle, clip=clip), read_caps(caps)
+    path = new_path(name, output, force)  # before a solver takes its time
     made = Task(
         name,
         domain,
@@ -88,14 +89,9 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
         mechanism=mechanism_for(domain, epsilon, goal=goal, name=mechanism, delta=delta),
         expected_reports=expected_reports,
         period=period,
-        caps=caps,
+        caps=bounds,
     )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made.save(path)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror}") from error
-    click.echo(f"wrote {path}\n")
+    write_new(made, path)
     click.echo(describe(made))
 
 
@@ -122,12 +118,3 @@ def verify(files: tuple[Path, ...]) -> None:
             click.echo(f"FAILED  {error}", err=True)  # the error names the file
     if failed:
         raise click.exceptions.Exit(1)
-
-
-def _check_free(path: Path, force: bool) -> None:
-    try:
-        taken = path.exists() and not force
-    except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror}") from error
-    if taken:
-        raise click.ClickException(f"{path} exists; give another --output, or --force")

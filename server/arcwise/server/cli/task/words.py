@@ -10,6 +10,7 @@ from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.closed_forms import piecewise_worst_variance
 from arcwise.mechanisms.moments import variances
+from arcwise.server.cli.caps import caps_words
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
@@ -29,10 +30,8 @@ def describe(task: Task) -> str:
         "domain": f"{task.domain}{clip}",
         "goal": task.goal,
         "epsilon": f"{task.epsilon:g} per report",
-        "delta": f"{certificate.delta / UNIT:.6g} per report: caps do not bound it"
-        if certificate.delta
-        else "",
-        "caps": _caps(task),
+        "delta": _delta(task),
+        "caps": caps_words(task.caps, "report"),
         "epoch": f"{task.period} s",
         "mechanism": f"{mechanism.name} {mechanism.version}, placement {mechanism.placement}",
         "kernel": _kernel(mechanism),
@@ -43,14 +42,12 @@ def describe(task: Task) -> str:
     return "\n".join(f"{key:<12} {value}" for key, value in lines.items() if value)
 
 
-def _caps(task: Task) -> str:
-    caps = task.caps
-    words = [
-        f"{caps.lifetime:g} in all" if caps.lifetime is not None else "",
-        f"{caps.rolling:g} within any {caps.window} s" if caps.rolling is not None else "",
-    ]
-    line = ", ".join(word for word in words if word)
-    return f"epsilon {line}" if line else "none: every report costs epsilon again"
+def _delta(task: Task) -> str:
+    units, caps = task.charge.delta_units, task.caps
+    if not units:
+        return ""
+    capped = caps.lifetime_delta is not None or caps.rolling_delta is not None
+    return f"{units / UNIT:.6g} per report" + ("" if capped else ": its caps do not bound it")
 
 
 def _kernel(mechanism: Mechanism) -> str:

@@ -1,0 +1,109 @@
+"""What `arcwise group new` was given, read into a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+import click
+
+from arcwise.server.cli.domain import read_domain
+from arcwise.server.cli.task.making import mechanism_for
+from arcwise.server.planning import best_sample, best_shares
+from arcwise.tasks import Group, Task
+from arcwise.tasks.group_budget import epsilon_shares
+
+if TYPE_CHECKING:
+    from arcwise.domains import Domain
+    from arcwise.server.planning.sharing import Measure
+    from arcwise.tasks import Caps
+    from arcwise.tasks.group_budget import Sample
+
+__all__ = ["SPLITS", "Request", "made_group"]
+
+SPLITS: Final = ("equal", "estimate", "value", "average")
+
+
+class Request(NamedTuple):
+    """The options, as they were typed."""
+
+    tasks: tuple[str, ...]
+    clip: bool
+    epsilon: float
+    sample: str
+    goals: tuple[str, ...]
+    weights: tuple[str, ...]
+    split: str
+    period: int
+
+
+def made_group(name: str, request: Request, caps: Caps) -> Group:
+    """Return the group; raises `click.UsageError` where an option is no option's text."""
+    domains = {
+        task: read_domain(text, None, clip=request.clip and not text.startswith("circle"))
+        for task, text in _pairs("--task", request.tasks).items()
+    }
+    goals = _pairs("--goal", request.goals)
+    _check_names("--goal", goals, domains)
+    weights = _weights(request, domains)
+    sample: Sample
+    if request.sample == "best":
+        sample = best_sample(domains, request.epsilon, goals=goals)
+    else:
+        sample = _sample(request.sample)
+    if request.split != "equal":
+        if weights is not None or sample not in (None, len(domains)):
+            raise click.UsageError(f"--split {request.split!r} goes with --sample all and without --weight")
+        weights = best_shares(domains, request.epsilon, goals=goals, measure=cast("Measure", request.split))
+    k, shares = epsilon_shares(domains, request.epsilon, sample=sample, weights=weights)
+    tasks = [
+        Task(
+            task,
+            domain,
+            shares[task],
+            goal=goals.get(task),
+            mechanism=mechanism_for(domain, shares[task], goal=goals.get(task), name=None, delta=None),
+            period=request.period,
+        )
+        for task, domain in domains.items()
+    ]
+    return Group(name, tasks, sample=k, caps=caps)
+
+
+def _sample(text: str) -> Sample:
+    if text == "auto":
+        return "auto"
+    if text == "all":
+        return None
+    if not text.isascii() or not text.isdecimal():
+        raise click.UsageError(f"--sample takes a number of tasks, all, auto or best; got {text!r}")
+    return int(text)
+
+
+def _weights(request: Request, domains: dict[str, Domain]) -> dict[str, float] | None:
+    if not request.weights:
+        return None
+    pairs = _pairs("--weight", request.weights)
+    _check_names("--weight", pairs, domains)
+    try:
+        return {name: float(text) for name, text in pairs.items()}
+    except ValueError as error:
+        raise click.UsageError(f"--weight takes NAME=NUMBER: {error}") from None
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """Return NAME=TEXT pairs; the name is what stands before the last equals sign."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.rpartition("=")
+        if not separator or not name or not value:
+            raise click.UsageError(f"{option} takes NAME=..., got {text!r}")
+        if name in pairs:
+            raise click.UsageError(f"{option} must name a task once, got {name!r} twice")
+        pairs[name] = value
+    return pairs
+
+
+def _check_names(option: str, pairs: dict[str, str], domains: dict[str, Domain]) -> None:
+    for name in pairs:
+        if name not in domains:
+            raise click.UsageError(f"{option} must name a --task, one of {', '.join(domains)}; got {name!r}")
