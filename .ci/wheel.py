@@ -17,19 +17,19 @@ ROOT = Path(__file__).resolve().parent.parent
 
 BARE = """
 import importlib.metadata, sys
-from arcwise.client import Client
+from arcwise.client import Client, MemoryLedger, Outcome
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
 
-for name in ("numpy", "httpx", "fastapi", "scipy", "pandas"):
+for name in ("numpy", "httpx", "fastapi", "scipy", "pandas", "sqlite3"):
     assert name not in sys.modules, f"importing the client loads {name}"
 task = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=1.0))
 assert Task.from_bytes(task.to_bytes()) == task
 assert 0 <= task.mechanism.randomize(42.0) < 128
 assert task.mechanism.decode(task.mechanism.randomize_many([1.0, 2.0])).shape == (2,)
-with Client("http://127.0.0.1:9", tasks=[task]) as client:
-    assert client.report("heading", 42.0) is True
-    assert client.report("heading", 42.0) is False
+with Client("http://127.0.0.1:9", tasks=[task], ledger=MemoryLedger()) as client:
+    assert client.report("heading", 42.0) is Outcome.ACCEPTED
+    assert client.report("heading", 42.0) is Outcome.CAPPED
     assert client.flush(0.2) is False
     client.close(0)
 try:

@@ -11,11 +11,7 @@ from arcwise.tasks import Task
 url, task_file = sys.argv[1:]
 with Client(url, tasks=[Task.load(task_file)], max_epsilon=1.0) as client:
     for heading in (12.0, 350.5, 3.25):
-        lost = client.counters.lost
-        if client.report("heading", heading):
-            print("queued")
-        else:
-            print("the queue is full" if client.counters.lost > lost else "the device's budget is spent")
+        print(client.report("heading", heading).value)  # accepted, capped, full, ...
     client.flush(timeout=10)  # True once nothing is queued; what was refused for good counts as done
     now = client.counters
     print(f"{now.sent} acknowledged, {sum(now.dropped.values())} dropped, {now.pending} still pending")

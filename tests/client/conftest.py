@@ -10,6 +10,7 @@ import pytest
 from arcwise.client import delivery
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
+from clock import Clock
 from recorder import Recorder
 
 if TYPE_CHECKING:
@@ -34,6 +35,14 @@ def restless() -> Iterator[None]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the first backoffs short; their real lengths are tested where nothing waits."""
     monkeypatch.setattr(delivery, "FIRST_BACKOFF", 0.002)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Stop the time that the client reads."""
+    clock = Clock()
+    clock.install(monkeypatch)
+    return clock
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import AsyncClient, AsyncUplink, Counters
+from arcwise.client import AsyncClient, AsyncUplink, Counters, MemoryLedger, Outcome
 from arcwise.errors import DomainError, ParameterError, UnknownTaskError
 from arcwise.randomness import InsecureSeededRandomness
 
@@ -58,17 +58,18 @@ async def wait_until(condition: Callable[[], bool]) -> None:
 
 def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: Task) -> None:
     async def run() -> None:
-        async with AsyncClient(URL, tasks=[delay], transport=transport) as client:
-            assert [await client.report("delay", 5) for _ in range(4)] == [True, True, True, False]
-            assert client.spent("delay") == 6.0
+        async with AsyncClient(URL, tasks=[delay], ledger=MemoryLedger(), transport=transport) as client:
+            outcomes = [await client.report("delay", 5) for _ in range(4)]
+            assert outcomes == [Outcome.ACCEPTED] * 3 + [Outcome.CAPPED]
+            assert client.budget("delay").epsilon == 6.0
             with pytest.raises(DomainError):
                 await client.report("delay", 1e9)
             with pytest.raises(UnknownTaskError, match="'delay'"):
                 await client.report("speed", 1)
-            assert client.pending == 3
+            assert client.pending() == 3
             assert await client.flush(5)
-            assert client.pending == 0
-            assert client.counters == Counters(sent=3)
+            assert client.pending() == 0
+            assert client.counters == Counters(sent=3, refused={"capped": 1})
 
     asyncio.run(run())
     assert recorder.codes == 3
@@ -132,9 +133,9 @@ def test_a_request_that_hangs(recorder: Recorder, transport: AsyncRecorder, head
         await client.report("heading", 1)
         begun = time.monotonic()
         assert not await client.flush(0.03)
-        assert client.pending == 1
+        assert client.pending() == 1
         assert await client.close()  # a shared uplink is left alone
-        assert client.pending == 1
+        assert client.pending() == 1
         assert not await uplink.close(0.03)
         assert time.monotonic() - begun < 1
         return uplink.counters
@@ -162,7 +163,7 @@ def test_an_uplink_outlives_a_loop_that_ended(
         assert await uplink.close()
 
     asyncio.run(first())
-    assert client.pending == 1
+    assert client.pending() == 1
     asyncio.run(second())
     assert uplink.counters == Counters(sent=1)
 
@@ -222,7 +223,7 @@ def test_two_loops_at_once_are_told_apart(
         for use in (client.report("heading", 1), client.flush(1), client.close(1)):
             with pytest.raises(RuntimeError, match="in use on another event loop"):
                 second.run_until_complete(use)
-        assert client.spent("heading") == 1.0
+        assert client.budget("heading").epsilon == 1.0
         assert first.run_until_complete(client.close(5))
     finally:
         first.close()
@@ -240,7 +241,7 @@ def test_many_tasks_on_one_loop(recorder: Recorder, transport: AsyncRecorder, he
                     await asyncio.sleep(0)
 
             await asyncio.gather(*(work() for _ in range(20)))
-            assert client.spent("heading") == 2000.0
+            assert client.budget("heading").epsilon == 2000.0
 
     asyncio.run(run())
     assert recorder.codes == 2000

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import Client, Counters, MemoryLedger, Uplink
+from arcwise.client import Client, Counters, MemoryLedger, Outcome, Uplink
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, DomainError, ParameterError, UnknownTaskError
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.table import TableMechanism
 from arcwise.randomness import SYSTEM, InsecureSeededRandomness
 from arcwise.tasks import Caps, Task
+from charges import charge
 
 if TYPE_CHECKING:
     from recorder import Recorder
@@ -32,42 +33,46 @@ def test_reports_arrive_as_the_mechanisms_codes(recorder: Recorder, heading: Tas
     assert abs(post.batch.epoch - heading.epoch(time.time())) <= 1
 
 
-def test_caps_stop_reports_and_spent_says_so(recorder: Recorder, heading: Task, delay: Task) -> None:
-    with Client(URL, tasks=[heading, delay], transport=recorder) as client:
-        assert [client.report("delay", 5) for _ in range(5)] == [True, True, True, False, False]
-        assert client.spent("delay") == 6.0
-        assert client.spent("heading") == 0.0
-        assert client.pending == 3
+def test_caps_stop_reports_and_the_budget_says_so(recorder: Recorder, heading: Task, delay: Task) -> None:
+    with Client(URL, tasks=[heading, delay], ledger=MemoryLedger(), transport=recorder) as client:
+        outcomes = [client.report("delay", 5) for _ in range(5)]
+        assert outcomes == [Outcome.ACCEPTED] * 3 + [Outcome.CAPPED] * 2
+        assert [bool(outcome) for outcome in outcomes] == [True, True, True, False, False]
+        assert client.budget("delay").epsilon == 6.0
+        assert client.budget("heading").epsilon == 0.0
+        assert client.budget().epsilon == 6.0
+        assert client.pending() == 3
         assert client.report("heading", 5)
     assert recorder.codes == 4
 
 
 @pytest.mark.parametrize("value", [181, -60.1, float("nan"), float("inf"), "5", None, True, 10**400])
 def test_a_value_that_fails_costs_nothing(recorder: Recorder, delay: Task, value: Any) -> None:
-    with Client(URL, tasks=[delay], transport=recorder) as client:
+    with Client(URL, tasks=[delay], ledger=MemoryLedger(), transport=recorder) as client:
         with pytest.raises(DomainError):
             client.report("delay", value)
-        assert client.spent("delay") == 0.0
-        assert client.pending == 0
+        assert client.budget("delay").epsilon == 0.0
+        assert client.pending() == 0
 
 
 def test_a_full_queue_costs_nothing(recorder: Recorder, heading: Task) -> None:
     with Uplink(URL, transport=recorder, max_pending=2) as uplink:
         client = Client(uplink, tasks=[heading])
-        assert [client.report("heading", 1) for _ in range(4)] == [True, True, False, False]
-        assert client.spent("heading") == 2.0
-        assert uplink.counters == Counters(pending=2, lost=2)
+        outcomes = [client.report("heading", 1) for _ in range(4)]
+        assert outcomes == [Outcome.ACCEPTED] * 2 + [Outcome.FULL] * 2
+        assert client.budget("heading").epsilon == 2.0
+        assert uplink.counters == Counters(pending=2, refused={"full": 2})
         assert client.flush(5)
         assert client.report("heading", 1)
 
 
 def test_counters_tell_a_cap_from_a_full_queue(recorder: Recorder, heading: Task, delay: Task) -> None:
     with Uplink(URL, transport=recorder, max_pending=4) as uplink:
-        client = Client(uplink, tasks=[heading, delay])
-        assert [client.report("delay", 5) for _ in range(4)] == [True, True, True, False]
-        assert client.counters == Counters(pending=3)  # a cap
-        assert [client.report("heading", 5) for _ in range(2)] == [True, False]
-        assert client.counters == Counters(pending=4, lost=1)  # a full queue
+        client = Client(uplink, tasks=[heading, delay], ledger=MemoryLedger())
+        assert [bool(client.report("delay", 5)) for _ in range(4)] == [True, True, True, False]
+        assert client.counters == Counters(pending=3, refused={"capped": 1})
+        assert [bool(client.report("heading", 5)) for _ in range(2)] == [True, False]
+        assert client.counters == Counters(pending=4, refused={"capped": 1, "full": 1})
 
 
 def test_a_flush_is_true_of_what_was_dropped_and_counters_say_so(recorder: Recorder, heading: Task) -> None:
@@ -88,7 +93,7 @@ def test_charged_before_it_is_randomised_and_queued(recorder: Recorder, heading:
         secure = True
 
         def draw(self) -> tuple[int, int]:
-            assert ledger.spent(heading) == 1_000_000
+            assert client.budget("heading").epsilon == 1.0
             raise OSError("no entropy")
 
         def draws(self, count: int) -> bytes:
@@ -98,29 +103,39 @@ def test_charged_before_it_is_randomised_and_queued(recorder: Recorder, heading:
     with Client(URL, tasks=[heading], ledger=ledger, randomness=Broken(), transport=recorder) as client:
         with pytest.raises(OSError, match="no entropy"):
             client.report("heading", 1.0)
-        assert client.spent("heading") == 1.0
-        assert client.pending == 0
+        assert client.budget("heading").epsilon == 1.0
+        assert client.pending() == 0
 
 
 def test_a_refused_charge_draws_and_queues_nothing(recorder: Recorder, heading: Task) -> None:
-    class Miser(MemoryLedger):
-        def charge(self, task: Task, now: float) -> bool:
-            return False
+    class Spent:
+        secure = True
 
-    with Client(URL, tasks=[heading], ledger=Miser(), transport=recorder) as client:
-        assert not client.report("heading", 1.0)
-        assert client.pending == 0
+        def draw(self) -> tuple[int, int]:
+            raise AssertionError("a draw for a report that is not made")
+
+        def draws(self, count: int) -> bytes:
+            raise NotImplementedError
+
+    ledger, caps = MemoryLedger(), Caps(lifetime=1.0)
+    assert charge(ledger, heading, 0.0, caps)
+    with (
+        Uplink(URL, transport=recorder) as uplink,
+        Client(uplink, tasks=[heading], ledger=ledger, caps=caps, randomness=Spent()) as client,
+    ):
+        assert client.report("heading", 1.0) is Outcome.CAPPED
+        assert client.pending() == 0
     assert recorder.posts == []
 
 
 def test_an_unknown_task_names_the_known_ones(recorder: Recorder, heading: Task, delay: Task) -> None:
-    with Client(URL, tasks=[heading, delay], transport=recorder) as client:
+    with Client(URL, tasks=[heading, delay], ledger=MemoryLedger(), transport=recorder) as client:
         message = "no task 'speed'; this client has 'heading', 'delay'"
         with pytest.raises(UnknownTaskError) as caught:
             client.report("speed", 1.0)
         assert str(caught.value) == message
         with pytest.raises(UnknownTaskError):
-            client.spent("speed")
+            client.budget("speed")
 
 
 def test_network_trouble_is_not_raised(recorder: Recorder, heading: Task) -> None:
@@ -134,17 +149,17 @@ def test_a_ledger_can_outlive_its_client(recorder: Recorder, delay: Task) -> Non
     ledger = MemoryLedger()
     for expected in (True, True, True, False):
         with Client(URL, tasks=[delay], ledger=ledger, transport=recorder) as client:
-            assert client.report("delay", 1.0) is expected
+            assert bool(client.report("delay", 1.0)) is expected
 
 
 def test_a_shared_uplink_is_left_alone(recorder: Recorder, heading: Task, delay: Task) -> None:
     with Uplink(URL, transport=recorder) as uplink:
         for _ in range(50):
-            with Client(uplink, tasks=[heading, delay]) as client:  # each with a ledger of its own
-                assert [client.report("delay", 1.0) for _ in range(4)] == [True, True, True, False]
+            with Client(uplink, tasks=[heading, delay], ledger=MemoryLedger()) as client:
+                assert [bool(client.report("delay", 1.0)) for _ in range(4)] == [True, True, True, False]
         assert recorder.posts == []
         assert recorder.closed == 0
-        assert client.pending == 150
+        assert client.pending() == 150
     assert recorder.codes == 150
     assert len(recorder.posts) == 1
     assert recorder.closed == 1
@@ -157,17 +172,20 @@ def test_an_own_uplink_is_closed(recorder: Recorder, heading: Task) -> None:
     assert recorder.closed == 1
     with pytest.raises(RuntimeError, match="closed"):
         client.report("heading", 1.0)
-    assert client.spent("heading") == 1.0
+    assert client.budget("heading").epsilon == 1.0
 
 
 @pytest.mark.usefixtures("restless")
 def test_threads_lose_nothing(recorder: Recorder, heading: Task) -> None:
     capped = Task("capped", Circle(24), 0.5, caps=Caps(rolling=500.0))
-    with Client(URL, tasks=[heading, capped], transport=recorder, batch_size=100, interval=0.001) as client:
+    uplink = Uplink(URL, transport=recorder, batch_size=100, interval=0.001)
+    with uplink, Client(uplink, tasks=[heading, capped], ledger=MemoryLedger()) as client:
         granted: list[int] = []
 
         def work() -> None:
-            granted.append(sum(client.report("heading", n) + client.report("capped", n) for n in range(1000)))
+            granted.append(
+                sum(bool(client.report(name, n)) for n in range(1000) for name in ("heading", "capped"))
+            )
 
         threads = [threading.Thread(target=work) for _ in range(8)]
         for thread in threads:
@@ -175,8 +193,8 @@ def test_threads_lose_nothing(recorder: Recorder, heading: Task) -> None:
         for thread in threads:
             thread.join()
         assert sum(granted) == 8000 + 1000
-        assert client.spent("heading") == 8000.0
-        assert client.spent("capped") == 500.0
+        assert client.budget("heading").epsilon == 8000.0
+        assert client.budget("capped").epsilon == 500.0
     assert recorder.codes == 9000
 
 
@@ -198,7 +216,7 @@ def test_insecure_randomness_is_refused_elsewhere(recorder: Recorder, heading: T
 
 
 def test_max_epsilon_names_both_numbers(heading: Task, delay: Task) -> None:
-    Client(URL, tasks=[heading, delay], max_epsilon=2)
+    Client(URL, tasks=[heading, delay], ledger=MemoryLedger(), max_epsilon=2)
     for _ in range(2):  # a refusal is not forgotten once it was checked
         with pytest.raises(CertificateError, match=r"'delay' spends epsilon = 2\.0, .* max_epsilon = 1\.9"):
             Client(URL, tasks=[heading, delay], max_epsilon=1.9)
@@ -243,8 +261,8 @@ class Spender(TableMechanism):
 def test_max_delta_names_both_numbers_and_is_compared_exactly(noisy: Task, heading: Task) -> None:
     assert noisy.mechanism.certificate().delta == UNIT >> 20
     exactly = 2.0**-20
-    Client(URL, tasks=[heading, noisy], max_delta=exactly)
-    Client(URL, tasks=[heading, noisy], max_delta=0.5, max_epsilon=1)
+    Client(URL, tasks=[heading, noisy], ledger=MemoryLedger(), max_delta=exactly)
+    Client(URL, tasks=[heading, noisy], ledger=MemoryLedger(), max_delta=0.5, max_epsilon=1)
     for below in (0, 0.0, 1e-9, math.nextafter(exactly, 0.0)):
         message = f"'noisy' spends delta = 9.53674e-07 .*{UNIT >> 20} / 2.*more than max_delta = {below!r}"
         with pytest.raises(CertificateError, match=message):
@@ -260,19 +278,19 @@ def test_bad_max_delta(heading: Task, max_delta: Any) -> None:
         Client(URL, tasks=[heading], max_delta=max_delta)
 
 
-def test_a_report_that_spends_delta_only_leaves_nothing_behind(recorder: Recorder, noisy: Task) -> None:
+def test_a_report_that_spends_delta_only_is_charged_delta(recorder: Recorder, noisy: Task) -> None:
     ledger = MemoryLedger()
     with Client(URL, tasks=[noisy], max_delta=1e-6, ledger=ledger, transport=recorder) as client:
         assert all(client.report("noisy", 1.0) for _ in range(50))
-        assert client.spent("noisy") == 0.0
+        assert client.budget("noisy").epsilon == 0.0
+        assert client.budget("noisy").delta == 50 * 2.0**-20
     assert recorder.codes == 50
-    assert not ledger._recent
 
 
 def test_bad_tasks(heading: Task) -> None:
     with pytest.raises(ParameterError, match="at least one"):
         Client(URL, tasks=[])
-    with pytest.raises(ParameterError, match="must be Tasks, got 'heading'"):
+    with pytest.raises(ParameterError, match="must be Tasks and Groups, got 'heading'"):
         Client(URL, tasks=["heading"])  # type: ignore[list-item]
     with pytest.raises(ParameterError, match="iterable of Task"):
         Client(URL, tasks=heading)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from arcwise.client.delivery import backoff_seconds, classify, retry_after_secon
 from arcwise.domains import Circle
 from arcwise.mechanisms import DesignedCircular
 from arcwise.tasks import Caps, Task
+from charges import charge, spent
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 
@@ -26,8 +28,8 @@ def test_the_memory_ledger_grants_what_the_vectors_say() -> None:
         caps = Caps(lifetime and lifetime / 1e6, rolling and rolling / 1e6, window)
         mechanism = DesignedCircular(Circle(1), epsilon, [2**63 - 1, 2**63 + 1])
         task, memory = Task("t", Circle(1), epsilon, mechanism=mechanism, caps=caps), MemoryLedger()
-        assert [memory.charge(task, now) for now in case["times"]] == case["granted"], label
-        assert memory.spent(task) == case["spent"]
+        assert [charge(memory, task, now) for now in case["times"]] == case["granted"], label
+        assert spent(memory, task) == case["spent"]
 
 
 def test_answers_mean_this() -> None:
@@ -39,3 +41,13 @@ def test_answers_mean_this() -> None:
         assert retry_after_seconds(case["text"], case["now"]) == case["seconds"], case["text"]
     for case in answers["backoff"]:
         assert backoff_seconds(case["failures"], case["uniform"]) == case["seconds"]
+
+
+def test_the_protocols_table_says_the_same() -> None:
+    """Each row of the answers in docs/protocol.md that names statuses, in order, and the verdict in bold."""
+    page = (VECTORS.parents[1] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([0-9, ]+) \|.*\*\*(\w+)\*\*.*\|$", page, re.MULTILINE)
+    stated = {int(status): verdict for statuses, verdict in rows for status in statuses.split(",")}
+    assert len(stated) == 12
+    assert stated == {status: classify(status).value for status in stated}
+    assert set(stated.values()) == set(read("answers.json")["statuses"].values())

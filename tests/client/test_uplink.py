@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client import Counters, HttpxTransport, Uplink
+from arcwise.client.outboxes.memory import MemoryOutbox
 from arcwise.wire import MEDIA_TYPE
 
 if TYPE_CHECKING:
@@ -24,10 +25,17 @@ URL = "http://127.0.0.1:1"
 pytestmark = pytest.mark.usefixtures("quick")
 
 
+def put(uplink: Uplink, task: Task, epoch: int, code: int) -> None:
+    """Queue a code as a client does."""
+    uplink.begin()
+    assert isinstance(uplink.outbox, MemoryOutbox)
+    if uplink.outbox.put(task, epoch, code):
+        uplink.wake()
+
+
 def fill(uplink: Uplink, task: Task, count: int, epoch: int = 0) -> None:
     for code in range(count):
-        assert uplink.admit()
-        uplink.put(task, epoch, code % 100)
+        put(uplink, task, epoch, code % 100)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -66,7 +74,7 @@ def test_no_thread_before_the_first_report(recorder: Recorder) -> None:
     with Uplink(URL, transport=recorder) as uplink:
         assert uplink.flush(0)
         assert threading.active_count() == before
-        uplink.admit()
+        uplink.begin()
         assert threading.active_count() == before + 1
     assert threading.active_count() == before
     assert recorder.closed == 1
@@ -92,7 +100,7 @@ def test_reports_during_trouble_gather_in_one_batch(recorder: Recorder, heading:
         wait_until(lambda: len(recorder.posts) == 1)
         fill(uplink, heading, 50)
         assert not uplink.flush(0.05)  # not even a flush overrides what the server asked for
-        assert uplink.pending == 51
+        assert uplink.pending() == 51
         uplink.close(0)
     assert len(recorder.posts) == 1
 
@@ -145,7 +153,7 @@ def test_a_refusal_pauses_until_a_flush(
         fill(uplink, delay, 1)
         time.sleep(0.05)
         assert len(recorder.posts) == 1
-        assert uplink.pending == 2
+        assert uplink.pending() == 2
         assert uplink.flush(5)
 
 
@@ -166,7 +174,7 @@ def test_flush_keeps_its_timeout_while_a_request_hangs(recorder: Recorder, headi
         begun = time.monotonic()
         assert not uplink.flush(0.05)
         assert time.monotonic() - begun < 1
-        assert uplink.pending == 1
+        assert uplink.pending() == 1
         recorder.go.set()
         assert uplink.flush(5)
 
@@ -192,7 +200,7 @@ def test_flush_waits_for_a_request_under_way(recorder: Recorder, heading: Task) 
         assert recorder.busy.wait(5)
         threading.Timer(0.05, recorder.go.set).start()
         assert uplink.flush(5)
-        assert uplink.pending == 0
+        assert uplink.pending() == 0
 
 
 def test_flush_does_not_wait_for_what_comes_later(recorder: Recorder, heading: Task, delay: Task) -> None:
@@ -207,7 +215,7 @@ def test_flush_does_not_wait_for_what_comes_later(recorder: Recorder, heading: T
         recorder.go.set()
         thread.join()
         assert results == [True]
-        assert uplink.pending == 1
+        assert uplink.pending() == 1
 
 
 def test_close_drops_what_is_left_in_time(recorder: Recorder, heading: Task) -> None:
@@ -229,7 +237,7 @@ def test_a_closed_uplink_takes_no_reports(recorder: Recorder) -> None:
     assert uplink.close()
     assert recorder.closed == 1
     with pytest.raises(RuntimeError, match="closed"):
-        uplink.admit()
+        uplink.begin()
 
 
 def test_leaving_the_block_flushes(recorder: Recorder, heading: Task) -> None:
@@ -252,10 +260,9 @@ def test_logs_hold_no_code(recorder: Recorder, heading: Task, caplog: pytest.Log
     caplog.set_level(logging.DEBUG, "arcwise.client")
     recorder.script.extend([503, OSError("secret path"), 404, 410])
     with Uplink(URL, transport=recorder) as uplink:
-        uplink.admit()
-        uplink.put(heading, 0, 77)
+        put(uplink, heading, 0, 77)
         assert uplink.flush(5)
-        uplink.put(heading, 0, 77)
+        put(uplink, heading, 0, 77)
         assert uplink.flush(5)
     assert len(caplog.records) == 5
     assert {record.name for record in caplog.records} == {"arcwise.client"}
@@ -273,8 +280,8 @@ def test_another_servers_answer_is_told_apart_in_the_log(
         assert uplink.flush(5)
         assert uplink.counters == Counters(sent=2)
     for status in (200, 302):
-        assert f"status {status} is not the answer of an arcwise server" in caplog.text
-    assert "status 503 is not" not in caplog.text
+        assert f"status {status}, which is not the answer of an arcwise server" in caplog.text
+    assert "status 503, which is not" not in caplog.text
 
 
 def test_nothing_left_at_the_close_includes_what_came_during_its_flush(

@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
-from arcwise.client import Client
+from arcwise.client import Client, MemoryLedger
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError
 from arcwise.kernels.certificate import UNIT
@@ -64,7 +64,7 @@ def test_reports_of_every_kind_of_kernel_are_counted_and_estimated(tmp_path: Pat
         # The tasks as the server tells them are the tasks: a client of theirs makes the same reports.
         told = [Task.from_json(task) for task in listed]
         assert {task.id for task in told} == {task.id for task in TASKS}
-        with Client(url, tasks=told, max_epsilon=4.0, max_delta=2e-3) as client:
+        with Client(url, tasks=told, ledger=MemoryLedger(), max_epsilon=4.0, max_delta=2e-3) as client:
             for degree, hour in zip(degrees.tolist(), hours.tolist(), strict=True):
                 assert client.report("table", degree)
                 assert client.report("turned", hour)

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from arcwise.client import AsyncClient, Client
+from arcwise.client import AsyncClient, Client, MemoryLedger, Outcome
 from arcwise.domains import Circle, Interval
 from arcwise.server.cli.demo.run import running_server
 from arcwise.tasks import Caps, Task
@@ -28,22 +28,22 @@ def counted(url: str, task: Task) -> int:
 
 
 def test_a_client_reports_until_its_cap(url: str) -> None:
-    with Client(url, tasks=[HEADING, VALUE]) as client:
+    with Client(url, tasks=[HEADING, VALUE], ledger=MemoryLedger()) as client:
         made = [client.report("heading", degrees) for degrees in range(600)]
-        assert made == [True] * 500 + [False] * 100
-        assert client.spent("heading") == 500.0
+        assert made == [Outcome.ACCEPTED] * 500 + [Outcome.CAPPED] * 100
+        assert client.budget("heading").epsilon == 500.0
         assert all(client.report("value", 3) for _ in range(7))
         assert client.flush(20)
-        assert client.pending == 0
+        assert client.pending() == 0
     assert counted(url, HEADING) == 500
     assert counted(url, VALUE) == 7
 
 
 def test_an_async_client_does_the_same(url: str) -> None:
     async def main() -> None:
-        async with AsyncClient(url, tasks=[HEADING, VALUE]) as client:
+        async with AsyncClient(url, tasks=[HEADING, VALUE], ledger=MemoryLedger()) as client:
             made = [await client.report("heading", degrees) for degrees in range(600)]
-            assert made == [True] * 500 + [False] * 100
+            assert made == [Outcome.ACCEPTED] * 500 + [Outcome.CAPPED] * 100
             assert await client.report("value", 3)
             assert await client.flush(20)
 
@@ -53,7 +53,7 @@ def test_an_async_client_does_the_same(url: str) -> None:
 
 
 def test_leaving_the_context_sends_what_is_queued(url: str) -> None:
-    with Client(url, tasks=[HEADING]) as client:
+    with Client(url, tasks=[HEADING], ledger=MemoryLedger()) as client:
         for degrees in range(10):
             client.report("heading", degrees)
     assert counted(url, HEADING) == 10

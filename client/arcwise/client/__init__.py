@@ -1,39 +1,64 @@
 """The client of arcwise: randomises on the device, sends codes, keeps account of what was spent.
 
-Importing it loads neither numpy, httpx nor asyncio; each is loaded when it is first needed.
+Importing it loads neither numpy, httpx, sqlite3 nor asyncio; a name and what it needs is loaded when it is
+asked for.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arcwise.client.client import Client
-from arcwise.client.ledger import Ledger, MemoryLedger
-from arcwise.client.outbox import Counters
-from arcwise.client.transport import AsyncHttpxTransport, AsyncTransport, HttpxTransport, Transport
-from arcwise.client.uplink import Uplink
+from arcwise.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from arcwise.client.accounts import Budget
     from arcwise.client.aio import AsyncClient, AsyncUplink
+    from arcwise.client.client import Client
+    from arcwise.client.inspection import Inspection, inspect
+    from arcwise.client.ledgers.base import Ledger
+    from arcwise.client.ledgers.file import FileLedger
+    from arcwise.client.ledgers.memory import MemoryLedger
+    from arcwise.client.outcomes import Counters, Event, Outcome
+    from arcwise.client.recording import AsyncRecordingTransport, RecordedRequest, RecordingTransport
+    from arcwise.client.transport import AsyncHttpxTransport, AsyncTransport, HttpxTransport, Transport
+    from arcwise.client.uplink import Uplink
 
 __all__ = [
     "AsyncClient",
     "AsyncHttpxTransport",
+    "AsyncRecordingTransport",
     "AsyncTransport",
     "AsyncUplink",
+    "Budget",
     "Client",
     "Counters",
+    "Event",
+    "FileLedger",
     "HttpxTransport",
+    "Inspection",
     "Ledger",
     "MemoryLedger",
+    "Outcome",
+    "RecordedRequest",
+    "RecordingTransport",
     "Transport",
     "Uplink",
+    "inspect",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in ("AsyncClient", "AsyncUplink"):
-        from arcwise.client import aio
-
-        return getattr(aio, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "accounts": ("Budget",),
+        "aio": ("AsyncClient", "AsyncUplink"),
+        "client": ("Client",),
+        "inspection": ("Inspection", "inspect"),
+        "ledgers.base": ("Ledger",),
+        "ledgers.file": ("FileLedger",),
+        "ledgers.memory": ("MemoryLedger",),
+        "outcomes": ("Counters", "Event", "Outcome"),
+        "recording": ("AsyncRecordingTransport", "RecordedRequest", "RecordingTransport"),
+        "transport": ("AsyncHttpxTransport", "AsyncTransport", "HttpxTransport", "Transport"),
+        "uplink": ("Uplink",),
+    },
+)

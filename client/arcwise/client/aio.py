@@ -6,27 +6,34 @@ import asyncio
 import contextlib
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from arcwise.client.client import Reporter
-from arcwise.client.sending import Sending, SendingOptions, checked_number
+from arcwise.client.checks import checked_number
+from arcwise.client.client import Reporter, chosen_ledger
+from arcwise.client.outcomes import Outcome
+from arcwise.client.sending import Sending, SendingOptions
+from arcwise.client.terms import terms_of
 from arcwise.client.transport import AsyncHttpxTransport
-from arcwise.errors import ParameterError
+from arcwise.errors import LedgerError, ParameterError
 from arcwise.randomness import SYSTEM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
-    from typing_extensions import Self, Unpack
+    from typing_extensions import ParamSpec, Self, Unpack
 
-    from arcwise.client.ledger import Ledger
-    from arcwise.client.outbox import PendingBatch
+    from arcwise.client.ledgers.base import Ledger
+    from arcwise.client.outboxes.base import Parcel
     from arcwise.client.transport import AsyncTransport
     from arcwise.randomness import Randomness
-    from arcwise.tasks import Task
+    from arcwise.tasks import Caps, Group, Task
+
+    P = ParamSpec("P")
 
 __all__ = ["AsyncClient", "AsyncUplink", "AsyncUplinkOptions"]
+
+R = TypeVar("R")
 
 
 class AsyncUplinkOptions(SendingOptions, total=False):
@@ -39,18 +46,40 @@ class AsyncUplink(Sending):
     """Queues codes and sends them from an asyncio task, which starts with the first report.
 
     Belongs to one event loop at a time: to another one only after the first has cancelled its tasks, as
-    `asyncio.run` does at its end. Parameters and errors are those of `Uplink`; the transport is an
-    `AsyncHttpxTransport` unless given.
+    `asyncio.run` does at its end. What waits for a disk runs in threads. Parameters and errors are those of
+    `Uplink`; the transport is an `AsyncHttpxTransport` unless given. At the end of the interpreter there is
+    no event loop any more: what is queued in memory is lost unless `close` was awaited.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from arcwise.client import AsyncClient, AsyncRecordingTransport, AsyncUplink
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> async def main():
+    ...     transport = AsyncRecordingTransport()
+    ...     async with AsyncUplink("https://reports.example", transport=transport) as uplink:
+    ...         for client in [AsyncClient(uplink, tasks=[heading]) for _ in range(3)]:
+    ...             await client.report("heading", 12.0)
+    ...         return await uplink.flush(), uplink.counters.sent
+    >>> asyncio.run(main())
+    (True, 3)
     """
 
     def __init__(
-        self, url: str, *, transport: AsyncTransport | None = None, **options: Unpack[SendingOptions]
+        self,
+        url: str,
+        *,
+        ledger: Ledger | None = None,
+        transport: AsyncTransport | None = None,
+        **options: Unpack[SendingOptions],
     ) -> None:
         self._transport = AsyncHttpxTransport() if transport is None else transport
-        super().__init__(url, **options)
+        super().__init__(url, ledger=ledger, **options)
 
-    def _empty(self) -> None:
-        super()._empty()
+    def _renew(self) -> None:
+        super()._renew()
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._renew_events()
@@ -58,21 +87,23 @@ class AsyncUplink(Sending):
     def _renew_events(self) -> None:
         """Make the events anew: one that was ever waited for belongs to the loop it was waited on."""
         self._work = asyncio.Event()
-        # Set when batches are finished, and replaced: each flush waits for the next time.
-        self._settled = asyncio.Event()
+        # Set after each step of the sender, and replaced: each flush waits for the next time.
+        self._stepped = asyncio.Event()
 
-    def admit(self) -> bool:
-        """Return whether there is room for one more report, and count it as lost when there is none.
+    async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call what uses the queue or its ledger: in a thread where it waits for a disk."""
+        if self.outbox.blocking:
+            return await asyncio.to_thread(function, *args, **kwargs)
+        return function(*args, **kwargs)
+
+    def begin(self) -> None:
+        """Make sure that the task runs.
 
         Raises
         ------
         RuntimeError
             When the uplink is closed, no event loop is running, or the uplink is in use on another loop.
         """
-        self._start()
-        return self._outbox.has_room()
-
-    def _start(self) -> None:
         self._check_open()
         loop = asyncio.get_running_loop()
         self._check_loop(loop)
@@ -89,37 +120,41 @@ class AsyncUplink(Sending):
                 "cancel its tasks, as asyncio.run does at its end"
             )
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let the task look at the queue again."""
         self._work.set()
-
-    def _finished(self) -> None:
-        self._settled.set()
-        self._settled = asyncio.Event()
 
     async def _run(self) -> None:
         try:
             while True:
                 self._work.clear()
-                found = self._next()
+                found = await self.call(self._next)
+                wait = 0.0
                 if isinstance(found, float):
-                    await _wait(self._work, found)
-                    continue
-                await self._send(found)
+                    wait = found
+                else:
+                    await self._send(found)
+                self.tell()
+                self._stepped.set()
+                self._stepped = asyncio.Event()
+                if wait > 0:
+                    await _wait(self._work, wait)
         finally:
             await self._transport.close()
 
-    async def _send(self, batch: PendingBatch) -> None:
+    async def _send(self, parcel: Parcel) -> None:
         try:
             status, retry_after = await self._transport.post(
-                self._address(batch), batch.seal(), self._headers(), self._request_timeout
+                self._address(parcel), parcel.body, self._headers(), self._request_timeout
             )
         except Exception as error:  # a transport may raise anything, and the task must live
-            self._unanswered(batch, error)
+            await self.call(self._unanswered, parcel, error)
         except BaseException:  # cancelled while the request was under way
-            self._outbox.put_back(batch)
+            with contextlib.suppress(LedgerError):  # the lease ends by itself
+                self.outbox.put_back(parcel)
             raise
         else:
-            self._answered(batch, status, retry_after)
+            await self.call(self._answered, parcel, status, retry_after)
 
     async def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued without waiting for the interval; True when nothing of it is left in time.
@@ -136,19 +171,28 @@ class AsyncUplink(Sending):
         timeout = checked_number("timeout", timeout)
         self._check_loop(asyncio.get_running_loop())
         deadline = time.monotonic() + timeout
-        batches = self._hurry()
-        if batches:
-            self._start()
-            self._wake()
-        while not all(batch.done for batch in batches):
-            left = deadline - time.monotonic()
-            if left <= 0:
+        try:
+            mark = await self.call(self._hurry)
+            if await self.call(self.outbox.is_done, mark):
+                return True
+            if self._closed:
                 return False
-            await _wait(self._settled, left)
-        return True
+            self.begin()
+            while True:
+                stepped = self._stepped
+                if await self.call(self.outbox.is_done, mark):
+                    return True
+                left = deadline - time.monotonic()
+                if self._closed or left <= 0:
+                    return False
+                self.wake()
+                await _wait(stepped, left)
+        except LedgerError as error:
+            self.fail(error)
+            return False
 
     async def close(self, timeout: float = 5.0) -> bool:
-        """Flush, drop what is left after `timeout` seconds, and stop; True when nothing was left to drop.
+        """Flush, let go of what is left after `timeout` seconds, and stop; True when nothing was left.
 
         See `Uplink.close`.
 
@@ -164,12 +208,13 @@ class AsyncUplink(Sending):
             return True
         await self.flush(timeout)
         task, self._task = self._task, None
-        nothing_left = self._shut()
+        nothing_left = await self.call(self._shut)
         if task is None or task.done():  # done with an earlier event loop, which closed the transport
             await self._transport.close()
         else:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        self.tell()
         return nothing_left
 
     async def __aenter__(self) -> Self:
@@ -192,7 +237,23 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 class AsyncClient(Reporter[AsyncUplink]):
     """Reports values under local differential privacy from an event loop.
 
-    Parameters and errors are those of `Client`; `url` is a base URL or an `AsyncUplink`.
+    Parameters and errors are those of `Client`; `url` is a base URL or an `AsyncUplink`. Make it where the
+    loop runs, so that it can send what an earlier process has left in a `FileLedger`.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from arcwise.client import AsyncClient, AsyncRecordingTransport
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> async def main():
+    ...     transport = AsyncRecordingTransport()
+    ...     async with AsyncClient("https://reports.example", tasks=[heading], transport=transport) as client:
+    ...         await client.report("heading", 350.5)
+    ...     return len(transport.batches)
+    >>> asyncio.run(main())
+    1
     """
 
     __slots__ = ()
@@ -201,44 +262,61 @@ class AsyncClient(Reporter[AsyncUplink]):
         self,
         url: str | AsyncUplink,
         *,
-        tasks: Iterable[Task],
+        tasks: Iterable[Task | Group],
         ledger: Ledger | None = None,
+        caps: Caps | None = None,
+        memoize: Mapping[str, int] | None = None,
         max_epsilon: float | None = None,
         max_delta: float = 0.0,
         randomness: Randomness = SYSTEM,
         **options: Unpack[AsyncUplinkOptions],
     ) -> None:
-        shared = isinstance(url, AsyncUplink)
-        if shared and options:
+        terms = terms_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta)
+        ledger = chosen_ledger(ledger, terms)
+        uplink = url if isinstance(url, AsyncUplink) else AsyncUplink(url, ledger=ledger, **options)
+        if uplink is url and options:
             raise ParameterError(
                 f"{', '.join(options)}: give these to the AsyncUplink, not to an AsyncClient that shares it"
             )
         super().__init__(
-            url if isinstance(url, AsyncUplink) else AsyncUplink(url, **options),
-            owns_uplink=not shared,
-            tasks=tasks,
-            ledger=ledger,
-            max_epsilon=max_epsilon,
-            max_delta=max_delta,
-            randomness=randomness,
+            uplink, owns_uplink=uplink is not url, terms=terms, ledger=ledger, randomness=randomness
         )
+        if uplink.outbox.durable and uplink.pending():
+            with contextlib.suppress(RuntimeError):  # no loop runs yet: with the first report, then
+                uplink.begin()
 
-    async def report(self, name: str, value: Any) -> bool:
-        """Charge, randomise and queue one value; False when a cap or a full queue stopped it, at no charge.
+    async def report(self, name: str, value: Any) -> Outcome:
+        """Charge, randomise and queue one value; the outcome is true when that was done.
 
-        `counters` tells which of the two: a full queue adds one to its `lost`, a cap does not. Network
-        trouble is never raised here: the report waits in the queue.
+        See `Client.report`.
 
         Raises
         ------
         UnknownTaskError
             When the client has no task of this name.
         DomainError
-            When the value is not in the task's domain; nothing is charged then.
+            When a value is not in its task's domain; nothing is charged then.
+        ParameterError
+            When the value of a group is no mapping.
         RuntimeError
             When the uplink is closed, or in use on another event loop.
         """
-        return self._report(name, value)
+        self._check(name, value)
+        outcome, news = await self._uplink.call(self._submit, name, value)
+        if news:
+            self._uplink.wake()
+        elif outcome is Outcome.FAILED:
+            self._uplink.tell()
+        return outcome
+
+    async def opt_out(self) -> None:
+        """Drop what is queued and report nothing more, until `opt_in`. See `Client.opt_out`."""
+        await self._uplink.call(self._opt_out)
+        self._uplink.tell()
+
+    async def opt_in(self) -> None:
+        """Report again after `opt_out`; what was spent before stays spent."""
+        await self._uplink.call(self._ledger.opt_in)
 
     async def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued now; True when none of it is queued any more, be it acknowledged or dropped.
@@ -248,7 +326,7 @@ class AsyncClient(Reporter[AsyncUplink]):
         return await self._uplink.flush(timeout)
 
     async def close(self, timeout: float = 5.0) -> bool:
-        """Flush and close the uplink, unless it is shared; True when nothing was left queued to drop.
+        """Flush and close the uplink, unless it is shared; True when nothing was left queued.
 
         See `Client.close`.
         """

@@ -1,157 +1,112 @@
-"""The client: values go in, charged and randomised codes go to the uplink. No value is ever kept."""
+"""The client: values go in, charged and randomised codes go to the queue. No value is ever kept."""
 
 from __future__ import annotations
 
-import math
 import time
-from fractions import Fraction
-from functools import lru_cache
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from arcwise.client.ledger import MemoryLedger
-from arcwise.client.sending import Sending, checked_number
+from arcwise.client.checks import checked_number
+from arcwise.client.duties import MemoizedDuty
+from arcwise.client.ledgers.base import Ledger
+from arcwise.client.ledgers.memory import MemoryLedger
+from arcwise.client.outcomes import Outcome
+from arcwise.client.sending import Sending
+from arcwise.client.terms import terms_of
 from arcwise.client.uplink import Uplink
-from arcwise.errors import CertificateError, ParameterError, UnknownTaskError
-from arcwise.kernels.certificate import UNIT
+from arcwise.errors import LedgerError, ParameterError
 from arcwise.randomness import SYSTEM
-from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
 
-    from arcwise.client.ledger import Ledger
-    from arcwise.client.outbox import Counters
+    from arcwise.client.accounts import Budget
+    from arcwise.client.outcomes import Counters
+    from arcwise.client.terms import Terms
     from arcwise.client.uplink import UplinkOptions
     from arcwise.randomness import Randomness
+    from arcwise.tasks import Caps, Group, Task
 
 __all__ = ["Client", "Reporter"]
 
 UplinkT = TypeVar("UplinkT", bound=Sending)
 
 
-@lru_cache(maxsize=256, typed=True)
-def _verified(tasks: tuple[object, ...], max_epsilon: object, max_delta: object) -> dict[str, Task]:
-    """Return the tasks by name, each with its certificate checked.
-
-    Cached, since tasks are immutable: the second client of the same tasks costs a look-up.
-    """
-    if not tasks:
-        raise ParameterError("tasks must hold at least one Task")
-    ceiling = math.inf
-    if max_epsilon is not None:
-        ceiling = _number(max_epsilon)
-        if not ceiling > 0:
-            raise ParameterError(f"max_epsilon must be None or a number above 0, got {max_epsilon!r}")
-    if not 0 <= _number(max_delta) < 1:
-        raise ParameterError(f"max_delta must be a number in [0, 1), got {max_delta!r}")
-    delta_ceiling = Fraction(_number(max_delta)) * UNIT
-    by_name: dict[str, Task] = {}
-    for task in tasks:
-        if not isinstance(task, Task):
-            raise ParameterError(f"tasks must be Tasks, got {task!r}")
-        if task.name in by_name:
-            raise ParameterError(f"tasks must have different names, got {task.name!r} twice")
-        certificate = task.mechanism.certificate()
-        if certificate.epsilon > ceiling:
-            raise CertificateError(
-                f"a report to task {task.name!r} spends epsilon = {certificate.epsilon!r}, "
-                f"more than max_epsilon = {max_epsilon!r}"
-            )
-        if certificate.delta > delta_ceiling:
-            raise CertificateError(
-                f"a report to task {task.name!r} spends delta = {certificate.delta / UNIT:.6g} "
-                f"(exactly {certificate.delta} / 2**64), more than max_delta = {max_delta!r}"
-            )
-        by_name[task.name] = task
-    return by_name
-
-
-def _number(value: object) -> float:
-    """Return a real number as a float, NaN for anything else and for what is beyond the range of a float."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan
-
-
 class Reporter(Generic[UplinkT]):
     """What `Client` and `AsyncClient` share: everything but waiting."""
 
-    __slots__ = ("_ledger", "_owns_uplink", "_randomness", "_tasks", "_uplink")
+    __slots__ = ("_ledger", "_owns_uplink", "_randomness", "_terms", "_uplink")
 
     def __init__(
         self,
         uplink: UplinkT,
         *,
         owns_uplink: bool,
-        tasks: Iterable[Task],
-        ledger: Ledger | None,
-        max_epsilon: float | None,
-        max_delta: float,
+        terms: Terms,
+        ledger: Ledger,
         randomness: Randomness,
     ) -> None:
-        try:
-            self._tasks = _verified(tuple(tasks), max_epsilon, max_delta)
-        except TypeError as error:  # not iterable, or not hashable as a Task is
-            raise ParameterError(f"tasks must be an iterable of Task: {error}") from error
         if not randomness.secure and not uplink.is_loopback():
             raise ParameterError(
                 f"randomness must be secure for a server on another machine, got "
                 f"{type(randomness).__name__} for {uplink.url!r}"
             )
+        ledger.check_outbox(uplink.outbox)
         self._uplink = uplink
         self._owns_uplink = owns_uplink
-        self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
+        self._terms = terms
+        self._ledger = ledger
         self._randomness = randomness
 
-    def _report(self, name: str, value: Any) -> bool:
-        task = self._task(name)
-        task.domain.to_unit(value)  # a value that is refused must cost nothing
-        if not self._uplink.admit():
-            return False
+    def _check(self, name: str, value: Any) -> None:
+        self._terms.duty(name).check(value)  # a value that is refused must cost nothing
+        self._uplink.begin()
+
+    def _submit(self, name: str, value: Any) -> tuple[Outcome, bool]:
+        """Charge, randomise and queue a value that was checked; also return whether the sender must look."""
         now = time.time()
-        if not self._ledger.charge(task, now):
-            return False
-        # Charged before it exists: whatever fails from here on, no report leaves without its charge.
-        code = task.mechanism.randomize(value, randomness=self._randomness)
-        self._uplink.put(task, task.epoch(now), code)
-        return True
-
-    def _task(self, name: str) -> Task:
+        news = False
         try:
-            return self._tasks[name]
-        except KeyError:
-            known = ", ".join(repr(known) for known in self._tasks)
-            raise UnknownTaskError(f"no task {name!r}; this client has {known}") from None
+            with self._ledger.transaction(self._uplink.outbox, now) as books:
+                if books.opted_out():
+                    outcome = Outcome.OPTED_OUT
+                else:
+                    outcome = self._terms.duty(name).submit(books, value, now, self._randomness)
+            news = books.news
+        except LedgerError as error:  # telemetry that fails must not stop the app
+            outcome = Outcome.FAILED
+            self._uplink.fail(error, name)
+        if outcome is not Outcome.ACCEPTED:
+            self._uplink.refuse(outcome)
+        return outcome, news
 
-    def spent(self, name: str) -> float:
-        """Return the epsilon that this task's reports have spent in all.
+    def budget(self, name: str | None = None) -> Budget:
+        """Return what was spent on a task or a group, or without a name on everything, and what is left.
 
         Raises
         ------
         UnknownTaskError
-            When the client has no task of this name.
+            When the client has no task or group of this name.
+        LedgerError
+            When the ledger cannot be read.
         """
-        return self._ledger.spent(self._task(name)) / 1_000_000
+        budget = self._ledger.budget(self._terms.bill(name), 0, time.time())
+        # Answers that were paid for are given without end.
+        memoized = isinstance(self._terms.duties.get(name or ""), MemoizedDuty)
+        return budget._replace(reports_left=None) if memoized else budget
 
-    @property
     def pending(self) -> int:
-        """Reports of the uplink, all its clients', that are neither acknowledged nor dropped."""
-        return self._uplink.pending
+        """Return how many reports of the uplink, all its clients', are neither acknowledged nor dropped."""
+        return self._uplink.pending()
 
     @property
     def counters(self) -> Counters:
-        """What became of the reports so far: pending, sent, dropped by reason, and lost to a full queue.
+        """What became of the reports so far: pending, sent, dropped and refused by reason.
 
         They are those of the uplink, so of all clients that share it. After `flush` returned True, `sent`
-        and `dropped` tell what arrived and what was given up. When a report returned False, `lost` tells why:
-        it has grown by one for a full queue, and has not for a cap.
+        and `dropped` tell what arrived and what was given up.
 
         Examples
         --------
@@ -160,9 +115,35 @@ class Reporter(Generic[UplinkT]):
         >>> from arcwise.tasks import Task
         >>> client = Client("http://127.0.0.1:8000", tasks=[Task("heading", Circle(360), epsilon=1.0)])
         >>> client.counters
-        Counters(pending=0, sent=0, dropped={}, lost=0)
+        Counters(pending=0, sent=0, dropped={}, refused={})
         """
         return self._uplink.counters
+
+    def _opt_out(self) -> None:
+        # Nobody can tell which codes in the memory of a shared uplink are this device's.
+        mine = self._owns_uplink or self._uplink.outbox.durable
+        dropped = self._ledger.opt_out(self._uplink.outbox if mine else None)
+        self._uplink.say_dropped(dropped, "opted out")
+
+
+def chosen_ledger(ledger: Ledger | None, terms: Terms) -> Ledger:
+    """Return the ledger, or one in memory where nothing has to be remembered.
+
+    Raises
+    ------
+    ParameterError
+        When there is none and something has to.
+    """
+    if ledger is not None:
+        if not isinstance(ledger, Ledger):
+            raise ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {ledger!r}")
+        return ledger
+    if terms.remembers:
+        raise ParameterError(
+            f"{terms.remembers} must be remembered: give ledger=FileLedger(path), which is made once with "
+            "create=True; ledger=MemoryLedger() forgets when the process ends"
+        )
+    return MemoryLedger()
 
 
 class Client(Reporter[Uplink]):
@@ -173,15 +154,24 @@ class Client(Reporter[Uplink]):
     url
         The server's base URL, or an `Uplink` that several clients share.
     tasks
-        What can be reported to. They belong to the app: nothing that a server says changes them.
+        What can be reported: `Task` and `Group`. They belong to the app: nothing that a server says changes
+        them; it can only ask to wait.
     ledger
-        Where spending is written down; a new `MemoryLedger` unless given.
+        Where spending is written down: a `FileLedger`, which also holds the queue, or a `MemoryLedger`, which
+        forgets. Must be given where tasks, groups or the client have caps or memoised answers; else a new
+        `MemoryLedger`.
+    caps
+        What the device may spend on everything that this ledger was ever charged for. ``None``: no cap.
+    memoize
+        By task name, how many different answers the device may give. Equal values then get equal answers, at
+        no charge but the first: so many charges at once, with the first report. Past that many answers,
+        the one of the nearest value that has one is given. See docs/client.md for what this protects.
     max_epsilon
-        Largest epsilon that one report may spend; a task above it is refused. ``None`` (default): no limit.
+        Largest epsilon that one report, or one round of a group, may spend; more is refused. ``None``
+        (default): no limit.
     max_delta
-        Largest delta that one report may spend, in [0, 1); a task whose exact delta is above it is refused.
-        0 (default): pure epsilon only. The ledger charges epsilon and does not charge delta yet, and a task's
-        caps bound epsilon only: who allows a delta above 0 must count reports, each of which spends it again.
+        Largest delta that one report or round may spend, in [0, 1). 0 (default): pure epsilon only. Delta is
+        charged and capped like epsilon.
     randomness
         The operating system's CSPRNG. Anything that is not secure is taken only for a server on this machine.
     options
@@ -201,12 +191,19 @@ class Client(Reporter[Uplink]):
 
     Examples
     --------
+    >>> from arcwise.client import MemoryLedger
     >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
-    >>> heading = Task("heading", Circle(360), epsilon=1.0)
-    >>> client = Client("http://127.0.0.1:8000", tasks=[heading], max_epsilon=1.0)
-    >>> client.spent("heading")
-    0.0
+    >>> from arcwise.tasks import Caps, Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0))
+    >>> client = Client(
+    ...     "http://127.0.0.1:8000",
+    ...     tasks=[heading],
+    ...     ledger=MemoryLedger(),
+    ...     caps=Caps(lifetime=50.0),
+    ...     max_epsilon=1.0,
+    ... )
+    >>> client.budget("heading").reports_left
+    30
     """
 
     __slots__ = ()
@@ -215,51 +212,84 @@ class Client(Reporter[Uplink]):
         self,
         url: str | Uplink,
         *,
-        tasks: Iterable[Task],
+        tasks: Iterable[Task | Group],
         ledger: Ledger | None = None,
+        caps: Caps | None = None,
+        memoize: Mapping[str, int] | None = None,
         max_epsilon: float | None = None,
         max_delta: float = 0.0,
         randomness: Randomness = SYSTEM,
         **options: Unpack[UplinkOptions],
     ) -> None:
-        shared = isinstance(url, Uplink)
-        if shared and options:
+        terms = terms_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta)
+        ledger = chosen_ledger(ledger, terms)
+        uplink = url if isinstance(url, Uplink) else Uplink(url, ledger=ledger, **options)
+        if uplink is url and options:
             raise ParameterError(
                 f"{', '.join(options)}: give these to the Uplink, not to a Client that shares it"
             )
         super().__init__(
-            url if isinstance(url, Uplink) else Uplink(url, **options),
-            owns_uplink=not shared,
-            tasks=tasks,
-            ledger=ledger,
-            max_epsilon=max_epsilon,
-            max_delta=max_delta,
-            randomness=randomness,
+            uplink, owns_uplink=uplink is not url, terms=terms, ledger=ledger, randomness=randomness
         )
+        if uplink.outbox.durable and uplink.pending():
+            uplink.begin()  # an earlier process has left reports
 
-    def report(self, name: str, value: Any) -> bool:
-        """Charge, randomise and queue one value; False when a cap or a full queue stopped it, at no charge.
+    def report(self, name: str, value: Any) -> Outcome:
+        """Charge, randomise and queue one value; the outcome is true when that was done.
 
-        `counters` tells which of the two: a full queue adds one to its `lost`, a cap does not. Network
-        trouble is never raised here: the report waits in the queue.
+        Network and server trouble is never raised here, nor is a ledger that cannot be written: the report
+        waits in the queue, or was not made and nothing was charged.
 
         Parameters
         ----------
         name
-            The task.
+            The task or the group.
         value
-            A real number in the task's domain.
+            A real number in the task's domain. For a group a mapping from its task names to such numbers;
+            what is missing or None costs its share all the same.
 
         Raises
         ------
         UnknownTaskError
             When the client has no task of this name.
         DomainError
-            When the value is not in the task's domain; nothing is charged then.
+            When a value is not in its task's domain; nothing is charged then.
+        ParameterError
+            When the value of a group is no mapping.
         RuntimeError
             When the uplink is closed.
         """
-        return self._report(name, value)
+        self._check(name, value)
+        outcome, news = self._submit(name, value)
+        if news:
+            self._uplink.wake()
+        elif outcome is Outcome.FAILED:
+            self._uplink.tell()
+        return outcome
+
+    def opt_out(self) -> None:
+        """Drop what is queued and report nothing more, until `opt_in`; spending stays written down.
+
+        A request that is under way cannot be called back. In memory, a shared uplink keeps what it has:
+        nobody can tell which of it is this device's.
+
+        Raises
+        ------
+        LedgerError
+            When the ledger cannot be written; the device has not opted out then.
+        """
+        self._opt_out()
+        self._uplink.tell()
+
+    def opt_in(self) -> None:
+        """Report again after `opt_out`; what was spent before stays spent.
+
+        Raises
+        ------
+        LedgerError
+            When the ledger cannot be written.
+        """
+        self._ledger.opt_in()
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued now; True when none of it is queued any more, be it acknowledged or dropped.
@@ -280,9 +310,10 @@ class Client(Reporter[Uplink]):
         return self._uplink.flush(timeout)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Flush and close the uplink, unless it is shared; True when nothing was left queued to drop.
+        """Flush and close the uplink, unless it is shared; True when nothing was left queued.
 
-        As with `flush`, `counters` tells what became of the reports.
+        What is left is dropped from memory, and stays in a file for the next time. As with `flush`,
+        `counters` tells what became of the reports.
 
         Raises
         ------

@@ -6,15 +6,14 @@ The sync and the async uplink ask the same questions here, so they cannot come t
 from __future__ import annotations
 
 import math
-import random
-from dataclasses import dataclass, field
+import os
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["Schedule", "Verdict", "backoff_seconds", "classify", "retry_after_seconds"]
+__all__ = ["Schedule", "Verdict", "backoff_seconds", "classify", "retry_after_seconds", "uniform"]
 
 ACKNOWLEDGED: Final = 204
 FIRST_BACKOFF: Final = 1.0
@@ -95,15 +94,22 @@ def retry_after_seconds(text: str | None, now: float) -> float:
     return min(max(wait, 0.0), LONGEST_RETRY_AFTER)
 
 
-@dataclass(slots=True)
+def uniform() -> float:
+    """Return a random number in [0, 1) from the operating system's CSPRNG."""
+    return (int.from_bytes(os.urandom(8), "little") >> 11) * 2.0**-53
+
+
 class _Wait:
     """How long to hold back after failures in a row. Times are those of a monotonic clock."""
 
-    failures: int = 0
-    own: float = -math.inf
-    """Until when our own backoff waits; a flush ends it."""
-    asked: float = -math.inf
-    """Until when the server asked us to wait; nothing ends it."""
+    __slots__ = ("asked", "failures", "own")
+
+    def __init__(self, failures: int = 0, own: float = -math.inf, asked: float = -math.inf) -> None:
+        self.failures = failures
+        self.own = own
+        """Until when our own backoff waits; a flush ends it."""
+        self.asked = asked
+        """Until when the server asked us to wait; nothing ends it."""
 
     def until(self) -> float:
         return max(self.own, self.asked)
@@ -117,7 +123,6 @@ class _Wait:
         self.own = -math.inf
 
 
-@dataclass(slots=True)
 class Schedule:
     """When a task's batches may be tried, given how earlier attempts went.
 
@@ -127,9 +132,12 @@ class Schedule:
         A source of random numbers in [0, 1), for the jitter.
     """
 
-    uniform: Callable[[], float] = random.random
-    _all: _Wait = field(default_factory=_Wait, init=False)
-    _tasks: dict[str, _Wait] = field(default_factory=dict, init=False)
+    __slots__ = ("_all", "_tasks", "_uniform")
+
+    def __init__(self, uniform: Callable[[], float] = uniform) -> None:
+        self._uniform = uniform
+        self._all = _Wait()
+        self._tasks: dict[str, _Wait] = {}
 
     def ready_at(self, task_id: str) -> float:
         """Return the earliest time at which a batch of this task may be tried."""
@@ -148,12 +156,13 @@ class Schedule:
         now
             The time of the monotonic clock.
         retry_after
-            Seconds that the server asked to wait.
+            Seconds that the server asked to wait. With an answer about this task alone, also with an
+            acknowledgement, this task waits; with one about this client or the server, everything does.
         """
         if verdict is Verdict.PAUSE:
             self._all.failures += 1
             # Half of it fixed: a refusal is not cured by asking again soon.
-            self._all.fail(now, LONGEST_BACKOFF * (1 + self.uniform()) / 2, retry_after)
+            self._all.fail(now, LONGEST_BACKOFF * (1 + self._uniform()) / 2, retry_after)
             return
         if verdict is Verdict.RETRY:
             wait = self._all
@@ -161,13 +170,38 @@ class Schedule:
             self._all = _Wait()  # it answered, so it can be talked to
             if verdict is not Verdict.KEEP:
                 self._tasks.pop(task_id, None)
+                if retry_after:
+                    self._tasks[task_id] = _Wait(asked=now + retry_after)
                 return
             wait = self._tasks.setdefault(task_id, _Wait())
         wait.failures += 1
-        wait.fail(now, backoff_seconds(wait.failures, self.uniform()), retry_after)
+        wait.fail(now, backoff_seconds(wait.failures, self._uniform()), retry_after)
 
     def hurry(self) -> None:
         """End every wait of our own making, for a flush; what the server asked for stays."""
         self._all.hurry()
         for wait in self._tasks.values():
             wait.hurry()
+
+    def remaining(self, now: float) -> Iterator[tuple[str, int, float, float]]:
+        """Yield (scope, failures, seconds of our own backoff, seconds that the server asked for) that remain.
+
+        The scope is a task's id, or "" for everything.
+        """
+        for scope, wait in (("", self._all), *self._tasks.items()):
+            own, asked = max(0.0, wait.own - now), max(0.0, wait.asked - now)
+            if wait.failures or asked:
+                yield scope, wait.failures, own, asked
+
+    def restore(self, scope: str, failures: int, own: float, asked: float, now: float) -> None:
+        """Take over a wait that an earlier process left: what `remaining` gave, less the time since.
+
+        A clock that was set back in between would make it longer than any wait is, so it is held to that.
+        """
+        own = min(own, LONGEST_BACKOFF)
+        asked = min(asked, LONGEST_RETRY_AFTER)
+        wait = _Wait(failures, now + own, now + asked)
+        if scope:
+            self._tasks[scope] = wait
+        else:
+            self._all = wait

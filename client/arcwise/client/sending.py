@@ -1,48 +1,63 @@
-"""What the sync and the async uplink share: options, the queue, the schedule and the counters; no IO."""
+"""What the sync and the async uplink share: options, the queue, the schedule and the counters; no network."""
 
 from __future__ import annotations
 
-import logging
-import math
+import atexit
 import os
+import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from numbers import Real
-from typing import TYPE_CHECKING, TypedDict
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from arcwise.client.checks import checked_integer, checked_number, checked_url, is_loopback
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
-from arcwise.client.outbox import Outbox
+from arcwise.client.ledgers.base import Ledger
+from arcwise.client.ledgers.memory import MemoryLedger
+from arcwise.client.news import News
+from arcwise.client.outcomes import Counters, Event, Outcome
 from arcwise.client.transport import user_agent
-from arcwise.errors import ParameterError
+from arcwise.errors import LedgerError, ParameterError
 from arcwise.tasks import DAY
 from arcwise.wire import MEDIA_TYPE
 
 if TYPE_CHECKING:
-    from arcwise.client.outbox import Counters, PendingBatch
-    from arcwise.tasks import Task
+    from collections.abc import Callable, Hashable
 
-__all__ = ["Sending", "SendingOptions", "checked_number"]
+    from arcwise.client.outboxes.base import Outbox, Parcel
 
-logger = logging.getLogger("arcwise.client")
+__all__ = ["Sending", "SendingOptions"]
 
 MAX_BATCH_SIZE = 500_000
 """Two-byte codes of a batch of this size fit into the largest body that a server reads."""
 
+_TROUBLE_SECONDS = 60.0
+"""How long the sender leaves a ledger alone that it could not use."""
+
+_KINDS = {
+    Verdict.SENT: "sent",
+    Verdict.RETRY: "retry",
+    Verdict.KEEP: "kept",
+    Verdict.PAUSE: "paused",
+    Verdict.DROP: "dropped",
+}
+
 
 class SendingOptions(TypedDict, total=False):
-    """The keyword arguments of `Uplink` and `AsyncUplink`, apart from the transport."""
+    """The keyword arguments of `Uplink` and `AsyncUplink`, apart from the ledger and the transport."""
 
     batch_size: int
     interval: float
+    delay: float
     max_pending: int
     max_age_days: float
     request_timeout: float
+    exit_timeout: float
+    on_event: Callable[[Event], object] | None
 
 
 class Sending(ABC):
-    """The half of an uplink that does no IO: what to send, when, and what an answer means for the queue.
+    """The half of an uplink that knows no network: what to send, when, and what an answer means.
 
     The parameters are those of `Uplink`.
     """
@@ -51,143 +66,172 @@ class Sending(ABC):
         self,
         url: str,
         *,
+        ledger: Ledger | None = None,
         batch_size: int = 10_000,
         interval: float = 30.0,
+        delay: float = 0.0,
         max_pending: int = 1_000_000,
         max_age_days: float = 7.0,
         request_timeout: float = 10.0,
+        exit_timeout: float = 2.0,
+        on_event: Callable[[Event], object] | None = None,
     ) -> None:
-        self._url = _checked_url(url)
-        self._batch_size = _checked_integer("batch_size", batch_size, MAX_BATCH_SIZE)
-        self._capacity = _checked_integer("max_pending", max_pending, 10**9)
+        self._url = checked_url(url)
+        batch_size = checked_integer("batch_size", batch_size, MAX_BATCH_SIZE)
+        capacity = checked_integer("max_pending", max_pending, 10**9)
         self._interval = checked_number("interval", interval)
+        self._delay = checked_number("delay", delay)
         self._max_age = checked_number("max_age_days", max_age_days, above_zero=True) * DAY
         self._request_timeout = checked_number("request_timeout", request_timeout, above_zero=True)
+        self._exit_timeout = checked_number("exit_timeout", exit_timeout)
+        if on_event is not None and not callable(on_event):
+            raise ParameterError(f"on_event must be None or a function of an Event, got {on_event!r}")
+        if ledger is None:
+            ledger = MemoryLedger()
+        elif not isinstance(ledger, Ledger):
+            raise ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {ledger!r}")
+        self._news = News(on_event)
         self._closed = False
-        self._empty()
+        self.outbox: Outbox[Any] = ledger.outbox(
+            batch_size=batch_size, capacity=capacity, delay=self._delay, lease=2.0 * self._request_timeout
+        )
+        self._renew()
+        self.outbox.load(self._schedule)
         _living.add(self)
 
-    def _empty(self) -> None:
-        """Start with an empty queue: at first, and again in a forked child."""
-        self._outbox = Outbox(batch_size=self._batch_size, capacity=self._capacity)
+    def _renew(self) -> None:
+        """Start sending anew: at first, and again in a forked child, which has no sender yet."""
+        self._lock = threading.Lock()
+        self._refused: dict[str, int] = {}
         self._schedule = Schedule()
+        self._troubles = 0
 
     @property
     def url(self) -> str:
         """The server's base URL."""
         return self._url
 
-    @property
     def pending(self) -> int:
-        """Reports that are neither acknowledged nor dropped."""
-        return self._outbox.pending
+        """Return how many reports are neither acknowledged nor dropped."""
+        return self.outbox.pending
 
     @property
     def counters(self) -> Counters:
         """What became of the reports so far, in all clients that share this uplink."""
-        return self._outbox.counters()
+        pending, sent, dropped = self.outbox.counts()
+        with self._lock:
+            return Counters(pending, sent, dropped, dict(self._refused))
 
     def is_loopback(self) -> bool:
         """Return whether the server's host is this machine: localhost, 127.0.0.0/8 or ::1."""
-        import ipaddress
+        return is_loopback(self._url)
 
-        host = urlsplit(self._url).hostname or ""
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"
+    def refuse(self, outcome: Outcome) -> None:
+        """Count a report that was not made."""
+        with self._lock:
+            self._refused[outcome.value] = self._refused.get(outcome.value, 0) + 1
 
-    def _address(self, batch: PendingBatch) -> str:
-        return f"{self._url}/v1/tasks/{batch.task.id}/reports"
+    def fail(self, error: LedgerError, task: str | None = None) -> None:
+        """Say that the ledger could not be used, for a report to this task or for sending."""
+        self._news.add("failed", task, 1 if task else 0, str(error))
+
+    def tell(self) -> None:
+        """Call the app's `on_event` with what happened since the last time."""
+        self._news.tell()
+
+    def say_dropped(self, reports: int, reason: str) -> None:
+        """Say that the queue was emptied."""
+        if reports:
+            self._news.add("dropped", None, reports, reason)
+
+    def _address(self, parcel: Parcel) -> str:
+        return f"{self._url}/v1/tasks/{parcel.task_id}/reports"
 
     def _headers(self) -> dict[str, str]:
         return {"Content-Type": MEDIA_TYPE, "User-Agent": user_agent()}
 
-    def _next(self) -> PendingBatch | float:
-        """Return the batch to send now, or for how many seconds there is none (infinity: until woken)."""
-        now = time.monotonic()
-        expired = self._outbox.expire(now - self._max_age)
-        if expired:
-            logger.warning("dropped %d reports that could not be sent in time", expired)
-            self._finished()
-        found = self._outbox.take(now, self._interval, self._schedule.ready_at)
+    def _next(self) -> Parcel | float:
+        """Return the parcel to send now, or for how many seconds there is none (infinity: until woken)."""
+        try:
+            expired = self.outbox.expire(self._max_age)
+            if expired:
+                self._news.add("expired", None, expired, "could not be sent in time")
+            now = time.monotonic()
+            found = self.outbox.take(now, self._interval, self._schedule.ready_at)
+        except LedgerError as error:
+            self._troubles += 1
+            self.fail(error)
+            return _TROUBLE_SECONDS
         return found - now if isinstance(found, float) else found
 
-    def _answered(self, batch: PendingBatch, status: int, retry_after: str | None) -> None:
-        """Do with a taken batch what the server's answer asks for."""
+    def _answered(self, parcel: Parcel, status: int, retry_after: str | None) -> None:
+        """Do with a taken parcel what the server's answer asks for."""
         verdict = classify(status)
-        wait = retry_after_seconds(retry_after, time.time())
-        with self._outbox.lock:
-            self._schedule.record(verdict, batch.task.id, time.monotonic(), wait)
-            if verdict is Verdict.SENT:
-                self._outbox.finish(batch)
-            elif verdict is Verdict.DROP:
-                self._outbox.finish(batch, str(status))
-            else:
-                self._outbox.put_back(batch)
-        self._finished()
-        level = logging.DEBUG if verdict is Verdict.SENT else logging.WARNING
         foreign = verdict is Verdict.RETRY and status < 400
-        message = _NOT_ARCWISE if foreign else _MESSAGES[verdict]
-        logger.log(level, message, status, batch.task.name, len(batch.codes))
+        detail = f"status {status}" + (", which is not the answer of an arcwise server" if foreign else "")
+        self._settle(parcel, verdict, detail, str(status), retry_after_seconds(retry_after, time.time()))
 
-    def _unanswered(self, batch: PendingBatch, error: Exception) -> None:
-        """Keep a taken batch for another attempt, because the network is in trouble."""
-        with self._outbox.lock:
-            self._schedule.record(Verdict.RETRY, batch.task.id, time.monotonic(), 0.0)
-            self._outbox.put_back(batch)
+    def _unanswered(self, parcel: Parcel, error: Exception) -> None:
+        """Keep a taken parcel for another attempt, because the network is in trouble."""
         # The type only: what a transport writes into its message is not ours to log.
-        logger.warning("no answer (%s); task %r: trying again later", type(error).__name__, batch.task.name)
+        self._settle(parcel, Verdict.RETRY, f"no answer ({type(error).__name__})", "", 0.0)
 
-    def _hurry(self) -> list[PendingBatch]:
-        """Let everything be tried at once; return what is not finished."""
-        with self._outbox.lock:
+    def _settle(self, parcel: Parcel, verdict: Verdict, detail: str, reason: str, retry_after: float) -> None:
+        with self._lock:
+            self._schedule.record(verdict, parcel.task_id, time.monotonic(), retry_after)
+        try:
+            if verdict is Verdict.SENT:
+                self.outbox.finish(parcel)
+            elif verdict is Verdict.DROP:
+                self.outbox.finish(parcel, reason)
+            else:
+                self._troubles += 1
+                self.outbox.put_back(parcel)
+            self.outbox.save(self._schedule)
+        except LedgerError as error:  # the same bytes go out again, and the server counts them once
+            self._troubles += 1
+            self.fail(error)
+        self._news.add(_KINDS[verdict], parcel.task_name, parcel.reports, detail)
+
+    def _hurry(self) -> Hashable:
+        """Let everything be tried at once; return the mark of what is queued now."""
+        with self._lock:
             self._schedule.hurry()
-            return self._outbox.close_open()
+        return self.outbox.hurry()
 
     def _shut(self) -> bool:
-        """Take no more reports and drop what is left; return whether nothing was."""
+        """Take no more reports and let go of the queue; return whether it was empty."""
         self._closed = True
-        left = self._outbox.abandon()
+        try:
+            left = self.outbox.close()
+        except LedgerError as error:
+            self.fail(error)
+            return False
         if left:
-            logger.warning("closed with %d reports not sent", left)
+            where = "they stay in the ledger's file" if self.outbox.durable else "they are dropped"
+            self._news.add("closed", None, left, where)
         return not left
 
     def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError("the uplink is closed; it takes no more reports")
 
-    def put(self, task: Task, epoch: int, code: int) -> None:
-        """Queue one code. Ask `admit` first: there may be no room."""
-        if self._outbox.put(task, epoch, code):
-            self._wake()
+    @abstractmethod
+    def begin(self) -> None:
+        """Make sure that the sender runs; raises `RuntimeError` when the uplink is closed."""
 
     @abstractmethod
-    def admit(self) -> bool:
-        """Return whether there is room for one more report; see the uplinks."""
-
-    @abstractmethod
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Let the sender look at the queue again."""
 
-    @abstractmethod
-    def _finished(self) -> None:
-        """Let flushes look whether their batches are done."""
-
     def _after_fork(self) -> None:
-        """Forget the parent's queue and its sender, which did not come along."""
-        self._empty()
+        """Forget the parent's sender, which did not come along, and what it was waiting for."""
+        self._renew()
+        self.outbox.after_fork()
 
+    def _at_exit(self) -> None:  # noqa: B027 (an event loop is gone by then: there is nothing to do)
+        """Do what can be done for the queue while the interpreter ends."""
 
-_MESSAGES = {
-    Verdict.SENT: "status %d; task %r: sent %d reports",
-    Verdict.RETRY: "status %d; task %r: sending %d reports again later",
-    Verdict.KEEP: "status %d; the server does not know task %r: keeping %d reports for later",
-    Verdict.PAUSE: "status %d; the server does not let this client in; task %r: keeping %d reports, pausing",
-    Verdict.DROP: "status %d; task %r: dropped %d reports",
-}
-
-_NOT_ARCWISE = "status %d is not the answer of an arcwise server; task %r: sending %d reports again later"
 
 _living: weakref.WeakSet[Sending] = weakref.WeakSet()
 
@@ -197,39 +241,11 @@ def _renew_after_fork() -> None:
         sending._after_fork()
 
 
+def _end() -> None:
+    for sending in list(_living):
+        sending._at_exit()
+
+
+atexit.register(_end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_after_fork)
-
-
-def _checked_url(url: object) -> str:
-    if not isinstance(url, str):
-        raise ParameterError(f"url must be a string such as 'https://reports.example', got {url!r}")
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ParameterError(f"url is not a URL: {error}; got {url!r}") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise ParameterError(f"url must start with http:// or https:// and name a host, got {url!r}")
-    if parts.username is not None or parts.query or parts.fragment:
-        raise ParameterError(f"url must be a base URL without user, query or fragment, got one for {host!r}")
-    return url.rstrip("/")
-
-
-def _checked_integer(name: str, value: object, most: int) -> int:
-    if type(value) is not int or not 1 <= value <= most:
-        raise ParameterError(f"{name} must be an integer from 1 to {most}, got {value!r}")
-    return value
-
-
-def checked_number(name: str, value: object, *, above_zero: bool = False) -> float:
-    """Return a finite number of at least 0, or above it, as a float; raise `ParameterError` otherwise."""
-    try:
-        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    except OverflowError:  # an integer beyond the range of a float
-        number = math.inf
-    if not math.isfinite(number):
-        raise ParameterError(f"{name} must be a finite number, got {value!r}")
-    if number < 0 or (above_zero and number == 0):
-        raise ParameterError(f"{name} must be {'above' if above_zero else 'at least'} 0, got {value!r}")
-    return number

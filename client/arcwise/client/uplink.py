@@ -6,15 +6,18 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from arcwise.client.sending import Sending, SendingOptions, checked_number
+from arcwise.client.checks import checked_number
+from arcwise.client.sending import Sending, SendingOptions
 from arcwise.client.transport import HttpxTransport
+from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
 
-    from arcwise.client.outbox import PendingBatch
+    from arcwise.client.ledgers.base import Ledger
+    from arcwise.client.outboxes.base import Parcel
     from arcwise.client.transport import Transport
 
 __all__ = ["Uplink", "UplinkOptions"]
@@ -30,23 +33,35 @@ class Uplink(Sending):
     """Queues codes and sends them from a background thread, which starts with the first report.
 
     Many clients can share one, such as a gateway's for the devices behind it: an uplink only ever sees
-    codes. It is safe to use from several threads. After a fork the child's uplink is empty (the parent sends
-    what it had queued) and starts its own thread.
+    codes. It is safe to use from several threads. After a fork the child starts its own thread; a queue in
+    memory is empty there (the parent sends what it had queued), a queue in a file is shared.
 
     Parameters
     ----------
     url
         Base URL of the server, such as "https://reports.example".
+    ledger
+        A `FileLedger`: its file holds the queue, and only clients with this ledger can use the uplink. The
+        queue is in memory unless given.
     batch_size
         Codes per request; a full batch is sent at once.
     interval
         After how many seconds a batch is sent that is not full.
+    delay
+        Longest random time, in seconds, that a report waits before it may join a batch: with it, the time of
+        sending tells less about the time of the event. 0 (default): none.
     max_pending
-        Most reports to queue; with a full queue `Client.report` returns False and charges nothing.
+        Most reports to queue; with a full queue `Client.report` refuses and charges nothing.
     max_age_days
-        After how many days a batch that could not be sent is dropped.
+        After how many days a report that could not be sent is dropped.
     request_timeout
         Seconds without any progress after which a request counts as failed.
+    exit_timeout
+        For how many seconds the end of the interpreter may wait for what is queued. It waits for one attempt
+        only, not for a network that is down. With a `delay` and a file it does not send at all.
+    on_event
+        Called with an `Event` for whatever becomes of reports, from the thread that sends (or that reports,
+        when the ledger fails). What it raises is logged.
     transport
         What to send with; an `HttpxTransport` unless given. Closed with the uplink.
 
@@ -54,33 +69,49 @@ class Uplink(Sending):
     ------
     ParameterError
         When an argument is out of its bounds.
+
+    Examples
+    --------
+    >>> from arcwise.client import Client, RecordingTransport, Uplink
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> with Uplink("https://reports.example", transport=RecordingTransport()) as uplink:
+    ...     clients = [Client(uplink, tasks=[heading]) for _ in range(3)]
+    ...     accepted = [client.report("heading", 12.0) for client in clients]
+    ...     uplink.flush(), uplink.counters.sent
+    (True, 3)
     """
 
     def __init__(
-        self, url: str, *, transport: Transport | None = None, **options: Unpack[SendingOptions]
+        self,
+        url: str,
+        *,
+        ledger: Ledger | None = None,
+        transport: Transport | None = None,
+        **options: Unpack[SendingOptions],
     ) -> None:
         self._transport = HttpxTransport() if transport is None else transport
-        super().__init__(url, **options)
+        super().__init__(url, ledger=ledger, **options)
 
-    def _empty(self) -> None:
-        super()._empty()
+    def _renew(self) -> None:
+        super()._renew()
         self._thread: threading.Thread | None = None
-        # Notified when there is something new to do, and when a batch is finished.
-        self._changed = threading.Condition(self._outbox.lock)
+        # Notified when there is something new to do, and when a parcel is settled.
+        self._changed = threading.Condition()
+        self._is_news = False
+        self._steps = 0
 
-    def admit(self) -> bool:
-        """Return whether there is room for one more report, and count it as lost when there is none.
+    def begin(self) -> None:
+        """Make sure that the thread runs.
 
         Raises
         ------
         RuntimeError
             When the uplink is closed.
         """
-        if self._thread is None:
-            self._start()
-        return self._outbox.has_room()
-
-    def _start(self) -> None:
+        if self._thread is not None:
+            return
         with self._changed:
             self._check_open()
             if self._thread is None:
@@ -88,35 +119,43 @@ class Uplink(Sending):
                 thread.start()
                 self._thread = thread
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let the thread look at the queue again."""
         with self._changed:
+            self._is_news = True
             self._changed.notify_all()
-
-    _finished = _wake
 
     def _run(self) -> None:
         try:
-            while True:
+            while not self._closed:
+                self._is_news = False
+                wait = self._step()
                 with self._changed:
-                    found = self._next()
-                    while isinstance(found, float):
-                        if self._closed:
-                            return
-                        self._changed.wait(min(found, threading.TIMEOUT_MAX))
-                        found = self._next()
-                self._send(found)
+                    self._steps += 1
+                    self._changed.notify_all()
+                    if not self._is_news and not self._closed and wait > 0:
+                        self._changed.wait(min(wait, threading.TIMEOUT_MAX))
         finally:
             self._transport.close()
 
-    def _send(self, batch: PendingBatch) -> None:
+    def _step(self) -> float:
+        """Send one parcel, if one is due; return for how many seconds there is nothing to do."""
+        found = self._next()
+        if not isinstance(found, float):
+            self._send(found)
+            found = 0.0
+        self.tell()
+        return found
+
+    def _send(self, parcel: Parcel) -> None:
         try:
             status, retry_after = self._transport.post(
-                self._address(batch), batch.seal(), self._headers(), self._request_timeout
+                self._address(parcel), parcel.body, self._headers(), self._request_timeout
             )
         except Exception as error:  # a transport may raise anything, and the thread must live
-            self._unanswered(batch, error)
+            self._unanswered(parcel, error)
         else:
-            self._answered(batch, status, retry_after)
+            self._answered(parcel, status, retry_after)
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued without waiting for the interval; True when nothing of it is left in time.
@@ -124,8 +163,8 @@ class Uplink(Sending):
         Nothing left does not mean that all of it arrived: what the server refuses for good, and what is too
         old, is dropped. `counters` tells how much was sent and how much was dropped.
 
-        Waits between attempts start anew, except those that the server asked for. Reports that come in
-        meanwhile, from other threads, are not waited for.
+        Waits between attempts and random delays end, except those that the server asked for. Reports that
+        come in meanwhile, from other threads, are not waited for.
 
         Parameters
         ----------
@@ -137,44 +176,66 @@ class Uplink(Sending):
         ParameterError
             When the timeout is not a finite number of at least 0.
         """
-        timeout = checked_number("timeout", timeout)
+        return self._flush(checked_number("timeout", timeout))
+
+    def _flush(self, timeout: float, *, once: bool = False) -> bool:
         deadline = time.monotonic() + timeout
-        with self._changed:
-            batches = self._hurry()
-            if batches and self._thread is None:
-                self._start()
-            self._changed.notify_all()
-            while not all(batch.done for batch in batches):
-                left = deadline - time.monotonic()
-                if left <= 0:
+        troubles = self._troubles
+        try:
+            mark = self._hurry()
+            while True:
+                steps = self._steps
+                if self.outbox.is_done(mark):
+                    return True
+                if self._closed or (once and self._troubles > troubles):
                     return False
-                self._changed.wait(min(left, threading.TIMEOUT_MAX))
-        return True
+                if self._thread is None:
+                    self.begin()
+                with self._changed:
+                    if self._steps == steps:
+                        left = deadline - time.monotonic()
+                        if left <= 0:
+                            return False
+                        self._is_news = True
+                        self._changed.notify_all()
+                        self._changed.wait(min(left, threading.TIMEOUT_MAX))
+        except LedgerError as error:
+            self.fail(error)
+            return False
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Flush, drop what is left after `timeout` seconds, and stop; True when nothing was left to drop.
+        """Flush, let go of what is left after `timeout` seconds, and stop; True when nothing was left.
 
-        As with `flush`, `counters` tells what became of the reports.
+        What is left in memory is dropped; in a file it stays, for the next time. As with `flush`, `counters`
+        tells what became of the reports.
 
         Raises
         ------
         ParameterError
             When the timeout is not a finite number of at least 0.
         """
-        timeout = checked_number("timeout", timeout)
+        return self._close(checked_number("timeout", timeout))
+
+    def _close(self, timeout: float, *, once: bool = False) -> bool:
         if self._closed:
             return True
         deadline = time.monotonic() + timeout
-        self.flush(timeout)
+        self._flush(timeout, once=once)
+        nothing_left = self._shut()
         with self._changed:
             thread, self._thread = self._thread, None
-            nothing_left = self._shut()
             self._changed.notify_all()
         if thread is None:
             self._transport.close()
         else:  # it closes the transport; a request that hangs ends at its own timeout
             thread.join(max(0.0, deadline - time.monotonic()))
+        self.tell()
         return nothing_left
+
+    def _at_exit(self) -> None:
+        if self._thread is not None:
+            silent = self.outbox.durable and self._delay
+            self._close(0.0 if silent else self._exit_timeout, once=True)
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arcwise.client import Client
+from arcwise.client import Client, MemoryLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,10 +42,10 @@ def report_fleet(
     devices = zip(*(column.values.tolist() for column in fleet.columns), strict=True)
     reports = 0
     for number, values in enumerate(devices, 1):
-        client = Client(uplink, tasks=tasks, randomness=randomness)
+        client = Client(uplink, tasks=tasks, ledger=MemoryLedger(), randomness=randomness)
         for name, value in zip(names, values, strict=True):
             if value == value:  # noqa: PLR0124 (NaN: the record has no value)
-                reports += client.report(name, value)
+                reports += bool(client.report(name, value))
         if number % _STEP == 0:
             progress(_STEP)
     progress(len(fleet) % _STEP)

@@ -1,0 +1,56 @@
+"""``python -m arcwise.client``: a device's ledger from the command line, without the server's extra.
+
+With that extra, ``arcwise client`` does the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from arcwise.client.inspection import inspect
+from arcwise.client.ledgers.file import FileLedger
+from arcwise.errors import ArcwiseError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code, 1 when the ledger cannot be used."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        if chosen.command == "create":
+            FileLedger(chosen.file, create=True).close()
+            told = f"made the ledger {chosen.file}: nothing is spent"
+        else:
+            found = inspect(chosen.file)
+            told = json.dumps(found.to_dict(), indent=2) if chosen.json else str(found)
+    except ArcwiseError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 1
+    sys.stdout.write(f"{told}\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m arcwise.client", description="Make a device's ledger, or show what one holds."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    shows = commands.add_parser(
+        "inspect", help="show what a ledger holds: spending, the queue, what became of reports"
+    )
+    shows.add_argument("file", metavar="FILE")
+    shows.add_argument("--json", action="store_true", help="print JSON")
+    makes = commands.add_parser("create", help="make the first ledger of a device; once in its life")
+    makes.add_argument("file", metavar="FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

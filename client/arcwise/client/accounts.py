@@ -1,0 +1,228 @@
+"""What a report costs and what bounds it: pure arithmetic on integers, the same for every ledger.
+
+A ledger has one account for each task, one for each group and one for everything. A report is charged to all
+that it concerns, or to none: a *bill* is the list of its items, one for each account. Epsilon is counted in
+millionths and delta in units of 2**-64, so that a thousand charges add up exactly. Nothing is ever refunded.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from arcwise.kernels.certificate import UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from arcwise.tasks import Caps, Charge
+
+__all__ = ["EVERYTHING", "Balance", "Bill", "Budget", "Item", "bill", "budget", "entry_time"]
+
+EVERYTHING = ""
+"""The account that every report is charged to, whatever its task."""
+
+_MICRO = 1_000_000
+
+
+class Item(NamedTuple):
+    """One account's part of a bill: what is charged to it, and the caps that it keeps to."""
+
+    account: str
+    name: str
+    epsilon: int
+    delta: int
+    lifetime: int | None = None
+    rolling: int | None = None
+    lifetime_delta: int | None = None
+    rolling_delta: int | None = None
+    window: int = 0
+
+    @property
+    def rolls(self) -> bool:
+        """Whether the account has a rolling cap, so that the times of its charges matter."""
+        return self.rolling is not None or self.rolling_delta is not None
+
+    def times(self, count: int) -> Item:
+        """Return the item of `count` such charges at once."""
+        return self._replace(epsilon=self.epsilon * count, delta=self.delta * count)
+
+
+Bill: TypeAlias = "tuple[Item, ...]"
+
+
+def bill(parts: Iterable[tuple[str, str, Charge, Caps | None]]) -> Bill:
+    """Return the bill of these accounts, each with its name for people, its charge and its caps."""
+    return tuple(
+        Item(account, name, *charge)
+        if caps is None
+        else Item(
+            account,
+            name,
+            *charge,
+            lifetime=caps.lifetime_micro,
+            rolling=caps.rolling_micro,
+            lifetime_delta=caps.lifetime_delta_units,
+            rolling_delta=caps.rolling_delta_units,
+            window=caps.window,
+        )
+        for account, name, charge, caps in parts
+    )
+
+
+def entry_time(now: float) -> int:
+    """Return the whole second at which a charge is entered: never earlier, so it never leaves too early."""
+    return math.ceil(now)
+
+
+class Balance:
+    """What an account has spent: in all, and within its rolling window.
+
+    Attributes
+    ----------
+    epsilon, delta
+        Spent in all, in micro-epsilon and in units of 2**-64.
+    window
+        Length of the window that `recent` is about, in seconds; 0 while no rolling cap was ever kept.
+    recent_epsilon, recent_delta
+        Spent within the window.
+    """
+
+    __slots__ = ("delta", "epsilon", "recent_delta", "recent_epsilon", "window")
+
+    def __init__(
+        self,
+        epsilon: int = 0,
+        delta: int = 0,
+        window: int = 0,
+        recent_epsilon: int = 0,
+        recent_delta: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.window = window
+        self.recent_epsilon = recent_epsilon
+        self.recent_delta = recent_delta
+
+    def widen(self, window: int, now: float) -> tuple[int, int, int] | None:
+        """Take a longer window; return what it has to count besides the old one: (second, epsilon, delta).
+
+        What was spent before the old window is known by its sum only. All of it counts as spent when it left
+        the old window, the latest moment that it can have been.
+        """
+        before, self.window = self.window, window
+        hidden = self.epsilon - self.recent_epsilon, self.delta - self.recent_delta
+        if hidden == (0, 0):
+            return None
+        self.recent_epsilon, self.recent_delta = self.epsilon, self.delta
+        return entry_time(now - before), *hidden
+
+    def leave(self, epsilon: int, delta: int) -> None:
+        """Take out what has left the window."""
+        self.recent_epsilon -= epsilon
+        self.recent_delta -= delta
+
+    def fits(self, item: Item) -> bool:
+        """Return whether the item's charge keeps within all of its caps."""
+        return (
+            _fits(item.lifetime, self.epsilon, item.epsilon)
+            and _fits(item.rolling, self.recent_epsilon, item.epsilon)
+            and _fits(item.lifetime_delta, self.delta, item.delta)
+            and _fits(item.rolling_delta, self.recent_delta, item.delta)
+        )
+
+    def enter(self, item: Item) -> None:
+        """Charge the item."""
+        self.epsilon += item.epsilon
+        self.delta += item.delta
+        if self.window:
+            self.recent_epsilon += item.epsilon
+            self.recent_delta += item.delta
+
+
+def _fits(cap: int | None, spent: int, charge: int) -> bool:
+    # A charge of 0 fits whatever was spent before, also when a cap has been lowered since.
+    return cap is None or not charge or spent + charge <= cap
+
+
+class Budget(NamedTuple):
+    """What a device has spent on a task, on a group or on everything, and what its caps leave.
+
+    Attributes
+    ----------
+    epsilon, delta
+        Spent in all.
+    epsilon_left, delta_left
+        What the lifetime caps leave; None without such a cap.
+    recent_epsilon, recent_delta
+        Spent within the rolling window; None without such a cap.
+    recent_epsilon_left, recent_delta_left
+        What the rolling caps leave at this moment; None without such a cap.
+    window
+        Length of the rolling window in seconds; None without a rolling cap.
+    reports_left
+        How many more reports all caps allow at this moment, those on everything and those of its group
+        among them. None when no cap bounds them, for memoised tasks, and of everything.
+
+    Examples
+    --------
+    >>> from arcwise.client import Client, MemoryLedger
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Caps, Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0))
+    >>> client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=MemoryLedger())
+    >>> budget = client.budget("heading")
+    >>> budget.epsilon, budget.epsilon_left, budget.reports_left
+    (0.0, 30.0, 30)
+    """
+
+    epsilon: float
+    delta: float
+    epsilon_left: float | None = None
+    delta_left: float | None = None
+    recent_epsilon: float | None = None
+    recent_delta: float | None = None
+    recent_epsilon_left: float | None = None
+    recent_delta_left: float | None = None
+    window: int | None = None
+    reports_left: int | None = None
+
+
+def budget(balances: list[tuple[Item, Balance]], about: int = 0) -> Budget:
+    """Return the budget of one account of a bill, with the reports that the whole bill allows.
+
+    Parameters
+    ----------
+    balances
+        The items of the bill of one report, each with its account's balance as it is now.
+    about
+        Which of them the budget is about.
+    """
+    item, balance = balances[about]
+    lefts = [left for item, balance in balances for left in _reports_left(item, balance)]
+    return Budget(
+        balance.epsilon / _MICRO,
+        balance.delta / UNIT,
+        _left(item.lifetime, balance.epsilon, _MICRO),
+        _left(item.lifetime_delta, balance.delta, UNIT),
+        None if item.rolling is None else balance.recent_epsilon / _MICRO,
+        None if item.rolling_delta is None else balance.recent_delta / UNIT,
+        _left(item.rolling, balance.recent_epsilon, _MICRO),
+        _left(item.rolling_delta, balance.recent_delta, UNIT),
+        item.window if item.rolls else None,
+        min(lefts, default=None),
+    )
+
+
+def _left(cap: int | None, spent: int, unit: int) -> float | None:
+    return None if cap is None else max(0, cap - spent) / unit
+
+
+def _reports_left(item: Item, balance: Balance) -> list[int]:
+    caps = (
+        (item.lifetime, balance.epsilon, item.epsilon),
+        (item.rolling, balance.recent_epsilon, item.epsilon),
+        (item.lifetime_delta, balance.delta, item.delta),
+        (item.rolling_delta, balance.recent_delta, item.delta),
+    )
+    return [max(0, cap - spent) // charge for cap, spent, charge in caps if cap is not None and charge]

@@ -1,0 +1,60 @@
+"""Checks of arguments, each naming the argument and its bounds."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+
+from arcwise.errors import ParameterError
+
+__all__ = ["checked_integer", "checked_number", "checked_url", "is_loopback"]
+
+
+def checked_url(url: object) -> str:
+    """Return a base URL without its last slash, or raise `ParameterError`."""
+    from urllib.parse import urlsplit
+
+    if not isinstance(url, str):
+        raise ParameterError(f"url must be a string such as 'https://reports.example', got {url!r}")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise ParameterError(f"url is not a URL: {error}; got {url!r}") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise ParameterError(f"url must start with http:// or https:// and name a host, got {url!r}")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ParameterError(f"url must be a base URL without user, query or fragment, got one for {host!r}")
+    return url.rstrip("/")
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether a URL's host is this machine: localhost, 127.0.0.0/8 or ::1."""
+    import ipaddress
+    from urllib.parse import urlsplit
+
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def checked_integer(name: str, value: object, most: int) -> int:
+    """Return an integer from 1 to `most`; raise `ParameterError` otherwise."""
+    if type(value) is not int or not 1 <= value <= most:
+        raise ParameterError(f"{name} must be an integer from 1 to {most}, got {value!r}")
+    return value
+
+
+def checked_number(name: str, value: object, *, above_zero: bool = False) -> float:
+    """Return a finite number of at least 0, or above it, as a float; raise `ParameterError` otherwise."""
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:  # an integer beyond the range of a float
+        number = math.inf
+    if not math.isfinite(number):
+        raise ParameterError(f"{name} must be a finite number, got {value!r}")
+    if number < 0 or (above_zero and number == 0):
+        raise ParameterError(f"{name} must be {'above' if above_zero else 'at least'} 0, got {value!r}")
+    return number

@@ -1,0 +1,157 @@
+"""What one call of `report` does, for a task, a memoised task and a group: the same on every ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from arcwise.client.accounts import EVERYTHING, bill
+from arcwise.client.outcomes import Outcome
+from arcwise.errors import ParameterError, UnknownTaskError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from arcwise.client.accounts import Bill
+    from arcwise.client.ledgers.base import Books, Memo
+    from arcwise.randomness import Randomness
+    from arcwise.tasks import Caps, Group, Task
+
+__all__ = ["Duty", "GroupDuty", "MemoizedDuty", "TaskDuty"]
+
+
+class TaskDuty:
+    """A task that is reported with a new draw each time, at its full charge."""
+
+    __slots__ = ("bill", "task")
+
+    def __init__(self, task: Task, caps: Caps | None) -> None:
+        self.task = task
+        self.bill: Bill = bill(
+            [(task.id, task.name, task.charge, task.caps), (EVERYTHING, "everything", task.charge, caps)]
+        )
+
+    def check(self, value: Any) -> None:
+        """Raise `DomainError` for a value that is not in the domain, before anything is charged."""
+        self.task.domain.to_unit(value)
+
+    def submit(self, books: Books, value: Any, now: float, randomness: Randomness) -> Outcome:
+        """Charge, randomise and queue one value in an open transaction."""
+        if not books.has_room(1):
+            return Outcome.FULL
+        if not books.charge(self.bill):
+            return Outcome.CAPPED
+        # Charged before it exists: whatever fails from here on, no report leaves without its charge.
+        code = self.task.mechanism.randomize(value, randomness=randomness)
+        books.put(self.task, self.task.epoch(now), code)
+        return Outcome.ACCEPTED
+
+
+class MemoizedDuty(TaskDuty):
+    """A task whose answers are kept: the same answer for the same value, at no further charge.
+
+    One draw rounds every value to a node, so the node is a function of the value: with a new draw each time,
+    two stored answers would alternate, and their shares would tell where between two nodes the value lies.
+    All answers are charged at once: a charge at each new one would tell that the value has changed. Past the
+    last one, the answer of the nearest node that has one is given.
+    """
+
+    __slots__ = ("answers",)
+
+    def __init__(self, task: Task, caps: Caps | None, answers: int) -> None:
+        super().__init__(task, caps)
+        self.answers = answers
+
+    def submit(self, books: Books, value: Any, now: float, randomness: Randomness) -> Outcome:
+        """Queue the answer for one value in an open transaction; charge all answers the first time."""
+        if not books.has_room(1):
+            return Outcome.FULL
+        memo = self._memo(books, randomness)
+        if memo is None:
+            return Outcome.CAPPED
+        node = self.task.mechanism.node(value, memo.draw)
+        code = memo.get(node)
+        if code is None:
+            if len(memo) < min(self.answers, memo.paid):
+                code = self.task.mechanism.kernel.sample(node, randomness.draw()[1])
+                memo[node] = code
+            else:
+                code = memo[self._nearest(node, memo)]
+        books.put(self.task, self.task.epoch(now), code)
+        return Outcome.ACCEPTED
+
+    def _memo(self, books: Books, randomness: Randomness) -> Memo | None:
+        """Return the memo, paid for; one that cannot be enlarged stays as it is. None: a cap forbids it."""
+        memo = books.memo(self.task)
+        paid = 0 if memo is None else memo.paid
+        if paid >= self.answers:
+            return memo
+        if not books.charge(tuple(item.times(self.answers - paid) for item in self.bill)):
+            return memo
+        draw = randomness.draw()[0] if memo is None else memo.draw
+        return books.memoize(self.task, draw, self.answers)
+
+    def _nearest(self, node: int, nodes: Iterable[int]) -> int:
+        """Return the nearest of the nodes, of two the lower one; around the circle where there is one."""
+        kernel = self.task.mechanism.kernel
+
+        def distance(other: int) -> tuple[int, int]:
+            apart = abs(other - node)
+            return (min(apart, kernel.nodes - apart) if kernel.circular else apart), other
+
+        return min(nodes, key=distance)
+
+
+class GroupDuty:
+    """A group of tasks: a round of all of them, or of k that are drawn whatever the values are."""
+
+    __slots__ = ("_items", "_tasks", "bill", "group")
+
+    def __init__(self, group: Group, caps: Caps | None) -> None:
+        self.group = group
+        self.bill: Bill = bill(
+            [(group.id, group.name, group.charge, group.caps), (EVERYTHING, "everything", group.charge, caps)]
+        )
+        self._tasks = {task.name: task for task in group.tasks}
+        self._items = {
+            task.name: bill([(task.id, task.name, task.charge, task.caps)]) for task in group.tasks
+        }
+
+    def task_bill(self, name: str) -> Bill:
+        """Return what one report of a task of the group is charged to, its own account first."""
+        return self._items[name] + self.bill
+
+    def check(self, value: Any) -> None:
+        """Raise for anything but a mapping from the group's task names to values in their domains or None."""
+        if not isinstance(value, Mapping):
+            raise ParameterError(
+                f"the value of group {self.group.name!r} must be a mapping from task names to numbers, "
+                f"got {value!r}"
+            )
+        for name, number in value.items():
+            task = self._tasks.get(name)
+            if task is None:
+                known = ", ".join(map(repr, self._tasks))
+                raise UnknownTaskError(f"no task {name!r} in group {self.group.name!r}; it has {known}")
+            if number is not None:
+                task.domain.to_unit(number)
+
+    def submit(self, books: Books, value: Any, now: float, randomness: Randomness) -> Outcome:
+        """Charge a round and queue its reports in an open transaction.
+
+        A value that is missing costs its share all the same: the charge tells nothing about it.
+        """
+        chosen = self.group.choose(randomness)
+        if not books.has_room(len(chosen)):
+            return Outcome.FULL
+        if not books.charge(tuple(item for task in chosen for item in self._items[task.name]) + self.bill):
+            return Outcome.CAPPED
+        for task in chosen:
+            number = value.get(task.name)
+            if number is not None:
+                code = task.mechanism.randomize(number, randomness=randomness)
+                books.put(task, task.epoch(now), code)
+        return Outcome.ACCEPTED
+
+
+Duty: TypeAlias = "TaskDuty | GroupDuty"

@@ -1,0 +1,204 @@
+"""What a ledger's file holds, for people: what was spent, what is queued, what became of the rest."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from arcwise.client.ledgers.files import open_file
+from arcwise.kernels.certificate import UNIT
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["Account", "Inspection", "Queue", "inspect"]
+
+
+class Account(NamedTuple):
+    """What was spent on a task, on a group or on everything.
+
+    Attributes
+    ----------
+    account
+        The id of a task or a group; "" for everything.
+    name
+        What the app calls it.
+    epsilon, delta
+        Spent in all.
+    recent_epsilon, window
+        Spent within the last `window` seconds before the inspection, or before the ledger's time where that
+        is later; None without a rolling cap.
+    """
+
+    account: str
+    name: str
+    epsilon: float
+    delta: float
+    recent_epsilon: float | None
+    window: int | None
+
+
+class Queue(NamedTuple):
+    """What is queued of a task.
+
+    Attributes
+    ----------
+    name
+        The task.
+    reports
+        How many codes.
+    sealed
+        How many of them are in batches that were sent, or were about to be.
+    oldest
+        The Unix time at which the oldest was queued.
+    """
+
+    name: str
+    reports: int
+    sealed: int
+    oldest: float
+
+
+class Inspection(NamedTuple):
+    """What a ledger's file holds. See `inspect`."""
+
+    path: str
+    now: float
+    opted_out: bool
+    accounts: tuple[Account, ...]
+    memoized: dict[str, tuple[int, int]]
+    """By task id: how many answers were paid for, and how many have been given."""
+    queue: tuple[Queue, ...]
+    sent: int
+    dropped: dict[str, int]
+
+    @property
+    def pending(self) -> int:
+        """Reports that are neither acknowledged nor dropped."""
+        return sum(queue.reports for queue in self.queue)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as what JSON can hold."""
+        return {
+            **self._asdict(),
+            "accounts": [account._asdict() for account in self.accounts],
+            "queue": [queue._asdict() for queue in self.queue],
+            "memoized": {
+                task: {"paid": paid, "given": given} for task, (paid, given) in self.memoized.items()
+            },
+            "pending": self.pending,
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.path}: {'opted out' if self.opted_out else 'reporting'}",
+            f"  ledger time: {_date(self.now) if self.now else 'none, nothing was ever charged'}",
+            "spent" + ("" if self.accounts else ": nothing"),
+        ]
+        names = [account.name for account in self.accounts] + [queue.name for queue in self.queue]
+        width = max(map(len, names), default=0)
+        for account in self.accounts:
+            line = f"  {account.name:<{width}}  epsilon {_number(account.epsilon)}"
+            if account.delta:
+                line += f", delta {account.delta:.3g}"
+            if account.window is not None and account.recent_epsilon is not None:
+                line += f"; {_number(account.recent_epsilon)} within {_duration(account.window)}"
+            if account.account in self.memoized:
+                paid, given = self.memoized[account.account]
+                line += f"; memoised: {given:,} of {paid:,} answers given"
+            lines.append(line)
+        lines.append(f"queued: {_reports(self.pending)}")
+        lines += [
+            f"  {queue.name:<{width}}  {_reports(queue.reports)}, {queue.sealed:,} in sealed batches; oldest "
+            f"{_date(queue.oldest)}"
+            for queue in self.queue
+        ]
+        lines.append(f"acknowledged: {_reports(self.sent)}")
+        lines += [f"dropped: {_reports(reports)} ({reason})" for reason, reports in self.dropped.items()]
+        return "\n".join(lines)
+
+
+def inspect(path: str | os.PathLike[str]) -> Inspection:
+    """Return what a ledger's file holds; it may be in use. Nothing in it changes.
+
+    Raises
+    ------
+    LedgerError
+        When there is none, or it is damaged.
+
+    Examples
+    --------
+    >>> from arcwise.client import FileLedger, inspect
+    >>> FileLedger("telemetry.db", create=True).close()
+    >>> print(inspect("telemetry.db"))
+    telemetry.db: reporting
+      ledger time: none, nothing was ever charged
+    spent: nothing
+    queued: 0 reports
+    acknowledged: 0 reports
+    """
+    opened, _ = open_file(Path(path), 5.0)
+    with closing(opened) as connection:
+        connection.execute("BEGIN")
+        now, opted_out, sent = connection.execute("SELECT now, opted_out, sent FROM state").fetchone()
+        latest = max(now, time.time())
+        accounts = tuple(
+            Account(
+                account,
+                name,
+                epsilon / 1_000_000,
+                int(delta) / UNIT,
+                recent / 1_000_000 if window else None,
+                window or None,
+            )
+            for account, name, epsilon, delta, window, recent in connection.execute(
+                """SELECT account, name, epsilon, delta, window, (
+                       SELECT coalesce(sum(entries.epsilon), 0) FROM entries
+                       WHERE entries.account = accounts.account AND second > ? - window
+                   ) FROM accounts ORDER BY account <> '', name, account""",
+                (latest,),
+            )
+        )
+        memoized = {
+            task: (paid, given)
+            for task, paid, given in connection.execute(
+                """SELECT memos.task, memos.paid, count(node)
+                   FROM memos LEFT JOIN answers ON answers.task = memos.task GROUP BY memos.task"""
+            )
+        }
+        queue = tuple(
+            Queue(*row)
+            for row in connection.execute(
+                """SELECT name, sum(n), sum(sealed), min(oldest) FROM tasks JOIN (
+                       SELECT task, count(*) AS n, 0 AS sealed, min(created) AS oldest
+                       FROM reports GROUP BY task
+                       UNION ALL
+                       SELECT task, sum(reports), sum(reports), min(created) FROM batches GROUP BY task
+                   ) AS waiting ON waiting.task = tasks.number GROUP BY name ORDER BY name"""
+            )
+        )
+        dropped = dict(connection.execute("SELECT reason, reports FROM dropped ORDER BY reason"))
+        return Inspection(str(path), now, bool(opted_out), accounts, memoized, queue, sent, dropped)
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def _reports(number: int) -> str:
+    return f"{number:,} report{'' if number == 1 else 's'}"
+
+
+def _number(epsilon: float) -> str:
+    """Return whole millionths, which a general format would round."""
+    whole, _, millionths = f"{epsilon:,.6f}".partition(".")
+    return f"{whole}.{millionths}".rstrip("0").rstrip(".")
+
+
+def _duration(seconds: int) -> str:
+    for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds % length == 0:
+            return f"{seconds // length:,} {unit}{'' if seconds == length else 's'}"
+    return f"{seconds:,} seconds"

@@ -1,0 +1,3 @@
+"""Where a device's spending is written down: in memory, or in a file that also holds its queue."""
+
+__all__: list[str] = []

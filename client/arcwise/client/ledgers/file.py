@@ -1,0 +1,272 @@
+"""One SQLite file with what a device has spent and what it has not sent yet.
+
+A report is one transaction: caps are checked, the charge is entered, the code is drawn and queued, and either
+all of it is in the file or nothing. Only a later transaction, durable on the disk, lets it leave.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import weakref
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from arcwise.client.accounts import budget
+from arcwise.client.ledgers.base import Ledger
+from arcwise.client.ledgers.books import FileBooks, read_balances
+from arcwise.client.ledgers.files import create_file, open_file
+from arcwise.client.outboxes.file import FileOutbox, drop
+from arcwise.errors import LedgerError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from arcwise.client.accounts import Bill, Budget
+    from arcwise.client.outboxes.base import Outbox
+
+__all__ = ["FileLedger"]
+
+
+class FileLedger(Ledger):
+    """A device's spending and its queue in one SQLite file, which outlive the process.
+
+    Safe to use from several threads, from several clients and from several processes; a forked child opens
+    the file anew.
+
+    Parameters
+    ----------
+    path
+        The file; SQLite keeps two more beside it while it is open (``-wal`` and ``-shm``).
+    create
+        Make the file, which must not exist: once in the life of a device, such as when somebody agrees to
+        telemetry. Without it (default) the file must exist. Whoever creates a ledger because there is none
+        hands out the whole budget again.
+    relaxed
+        False (default): every report is on the disk before `Client.report` returns, which takes as long as
+        the disk takes. True: a loss of power can undo the last reports together with their charges, as long
+        as nothing of them has left; what a report costs is then one write to the file system's cache.
+        A crash of the process loses nothing either way.
+    busy_timeout
+        For how many seconds to wait while another process writes.
+
+    Raises
+    ------
+    LedgerError
+        When there is no file (or, with `create`, when there is one), when it is damaged, or no ledger.
+
+    Notes
+    -----
+    The file holds codes, charges and times, never a value. For memoised tasks it holds the nodes that values
+    were rounded to: protect it as the app's own data. A copy of a ledger is a copy of its budget: keep it out
+    of backups and of what is synchronised between devices.
+
+    Examples
+    --------
+    >>> from arcwise.client import Client
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Caps, Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=2.0))
+    >>> with FileLedger("telemetry.db", create=True) as ledger:
+    ...     client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=ledger)
+    ...     accepted = client.report("heading", 350.5)
+    ...     client.close(0)  # what is not sent stays in the file
+    False
+    >>> with FileLedger("telemetry.db") as ledger:
+    ...     client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=ledger)
+    ...     client.budget("heading").reports_left, client.pending()
+    ...     client.close(0)
+    (1, 1)
+    False
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = False,
+        relaxed: bool = False,
+        busy_timeout: float = 5.0,
+    ) -> None:
+        self.path = Path(path)
+        self.relaxed = relaxed
+        self._busy_timeout = busy_timeout
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._pid = 0
+        self._full: bool | None = None  # what the connection's PRAGMA synchronous is set to
+        self._identity: tuple[int, int] | None = None
+        self._broken: str | None = None
+        self._closed = False
+        if create:
+            create_file(self.path)
+        with self._lock:
+            self._connect()
+        _living.add(self)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection, identity = open_file(self.path, self._busy_timeout)
+        if self._identity not in (None, identity):
+            connection.close()
+            raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
+        self._connection, self._identity, self._pid, self._full = connection, identity, os.getpid(), None
+        return connection
+
+    def _checked(self) -> sqlite3.Connection:
+        """Return the connection, if the file is still what it was."""
+        if self._broken is not None:
+            raise LedgerError(self._broken)
+        if self._closed:
+            raise LedgerError(f"the ledger {self.path} is closed")
+        connection = self._connection
+        if connection is None:
+            return self._connect()
+        if self._pid != os.getpid():
+            # Made by a fork that Python does not know of: SQLite's locks would not hold.
+            self._broken = f"the ledger {self.path} was carried over a fork; open it after the fork"
+            raise LedgerError(self._broken)
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise LedgerError(f"the ledger {self.path} is gone: {error.strerror}") from None
+        if (found.st_dev, found.st_ino) != self._identity:
+            raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
+        return connection
+
+    @contextmanager
+    def writing(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
+        """Open a transaction that writes; with `durable`, it and all before it are on the disk at its end.
+
+        Raises
+        ------
+        LedgerError
+            When the file cannot be written, is gone or is damaged; nothing has changed then.
+        """
+        with self._lock, self._errors():
+            connection = self._checked()
+            full = durable or not self.relaxed
+            if full != self._full:
+                connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+                self._full = full
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # some errors have rolled back already
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Let several queries see one state of the file."""
+        with self._lock, self._errors():
+            connection = self._checked()
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:  # a full disk, another writer: it may pass
+            self._disconnect()  # and the file is checked anew before it is used again
+            raise LedgerError(f"the ledger {self.path} cannot be used now: {error}") from error
+        except sqlite3.Error as error:  # damage does not pass, and nobody knows what was spent
+            self._broken = f"the ledger {self.path} is damaged: {error}"
+            raise LedgerError(self._broken) from error
+
+    def check_outbox(self, outbox: Outbox[Any]) -> None:
+        """Raise `ParameterError` for a queue that is not in this file."""
+        if not isinstance(outbox, FileOutbox) or outbox.ledger is not self:
+            raise ParameterError(
+                "a FileLedger holds the queue too: give a URL, or an Uplink that was made with this ledger"
+            )
+
+    @contextmanager
+    def transaction(self, outbox: Outbox[Any], now: float) -> Iterator[FileBooks]:
+        """Open the books at the Unix time `now`, with `outbox` as the queue that reports go to."""
+        with self.writing(durable=False) as connection:
+            books = FileBooks(connection, cast("FileOutbox", outbox), now)
+            yield books
+            books.finish()
+
+    def outbox(self, *, batch_size: int, capacity: int, delay: float, lease: float) -> FileOutbox:
+        """Return the queue in this file, as an uplink of these options uses it."""
+        return FileOutbox(self, batch_size=batch_size, capacity=capacity, delay=delay, lease=lease)
+
+    def budget(self, bill: Bill, about: int, now: float) -> Budget:
+        """Return the budget of one account of a bill."""
+        with self.reading() as connection:
+            return budget(read_balances(connection, bill, now), about)
+
+    def opt_out(self, outbox: Outbox[Any] | None) -> int:
+        """Remember that the device has opted out and empty the queue; return how many reports were in it."""
+        with self.writing(durable=True) as connection:
+            connection.execute("UPDATE state SET opted_out = 1")
+            return drop(connection, "opted-out")
+
+    def opt_in(self) -> None:
+        """Remember that the device reports again."""
+        with self.writing(durable=True) as connection:
+            connection.execute("UPDATE state SET opted_out = 0")
+
+    def close(self) -> None:
+        """Close the file. Clients that use it must be closed first: their reports fail from here on."""
+        with self._lock:
+            self._closed = True
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and self._pid == os.getpid():
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def __enter__(self) -> FileLedger:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"FileLedger({str(self.path)!r}, relaxed={self.relaxed!r})"
+
+
+_living: weakref.WeakSet[FileLedger] = weakref.WeakSet()
+_held: list[FileLedger] = []
+
+
+def _before_fork() -> None:
+    # SQLite's locks belong to a process, and what it knows of them would be wrong in the child. So nothing is
+    # open while the process forks: parent and child open the file anew, each by itself.
+    _held[:] = list(_living)
+    for ledger in _held:
+        ledger._lock.acquire()
+        ledger._disconnect()
+
+
+def _after_fork_in_parent() -> None:
+    for ledger in _held:
+        ledger._lock.release()
+    _held.clear()
+
+
+def _after_fork_in_child() -> None:
+    for ledger in _held:
+        ledger._lock = threading.RLock()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )

@@ -1,0 +1,128 @@
+"""Making and opening a ledger's file, and telling a ledger from anything else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from arcwise.client.ledgers.schema import APPLICATION_ID, SCHEMA, VERSION
+from arcwise.errors import LedgerError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["create_file", "open_file"]
+
+
+def create_file(path: Path) -> None:
+    """Make a new ledger; the path holds a whole one or nothing, whenever the process ends.
+
+    Raises
+    ------
+    LedgerError
+        When there is something at the path already, or the file cannot be made.
+    """
+    if path.exists():
+        raise _exists(path)
+    draft = path.with_name(f"{path.name}.{os.urandom(6).hex()}.new")
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with contextlib.closing(sqlite3.connect(draft)) as connection:
+            connection.executescript(f"""PRAGMA synchronous = FULL; BEGIN;
+                PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};
+                {SCHEMA} COMMIT;""")
+        try:
+            _move(draft, path)
+        except FileExistsError:
+            raise _exists(path) from None
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"the ledger {path} cannot be made: {error}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _exists(path: Path) -> LedgerError:
+    return LedgerError(
+        f"there is a file at {path} already: create=True makes the first ledger of a device; open this one "
+        "without it"
+    )
+
+
+def _move(draft: Path, path: Path) -> None:
+    """Give the draft its name unless that is taken, and write the folder to the disk."""
+    if os.name == "nt":
+        draft.rename(path)  # which refuses to replace a file, on Windows
+        return
+    os.link(draft, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def open_file(path: Path, busy_timeout: float) -> tuple[sqlite3.Connection, tuple[int, int]]:
+    """Open an existing ledger and check it whole; return the connection and the file's (device, inode).
+
+    Raises
+    ------
+    LedgerError
+        When there is none, it is damaged, it is something else, or it cannot be opened.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        raise LedgerError(
+            f"there is no ledger at {path}. If this device never had one, make it with create=True; if it "
+            "had, what it has spent is not known, and nothing can be reported"
+        ) from None
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(str(path.absolute()))}?mode=rw",  # which does not make a file
+            uri=True,
+            timeout=busy_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+    except sqlite3.Error as error:
+        raise LedgerError(f"the ledger {path} cannot be opened: {error}") from error
+    try:
+        _set_up(connection, path)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        raise LedgerError(f"the ledger {path} cannot be opened: {error}") from error
+    except sqlite3.Error as error:
+        connection.close()
+        raise LedgerError(f"the ledger {path} is damaged: {error}") from error
+    except LedgerError:
+        connection.close()
+        raise
+    return connection, (found.st_dev, found.st_ino)
+
+
+def _set_up(connection: sqlite3.Connection, path: Path) -> None:
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    if application_id != APPLICATION_ID:
+        raise LedgerError(f"{path} is not a ledger of arcwise, or it is damaged")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != VERSION:
+        raise LedgerError(f"the ledger {path} has version {version}; this arcwise knows {VERSION}")
+    # A damaged page must show before anything is spent from it, not when it happens to be read.
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise LedgerError(f"the ledger {path} is damaged: {verdict}")
+    if connection.execute("SELECT count(*) FROM state").fetchone() != (1,):
+        raise LedgerError(f"the ledger {path} is damaged: it has lost its state")
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise LedgerError(f"the ledger {path} is on a file system that cannot share memory: take a local one")
+    for pragma in (
+        "fullfsync = ON",  # where a plain fsync does not reach the disk (macOS)
+        "checkpoint_fullfsync = ON",
+        "trusted_schema = OFF",
+        "secure_delete = ON",  # no deleted code stays in the file
+    ):
+        connection.execute(f"PRAGMA {pragma}").fetchall()

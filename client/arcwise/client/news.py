@@ -1,0 +1,73 @@
+"""What is told of the fate of reports: to the log at once, and to the app's callback where it can run."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from arcwise.client.outcomes import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["News"]
+
+_MESSAGES = {
+    "sent": "{about}: sent {reports} reports; {detail}",
+    "retry": "{about}: sending {reports} reports again later; {detail}",
+    "kept": "{about}: the server does not know it, keeping {reports} reports for later; {detail}",
+    "paused": "{about}: the server does not let this client in, keeping {reports} reports, pausing; {detail}",
+    "dropped": "{about}: dropped {reports} reports; {detail}",
+    "expired": "{about}: dropped {reports} reports that {detail}",
+    "closed": "{about}: closed with {reports} reports not sent; {detail}",
+    "failed": "{about}: {detail}",
+}
+
+
+class News:
+    """Events on their way to the log and to the app.
+
+    Parameters
+    ----------
+    on_event
+        The app's callback, or None. What it raises is logged and goes no further.
+    """
+
+    __slots__ = ("_last_failure", "_on_event", "_waiting")
+
+    def __init__(self, on_event: Callable[[Event], object] | None) -> None:
+        self._on_event = on_event
+        self._waiting: deque[Event] = deque()
+        self._last_failure: str | None = None
+
+    def add(self, kind: str, task: str | None, reports: int, detail: str) -> None:
+        """Log what happened, and keep it for `tell`."""
+        if self._on_event is not None:
+            self._waiting.append(Event(kind, task, reports, detail))
+        if kind == "failed":
+            if detail == self._last_failure:  # a full disk would fill it with this line
+                return
+            self._last_failure = detail
+        else:
+            self._last_failure = None
+        from logging import DEBUG, WARNING, getLogger  # not while the client is imported
+
+        about = "arcwise" if task is None else f"task {task!r}"
+        level = DEBUG if kind == "sent" else WARNING
+        logger = getLogger("arcwise.client")
+        if logger.isEnabledFor(level):
+            logger.log(level, _MESSAGES[kind].format(about=about, reports=reports, detail=detail))
+
+    def tell(self) -> None:
+        """Call the app's callback with what happened since the last time."""
+        while self._waiting and self._on_event is not None:
+            try:
+                event = self._waiting.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            try:
+                self._on_event(event)
+            except Exception:  # an app's mistake must not end the sender
+                from logging import getLogger
+
+                getLogger("arcwise.client").exception("on_event failed")

@@ -1,0 +1,220 @@
+"""Codes on their way out, in a ledger's file: what is queued there outlives the process.
+
+Several processes may send from one file. Each leases the batch it is sending, so that they rarely send the
+same one; when they do, after a crash or a step of the clock, the server counts it once by its id.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from arcwise.client.delivery import uniform
+from arcwise.client.outboxes.batching import Batching, FileParcel
+from arcwise.wire import code_width
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+    from arcwise.client.delivery import Schedule
+    from arcwise.client.ledgers.file import FileLedger
+    from arcwise.tasks import Task
+
+__all__ = ["FileOutbox", "drop"]
+
+
+class FileOutbox:
+    """The queue in a ledger's file, as one uplink uses it.
+
+    Parameters
+    ----------
+    ledger
+        The ledger whose file it is.
+    batch_size
+        Most codes in one batch.
+    capacity
+        Most codes in the queue.
+    delay
+        Longest random time, in seconds, that a code waits before it joins a batch.
+    lease
+        For how many seconds a batch that is being sent is left alone by other processes.
+    """
+
+    blocking = True
+    durable = True
+
+    def __init__(
+        self, ledger: FileLedger, *, batch_size: int, capacity: int, delay: float, lease: float
+    ) -> None:
+        self.ledger = ledger
+        self.capacity = capacity
+        self._batch_size = batch_size
+        self._delay = delay
+        self._lease = lease
+        self._hurried = 0
+        self._waits = False  # whether the file holds any
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Go on with the file, which the child shares with its parent."""
+        # How many codes came in since the sender last looked, by what they can travel with.
+        self._new: dict[tuple[str, int], int] = {}
+
+    def put(self, connection: sqlite3.Connection, task: Task, epoch: int, code: int, now: float) -> bool:
+        """Queue one code in an open transaction; True when there is something new to do."""
+        row = connection.execute("SELECT number FROM tasks WHERE id = ?", (task.id,)).fetchone()
+        if row is None:
+            width = code_width(task.mechanism.kernel.codes)
+            row = (
+                connection.execute(
+                    "INSERT INTO tasks (id, name, width) VALUES (?, ?, ?)", (task.id, task.name, width)
+                ).lastrowid,
+            )
+        ready = now + self._delay * uniform() if self._delay else now
+        connection.execute(
+            "INSERT INTO reports (task, epoch, code, created, ready) VALUES (?, ?, ?, ?, ?)",
+            (row[0], epoch, code, now, ready),
+        )
+        key = task.id, epoch
+        new = self._new[key] = self._new.get(key, 0) + 1
+        return bool(self._delay) or new == 1 or new % self._batch_size == 0
+
+    @property
+    def pending(self) -> int:
+        """Reports that are neither acknowledged nor dropped."""
+        return self.counts()[0]
+
+    def counts(self) -> tuple[int, int, dict[str, int]]:
+        """Return how many reports are pending, were acknowledged, and were given up for which reason.
+
+        All since the file was made.
+        """
+        with self.ledger.reading() as connection:
+            pending, sent = connection.execute("SELECT pending, sent FROM state").fetchone()
+            return pending, sent, dict(connection.execute("SELECT reason, reports FROM dropped"))
+
+    def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> FileParcel | float:
+        """Return the next batch to send, or the time at which there will be one, see `Outbox.take`."""
+        self._new.clear()  # before looking: what comes in from here on wakes the sender again
+        batching = Batching(
+            time.time(),
+            lambda task_id: ready_at(task_id) - now,
+            self._batch_size,
+            interval,
+            self._delay,
+            self._lease,
+            self._hurried,
+        )
+        with self.ledger.reading() as connection:
+            wait = batching.wait(connection)
+        if wait > 0:
+            return now + wait
+        # All that was charged before this commit is on the disk after it, in the relaxed mode too: so no code
+        # leaves whose charge could still be undone.
+        with self.ledger.writing(durable=True) as connection:
+            found = batching.take(connection)
+        return now + _RETAKE_SECONDS if found is None else found
+
+    def put_back(self, parcel: FileParcel) -> None:
+        """Let a taken batch wait again."""
+        with self.ledger.writing(durable=False) as connection:
+            connection.execute("UPDATE batches SET leased_until = 0 WHERE number = ?", (parcel.number,))
+
+    def finish(self, parcel: FileParcel, dropped: str | None = None) -> None:
+        """Be done with a batch: acknowledged, or dropped for this reason."""
+        with self.ledger.writing(durable=False) as connection:
+            gone = connection.execute("DELETE FROM batches WHERE number = ?", (parcel.number,)).rowcount
+            if not gone:  # another process was done with it first, or it was cleared
+                return
+            if dropped is None:
+                connection.execute(
+                    "UPDATE state SET pending = pending - :n, sent = sent + :n", {"n": parcel.reports}
+                )
+            else:
+                _count_dropped(connection, dropped, parcel.reports)
+
+    def expire(self, seconds: float) -> int:
+        """Drop what was queued longer ago than so many seconds; return how many reports that were."""
+        before = time.time() - seconds
+        old = "SELECT 1 FROM {} WHERE created < ? LIMIT 1"
+        with self.ledger.reading() as connection:
+            if not any(
+                connection.execute(old.format(table), (before,)).fetchone()
+                for table in ("reports", "batches")
+            ):
+                return 0
+        with self.ledger.writing(durable=False) as connection:
+            return drop(connection, "expired", before)
+
+    def hurry(self) -> int:
+        """Let everything that is queued now be sent without waiting; return the number of the last report."""
+        with self.ledger.reading() as connection:
+            (self._hurried,) = connection.execute(
+                "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'reports'"
+            ).fetchone()
+        return self._hurried
+
+    def is_done(self, mark: int) -> bool:
+        """Return whether all reports up to this number are acknowledged or dropped."""
+        with self.ledger.reading() as connection:
+            (left,) = connection.execute(
+                """SELECT EXISTS (SELECT 1 FROM reports WHERE number <= :mark)
+                       OR EXISTS (SELECT 1 FROM batches WHERE first_report <= :mark)""",
+                {"mark": mark},
+            ).fetchone()
+        return not left
+
+    def close(self) -> int:
+        """Leave everything in the file; return how many reports that are."""
+        return self.pending
+
+    def load(self, schedule: Schedule) -> None:
+        """Let the schedule remember the waits of an earlier process."""
+        now, wall = time.monotonic(), time.time()
+        with self.ledger.reading() as connection:
+            for scope, failures, own, asked in connection.execute("SELECT * FROM waits"):
+                self._waits = True
+                schedule.restore(scope, failures, own - wall, asked - wall, now)
+
+    def save(self, schedule: Schedule) -> None:
+        """Keep the schedule's waits for a later process."""
+        now, wall = time.monotonic(), time.time()
+        rows = [
+            (scope, failures, wall + own, wall + asked)
+            for scope, failures, own, asked in schedule.remaining(now)
+        ]
+        if not rows and not self._waits:
+            return
+        self._waits = bool(rows)
+        with self.ledger.writing(durable=False) as connection:
+            connection.execute("DELETE FROM waits")
+            connection.executemany("INSERT INTO waits VALUES (?, ?, ?, ?)", rows)
+
+
+_RETAKE_SECONDS = 0.1
+"""When to look again after another process was quicker."""
+
+
+def drop(connection: sqlite3.Connection, reason: str, before: float = math.inf) -> int:
+    """Drop what was queued before this Unix time, in an open transaction; return how many reports it was."""
+    (dropped,) = connection.execute(
+        """SELECT (SELECT count(*) FROM reports WHERE created < :before)
+                + (SELECT coalesce(sum(reports), 0) FROM batches WHERE created < :before)""",
+        {"before": before},
+    ).fetchone()
+    connection.execute("DELETE FROM reports WHERE created < ?", (before,))
+    connection.execute("DELETE FROM batches WHERE created < ?", (before,))
+    if dropped:
+        _count_dropped(connection, reason, dropped)
+    return int(dropped)
+
+
+def _count_dropped(connection: sqlite3.Connection, reason: str, reports: int) -> None:
+    connection.execute("UPDATE state SET pending = pending - ?", (reports,))
+    connection.execute(
+        """INSERT INTO dropped VALUES (?, ?)
+           ON CONFLICT (reason) DO UPDATE SET reports = reports + excluded.reports""",
+        (reason, reports),
+    )

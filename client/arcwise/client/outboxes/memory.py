@@ -1,0 +1,237 @@
+"""Codes on their way out, in memory: grouped into batches of one task and one epoch.
+
+Only codes come in here, never a value. What a batch may reveal besides its codes is kept small: the codes are
+sorted, so their order tells nothing, the batch's id is random, and a code can wait for a random time first.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import threading
+import time
+from array import array
+from collections import deque
+from itertools import count
+from typing import TYPE_CHECKING
+
+from arcwise.client.delivery import uniform
+from arcwise.client.outboxes.base import seal
+from arcwise.wire import code_width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arcwise.client.delivery import Schedule
+    from arcwise.tasks import Task
+
+__all__ = ["MemoryOutbox", "PendingBatch"]
+
+
+class PendingBatch:
+    """Codes of one task and one epoch that travel together, sealed when they are first sent."""
+
+    __slots__ = ("_body", "codes", "created", "done", "epoch", "task")
+
+    def __init__(self, task: Task, epoch: int, created: float) -> None:
+        self.task = task
+        self.epoch = epoch
+        self.created = created
+        self.codes = array("H")
+        self.done = False
+        self._body: bytes | None = None
+
+    @property
+    def task_id(self) -> str:
+        """The id of the task."""
+        return self.task.id
+
+    @property
+    def task_name(self) -> str:
+        """The name of the task."""
+        return self.task.name
+
+    @property
+    def reports(self) -> int:
+        """How many codes are in it."""
+        return len(self.codes)
+
+    @property
+    def body(self) -> bytes:
+        """The body; made once, so a retry sends the same bytes and the server counts them once."""
+        if self._body is None:
+            width = code_width(self.task.mechanism.kernel.codes)
+            self._body = seal(self.task.id, self.epoch, self.codes, width)
+        return self._body
+
+
+class MemoryOutbox:
+    """A bounded queue of codes in memory; safe to use from several threads, with one that takes batches out.
+
+    A batch is *open* while it accepts codes, *waiting* once it is full or due, *taken* while it is being
+    sent. A taken batch goes back to waiting, or is finished: acknowledged or dropped.
+
+    Parameters
+    ----------
+    batch_size
+        Most codes in one batch.
+    capacity
+        Most codes in the queue. Room is looked for before a report is charged, so threads that report at the
+        same moment can exceed it by one each.
+    delay
+        Longest random time, in seconds, that a code waits before it joins a batch.
+    """
+
+    blocking = False
+    durable = False
+
+    def __init__(self, *, batch_size: int, capacity: int, delay: float = 0.0) -> None:
+        self._batch_size = batch_size
+        self._capacity = capacity
+        self._delay = delay
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Become empty: the parent sends what it had queued. Another thread may have held the lock."""
+        self.lock = threading.RLock()
+        self.pending = 0
+        self._sent = 0
+        self._dropped: dict[str, int] = {}
+        self._delayed: list[tuple[float, int, Task, int, int]] = []
+        self._ties = count()
+        self._open: dict[tuple[str, int], PendingBatch] = {}
+        self._waiting: deque[PendingBatch] = deque()
+        self._closed = False
+        self._taken: PendingBatch | None = None
+
+    def counts(self) -> tuple[int, int, dict[str, int]]:
+        """Return how many reports are pending, were acknowledged, and were given up for which reason."""
+        with self.lock:
+            return self.pending, self._sent, dict(self._dropped)
+
+    def has_room(self, reports: int) -> bool:
+        """Return whether so many more codes fit."""
+        return self.pending + reports <= self._capacity
+
+    def put(self, task: Task, epoch: int, code: int) -> bool:
+        """Queue one code; True when there is something new to do: a batch was begun, or is full."""
+        with self.lock:
+            if self._closed:  # by another thread, since room was looked for
+                self._dropped["closed"] = self._dropped.get("closed", 0) + 1
+                return False
+            self.pending += 1
+            if not self._delay:
+                return self._join(task, epoch, code)
+            ready = time.monotonic() + self._delay * uniform()
+            heapq.heappush(self._delayed, (ready, next(self._ties), task, epoch, code))
+            return self._delayed[0][0] == ready
+
+    def _join(self, task: Task, epoch: int, code: int) -> bool:
+        key = (task.id, epoch)
+        batch = self._open.get(key)
+        begun = batch is None
+        if batch is None:
+            batch = self._open[key] = PendingBatch(task, epoch, time.monotonic())
+        batch.codes.append(code)
+        if len(batch.codes) < self._batch_size:
+            return begun
+        del self._open[key]
+        self._waiting.append(batch)
+        return True
+
+    def _end_delays(self, now: float) -> None:
+        """Let the codes whose random delay has ended join their batches."""
+        while self._delayed and self._delayed[0][0] <= now:
+            self._join(*heapq.heappop(self._delayed)[2:])
+
+    def hurry(self) -> tuple[PendingBatch, ...]:
+        """Let nothing wait for more codes or for its delay; return every batch that is not finished."""
+        with self.lock:
+            self._end_delays(math.inf)
+            self._waiting.extend(self._open.values())
+            self._open.clear()
+            return (*self._waiting, *(() if self._taken is None else (self._taken,)))
+
+    def is_done(self, mark: tuple[PendingBatch, ...]) -> bool:
+        """Return whether the batches that `hurry` returned are all acknowledged or dropped."""
+        return all(batch.done for batch in mark)
+
+    def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> PendingBatch | float:
+        """Return the next batch to send, or the time at which there will be one, see `Outbox.take`.
+
+        A batch that may not be sent yet, whatever the interval, stays open and fills up.
+        """
+        with self.lock:
+            self._end_delays(now)
+            soonest = self._delayed[0][0] if self._delayed else math.inf
+            for key, batch in list(self._open.items()):
+                due = max(batch.created + interval, ready_at(batch.task.id))
+                if due <= now:
+                    del self._open[key]
+                    self._waiting.append(batch)
+                else:
+                    soonest = min(soonest, due)
+            for batch in self._waiting:
+                due = ready_at(batch.task.id)
+                if due <= now:
+                    self._waiting.remove(batch)
+                    self._taken = batch
+                    return batch
+                soonest = min(soonest, due)
+            return soonest
+
+    def put_back(self, parcel: PendingBatch) -> None:
+        """Let a taken batch wait again, behind the others, so that one bad batch cannot block them."""
+        with self.lock:
+            self._taken = None
+            if not parcel.done:
+                self._waiting.append(parcel)
+
+    def finish(self, parcel: PendingBatch, dropped: str | None = None) -> None:
+        """Be done with a batch: acknowledged, or dropped for this reason."""
+        with self.lock:
+            if parcel is self._taken:
+                self._taken = None
+            if parcel.done:
+                return
+            parcel.done = True
+            self.pending -= parcel.reports
+            if dropped is None:
+                self._sent += parcel.reports
+            else:
+                self._dropped[dropped] = self._dropped.get(dropped, 0) + parcel.reports
+
+    def expire(self, seconds: float) -> int:
+        """Drop the batches begun longer ago than so many seconds; return how many reports they held."""
+        before = time.monotonic() - seconds
+        with self.lock:
+            old = [batch for batch in self._open.values() if batch.created < before]
+            old += [batch for batch in self._waiting if batch.created < before]
+            for batch in old:
+                self._open.pop((batch.task.id, batch.epoch), None)
+                self.finish(batch, "expired")
+            if old:
+                self._waiting = deque(batch for batch in self._waiting if not batch.done)
+            return sum(batch.reports for batch in old)
+
+    def clear(self, reason: str) -> int:
+        """Drop everything for this reason; return how many reports that were."""
+        with self.lock:
+            batches = self.hurry()
+            for batch in batches:
+                self.finish(batch, reason)
+            self._waiting.clear()
+            return sum(batch.reports for batch in batches)
+
+    def close(self) -> int:
+        """Drop everything and take nothing more; return how many reports that were."""
+        with self.lock:
+            left = self.clear("closed")
+            self._closed = True
+            return left
+
+    def load(self, schedule: Schedule) -> None:
+        """Do nothing: there was no earlier process."""
+
+    def save(self, schedule: Schedule) -> None:
+        """Do nothing: there is no later process."""

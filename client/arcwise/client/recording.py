@@ -1,0 +1,110 @@
+"""Transports that keep what they are given instead of sending it, for an app's own tests."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from arcwise.wire import decode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from arcwise.client.transport import Response
+    from arcwise.wire import Batch
+
+__all__ = ["AsyncRecordingTransport", "RecordedRequest", "RecordingTransport"]
+
+
+class RecordedRequest(NamedTuple):
+    """What would have left the device: every byte of it but what HTTP itself adds.
+
+    Examples
+    --------
+    >>> from arcwise.client import Client, RecordingTransport
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> transport = RecordingTransport()
+    >>> with Client(
+    ...     "https://reports.example", tasks=[Task("heading", Circle(360), epsilon=1.0)], transport=transport
+    ... ) as client:
+    ...     accepted = client.report("heading", 350.5)
+    >>> sorted(transport.requests[0].headers)
+    ['Content-Type', 'User-Agent']
+    """
+
+    url: str
+    body: bytes
+    headers: dict[str, str]
+
+
+class _Recording:
+    def __init__(self, answers: Iterable[int] = ()) -> None:
+        self.requests: list[RecordedRequest] = []
+        self._answers = deque(answers)
+
+    @property
+    def batches(self) -> list[Batch]:
+        """The batches that were sent, in the order of their requests."""
+        return [decode_batch(request.body) for request in self.requests]
+
+    def _record(self, url: str, body: bytes, headers: Mapping[str, str]) -> Response:
+        self.requests.append(RecordedRequest(url, body, dict(headers)))
+        return (self._answers.popleft() if self._answers else 204), None
+
+
+class RecordingTransport(_Recording):
+    """A transport that keeps every request and sends none, for tests of apps.
+
+    Parameters
+    ----------
+    answers
+        The statuses to answer with, one after another; 204 once they are used up.
+
+    Examples
+    --------
+    >>> from arcwise.client import Client
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> transport = RecordingTransport([503])
+    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> with Client("https://reports.example", tasks=[heading], transport=transport) as client:
+    ...     accepted = client.report("heading", 350.5)
+    >>> first, again = transport.batches  # the server was in trouble, so it was sent twice
+    >>> first == again
+    True
+    """
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
+        """Keep one request and answer it."""
+        return self._record(url, body, headers)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class AsyncRecordingTransport(_Recording):
+    """`RecordingTransport` for an `AsyncClient`.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from arcwise.client import AsyncClient
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> transport = AsyncRecordingTransport()
+    >>> async def main():
+    ...     heading = Task("heading", Circle(360), epsilon=1.0)
+    ...     async with AsyncClient("https://reports.example", tasks=[heading], transport=transport) as client:
+    ...         await client.report("heading", 350.5)
+    >>> asyncio.run(main())
+    >>> len(transport.batches)
+    1
+    """
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
+        """Keep one request and answer it."""
+        return self._record(url, body, headers)
+
+    async def close(self) -> None:
+        """Do nothing."""

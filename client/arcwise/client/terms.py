@@ -1,0 +1,231 @@
+"""What a client may do: its tasks and groups, each verified, with what a report of it does and costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from arcwise.client.accounts import EVERYTHING, bill
+from arcwise.client.duties import GroupDuty, MemoizedDuty, TaskDuty
+from arcwise.errors import CertificateError, ParameterError, TaskError, UnknownTaskError
+from arcwise.kernels.certificate import UNIT
+from arcwise.tasks import Charge, Task, micro_epsilon
+from arcwise.tasks.caps import Caps, check_caps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from arcwise.client.accounts import Bill
+    from arcwise.client.duties import Duty
+    from arcwise.tasks import Group
+
+__all__ = ["Terms", "terms_of"]
+
+
+class Terms:
+    """The duties of a client by name, and what all of them keep to.
+
+    Attributes
+    ----------
+    duties
+        What can be reported: tasks and groups by their names.
+    remembers
+        Why the ledger has to outlive the process, or None when nothing depends on it.
+    """
+
+    __slots__ = ("_bills", "_everything", "duties", "remembers")
+
+    def __init__(self, duties: dict[str, Duty], caps: Caps | None, remembers: str | None) -> None:
+        self.duties = duties
+        self.remembers = remembers
+        self._bills: dict[str, Bill] = {}
+        for name, duty in duties.items():
+            self._bills[name] = duty.bill
+            if isinstance(duty, GroupDuty):
+                self._bills.update((task.name, duty.task_bill(task.name)) for task in duty.group.tasks)
+        self._everything = bill([(EVERYTHING, "everything", Charge(0, 0), caps)])
+
+    def duty(self, name: str) -> Duty:
+        """Return the duty of this name.
+
+        Raises
+        ------
+        UnknownTaskError
+            When there is none.
+        """
+        duty = self.duties.get(name)
+        if duty is None:
+            for other, group in self.duties.items():
+                if isinstance(group, GroupDuty) and name in {task.name for task in group.group.tasks}:
+                    raise UnknownTaskError(
+                        f"task {name!r} belongs to group {other!r}: report the group, with a mapping from "
+                        "task names to values"
+                    )
+            known = ", ".join(map(repr, self.duties))
+            raise UnknownTaskError(f"no task {name!r}; this client has {known}")
+        return duty
+
+    def bill(self, name: str | None) -> Bill:
+        """Return what a report of this name is charged to, its own account first; without a name, everything.
+
+        Raises
+        ------
+        UnknownTaskError
+            When there is no task or group of this name.
+        """
+        if name is None:
+            return self._everything
+        try:
+            return self._bills[name]
+        except KeyError:
+            known = ", ".join(map(repr, self._bills))
+            raise UnknownTaskError(f"no task {name!r}; this client has {known}") from None
+
+
+def terms_of(
+    tasks: Iterable[Task | Group],
+    *,
+    caps: Caps | None,
+    memoize: Mapping[str, int] | None,
+    max_epsilon: float | None,
+    max_delta: float,
+) -> Terms:
+    """Return the terms of these arguments of `Client`.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+    CertificateError
+        When a report may spend more than `max_epsilon` or `max_delta`.
+    """
+    if caps is not None and not isinstance(caps, Caps):
+        raise ParameterError(f"caps must be None or a Caps, got {caps!r}")
+    memoize = {} if memoize is None else memoize
+    if not isinstance(memoize, Mapping) or not all(type(count) is int for count in memoize.values()):
+        raise ParameterError(
+            f"memoize must be None or a mapping from task names to integers, got {memoize!r}"
+        )
+    try:
+        return _terms(tuple(tasks), caps, tuple(memoize.items()), max_epsilon, max_delta)
+    except TypeError as error:  # not iterable, or not hashable as a Task is
+        raise ParameterError(f"tasks must be an iterable of Task and Group: {error}") from error
+
+
+@lru_cache(maxsize=256, typed=True)
+def _terms(
+    tasks: tuple[object, ...],
+    caps: Caps | None,
+    memoize: tuple[tuple[str, int], ...],
+    max_epsilon: object,
+    max_delta: object,
+) -> Terms:
+    """Return the terms. Cached, since tasks are immutable: a second client of the same costs a look-up."""
+    if not tasks:
+        raise ParameterError("tasks must hold at least one Task")
+    most = _Most(max_epsilon, max_delta)
+    answers = dict(memoize)
+    duties: dict[str, Duty] = {}
+    names: set[str] = set()
+    remembers = "caps on everything" if _bounds(caps) else None
+    for thing in tasks:
+        duty = _duty(thing, caps, answers, most)
+        named, within = (duty.group, duty.group.tasks) if isinstance(duty, GroupDuty) else (duty.task, ())
+        for name in (named.name, *(task.name for task in within)):
+            if name in names:
+                raise ParameterError(f"tasks and groups must have different names, got {name!r} twice")
+            names.add(name)
+        duties[named.name] = duty
+        if isinstance(duty, MemoizedDuty):
+            remembers = f"memoised answers of task {named.name!r}"
+        for capped in (named, *within):
+            if remembers is None and _bounds(capped.caps):
+                remembers = f"caps of {capped.name!r}"
+    if answers:
+        unknown = ", ".join(map(repr, answers))
+        raise ParameterError(f"memoize must name tasks of this client that are in no group, got {unknown}")
+    return Terms(duties, caps, remembers)
+
+
+def _duty(thing: object, caps: Caps | None, answers: dict[str, int], most: _Most) -> Duty:
+    """Return the duty of a task or a group, and take its entry out of `answers`."""
+    if isinstance(thing, Task):
+        certificate = thing.mechanism.certificate()
+        most.check(f"a report to task {thing.name!r}", thing.charge, certificate.epsilon)
+        if thing.name not in answers:
+            _check_room(caps, thing.charge, f"report to task {thing.name!r}")
+            return TaskDuty(thing, caps)
+        count = answers.pop(thing.name)
+        if count < 1:
+            raise ParameterError(f"memoize must give a positive number of answers, got {count!r}")
+        whole = Charge(thing.charge.micro_epsilon * count, thing.charge.delta_units * count)
+        for kept in (thing.caps, caps):
+            _check_room(kept, whole, f"set of {count} memoised answers of task {thing.name!r}")
+        return MemoizedDuty(thing, caps, count)
+    from arcwise.tasks.group import Group  # only apps with groups wait for it
+
+    if not isinstance(thing, Group):
+        raise ParameterError(f"tasks must be Tasks and Groups, got {thing!r}")
+    for task in thing.tasks:
+        task.mechanism.certificate()
+    most.check(f"a round of group {thing.name!r}", thing.charge, thing.epsilon)
+    _check_room(caps, thing.charge, f"round of group {thing.name!r}")
+    return GroupDuty(thing, caps)
+
+
+def _bounds(caps: Caps | None) -> bool:
+    """Return whether there is a cap among the caps."""
+    return caps is not None and caps != Caps(window=caps.window)
+
+
+def _check_room(caps: Caps | None, charge: Charge, what: str) -> None:
+    if caps is not None:
+        try:
+            check_caps(caps, charge, what)
+        except TaskError as error:
+            raise ParameterError(str(error)) from None
+
+
+class _Most:
+    """What one call of `report` may spend."""
+
+    __slots__ = ("_delta", "_epsilon", "_max_delta", "_max_epsilon")
+
+    def __init__(self, max_epsilon: object, max_delta: object) -> None:
+        self._max_epsilon = max_epsilon
+        self._max_delta = max_delta
+        self._epsilon: int | None = None
+        if max_epsilon is not None:
+            ceiling = _number(max_epsilon)
+            if not ceiling > 0:
+                raise ParameterError(f"max_epsilon must be None or a number above 0, got {max_epsilon!r}")
+            self._epsilon = None if math.isinf(ceiling) else micro_epsilon(ceiling)
+        if not 0 <= _number(max_delta) < 1:
+            raise ParameterError(f"max_delta must be a number in [0, 1), got {max_delta!r}")
+        self._delta = Fraction(_number(max_delta)) * UNIT
+
+    def check(self, what: str, charge: Charge, epsilon: float) -> None:
+        """Raise `CertificateError` when a charge is more than this."""
+        if self._epsilon is not None and charge.micro_epsilon > self._epsilon:
+            raise CertificateError(
+                f"{what} spends epsilon = {epsilon!r}, more than max_epsilon = {self._max_epsilon!r}"
+            )
+        if charge.delta_units > self._delta:
+            raise CertificateError(
+                f"{what} spends delta = {charge.delta_units / UNIT:.6g} (exactly {charge.delta_units} / "
+                f"2**64), more than max_delta = {self._max_delta!r}"
+            )
+
+
+def _number(value: Any) -> float:
+    """Return a real number as a float, NaN for anything else and for what is beyond the range of a float."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan

@@ -1,0 +1,32 @@
+"""Charging a ledger without a client: what one report of a task costs, at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from arcwise.client.accounts import EVERYTHING, bill
+
+if TYPE_CHECKING:
+    from arcwise.client import Ledger
+    from arcwise.client.accounts import Bill
+    from arcwise.tasks import Caps, Task
+
+__all__ = ["bill_of", "charge", "spent"]
+
+
+def bill_of(task: Task, caps: Caps | None = None) -> Bill:
+    """Return what one report of the task is charged to, with these caps on everything."""
+    return bill([(task.id, task.name, task.charge, task.caps), (EVERYTHING, "everything", task.charge, caps)])
+
+
+def charge(ledger: Ledger, task: Task, now: float, caps: Caps | None = None) -> bool:
+    """Charge one report at a Unix time; return whether the caps allowed it."""
+    outbox = ledger.outbox(batch_size=1, capacity=1, delay=0.0, lease=1.0)
+    with ledger.transaction(outbox, now) as books:
+        return books.charge(bill_of(task, caps))
+
+
+def spent(ledger: Ledger, task: Task) -> int:
+    """Return what was spent on a task in all, in micro-epsilon."""
+    return round(ledger.budget(bill_of(task), 0, -math.inf).epsilon * 1_000_000)

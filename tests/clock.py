@@ -1,0 +1,48 @@
+"""A clock that moves only when it is told to, in place of the two that the client reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from arcwise.client import client, sending
+from arcwise.client.outboxes import file, memory
+
+if TYPE_CHECKING:
+    import pytest
+
+__all__ = ["Clock"]
+
+
+class Clock:
+    """Stands for the module `time` where the client asks for a time of day or a monotonic time.
+
+    What waits for a thread goes on by the real clock.
+    """
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self._wall = now
+        self._monotonic = 1000.0
+
+    def time(self) -> float:
+        return self._wall
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self._wall += seconds
+        self._monotonic += seconds
+
+    def step(self, seconds: float) -> None:
+        """Set the time of day forward, or back; no time passes."""
+        self._wall += seconds
+
+    def restart(self) -> None:
+        """Begin the monotonic clock anew, as a restart of the machine does."""
+        self._monotonic = 7.0
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the client read this clock."""
+        for module in (client, sending, file, memory):
+            monkeypatch.setattr(module, "time", self)
