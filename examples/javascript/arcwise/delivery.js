@@ -84,7 +84,7 @@ export function record(waits, { verdict, task, now, retryAfter }) {
     wait.own = now + seconds;
     wait.asked = Math.max(wait.asked, now + retryAfter);
   };
-  const uniform = Math.random();
+  const uniform = Number(crypto.getRandomValues(new BigUint64Array(1))[0] >> 11n) * 2 ** -53;
   if (verdict === "pause") {
     waits.all.failures++;
     hold(waits.all, (LONGEST_BACKOFF * (1 + uniform)) / 2); // a refusal is not cured by asking again soon
