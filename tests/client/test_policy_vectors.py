@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +40,3 @@ def test_answers_mean_this() -> None:
         assert retry_after_seconds(case["text"], case["now"]) == case["seconds"], case["text"]
     for case in answers["backoff"]:
         assert backoff_seconds(case["failures"], case["uniform"]) == case["seconds"]
-
-
-def test_the_protocols_table_says_the_same() -> None:
-    """Each row of the answers in docs/protocol.md that names statuses, in order, and the verdict in bold."""
-    page = (VECTORS.parents[1] / "docs" / "protocol.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([0-9, ]+) \|.*\*\*(\w+)\*\*.*\|$", page, re.MULTILINE)
-    stated = {int(status): verdict for statuses, verdict in rows for status in statuses.split(",")}
-    assert len(stated) == 12
-    assert stated == {status: classify(status).value for status in stated}
-    assert set(stated.values()) == set(read("answers.json")["statuses"].values())
