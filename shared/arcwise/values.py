@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        return lambda cls: cls
+
 
 __all__ = ["Value"]
 
 
+@dataclass_transform(frozen_default=True)  # so that type checkers refuse assignments too
 class Value:
     """Base of classes whose objects never change and are equal where their fields are.
 
