@@ -13,6 +13,7 @@ from arcwise.errors import ArcwiseError
 __all__ = ["main"]
 
 _COMMANDS = {
+    "client": "arcwise.server.cli.client",
     "compare": "arcwise.server.cli.compare",
     "demo": "arcwise.server.cli.demo",
     "design": "arcwise.server.cli.design",

@@ -1,0 +1,42 @@
+"""`arcwise client`: a device's ledger, as ``python -m arcwise.client`` without the server's extra."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from arcwise.client import FileLedger, inspect
+
+__all__ = ["client"]
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.group()
+def client() -> None:
+    """Make a device's ledger, and show what one holds."""
+
+
+@client.command("inspect")
+@click.argument("file", type=_FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(file: Path, as_json: bool) -> None:
+    """Show what the ledger FILE holds: spending, the queue, what became of reports.
+
+    The file may be in use. It holds no values; nothing in it changes.
+    """
+    found = inspect(file)
+    click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found)
+
+
+@client.command()
+@click.argument("file", type=_FILE)
+def create(file: Path) -> None:
+    """Make the ledger FILE, the first one of a device: once in its life.
+
+    A second one would hand out the whole budget again.
+    """
+    FileLedger(file, create=True).close()
+    click.echo(f"made the ledger {file}: nothing is spent")
