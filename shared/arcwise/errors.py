@@ -130,8 +130,10 @@ class LedgerError(ArcwiseError):
 
     Examples
     --------
-    >>> issubclass(LedgerError, ArcwiseError)
-    True
+    >>> from arcwise.client import FileLedger
+    >>> FileLedger("no-such-folder/telemetry.db")
+    Traceback (most recent call last):
+    arcwise.errors.LedgerError: ...
     """
 
 

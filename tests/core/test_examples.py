@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
-SHARED = Path(__file__).parents[2] / "shared" / "arcwise"
+FOLDERS = [str(Path(__file__).parents[2] / root / "arcwise") for root in ("shared", "client")]
+ALL_MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(FOLDERS, "arcwise.")
+    if not module.name.endswith("__main__")
+)
 
 MODULES = (
     "arcwise.domains",
@@ -44,11 +49,14 @@ def public_names() -> list[tuple[str, Any]]:
 PUBLIC = public_names()
 
 
-@pytest.mark.parametrize("module", sorted(m.name for m in pkgutil.walk_packages([str(SHARED)], "arcwise.")))
-def test_the_examples_of_a_module_hold(module: str) -> None:
+@pytest.mark.parametrize("module", ALL_MODULES)
+def test_the_examples_of_a_module_hold(
+    module: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
     told: list[str] = []
     for test in examples_of(module):
+        monkeypatch.chdir(tmp_path_factory.mktemp("example"))  # a file of one is not there for the next
         runner.run(test, out=told.append)
     assert not runner.failures, "".join(told)
 
