@@ -1,0 +1,25 @@
+"""Where the app keeps its files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def state_folder() -> Path:
+    """Return the folder for what belongs to this device: not what is synchronised or moves with the user.
+
+    ``RIDE_LOGGER_HOME`` overrides it. A ledger that comes back from a backup would have forgotten charges.
+    """
+    override = os.environ.get("RIDE_LOGGER_HOME")
+    if override:
+        return Path(override)
+    home = Path.home()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state")
+    return base / "ride-logger"

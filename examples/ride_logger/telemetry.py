@@ -1,0 +1,89 @@
+"""Consent, and the client: the only file of the app that knows how its rides are told."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from arcwise.client import Client, FileLedger, inspect
+
+from .question import DEVICE_CAPS, MAX_EPSILON, RIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Telemetry:
+    """What the user has agreed to.
+
+    There are three states: never agreed (no ledger), agreed, and opted out (the ledger is kept: spending is
+    for ever). A marker beside the ledger remembers that there was one. Without it, a lost ledger would look
+    like a new device, and agreeing again would hand out the whole budget a second time.
+    """
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self._ledger = folder / "telemetry.db"
+        self._marker = folder / "telemetry-was-agreed-to"
+        self._url = url
+
+    @property
+    def asked(self) -> bool:
+        """Whether the user has ever agreed."""
+        return self._marker.exists() or self._ledger.exists()
+
+    def agree(self) -> None:
+        """Begin to report, or go on after `decline`."""
+        if not self.asked:
+            self._ledger.parent.mkdir(parents=True, exist_ok=True)
+            FileLedger(self._ledger, create=True).close()
+        self._marker.touch()
+        with FileLedger(self._ledger) as ledger:
+            ledger.opt_in()
+
+    def decline(self) -> None:
+        """Drop what was not sent, and report nothing more."""
+        if self.asked:
+            with FileLedger(self._ledger) as ledger:  # no client, which would begin to send
+                ledger.opt_out(None)
+
+    @contextmanager
+    def client(self, *, timeout: float = 5.0) -> Iterator[Client]:
+        """Open the client; at the end it has so many seconds to send what is queued, and the rest stays.
+
+        Raises
+        ------
+        LedgerError
+            When the ledger is lost or damaged: what was spent is not known then, and nothing can be reported.
+        """
+        with FileLedger(self._ledger) as ledger:
+            client = Client(
+                self._url,
+                tasks=[RIDE],
+                ledger=ledger,
+                caps=DEVICE_CAPS,
+                max_epsilon=MAX_EPSILON,
+                interval=600,  # rides of ten minutes travel together
+            )
+            try:
+                yield client
+            finally:
+                client.close(timeout)
+
+    def status(self) -> str:
+        """Return in plain words what was told so far, and what may still be."""
+        if not self.asked:
+            return "Telemetry is off: you have not agreed to it. Nothing about your rides leaves this device."
+        if inspect(self._ledger).opted_out:
+            return "Telemetry is off: you have opted out. Nothing about your rides leaves this device."
+        with self.client(timeout=0) as client:
+            ride, total, counters = client.budget(RIDE.name), client.budget(), client.counters
+        names = " or ".join(task.name for task in RIDE.tasks)
+        lost = sum(counters.dropped.values())
+        return (
+            f"Telemetry is on. A ride reports its {names}, randomised here: epsilon {RIDE.epsilon:g}.\n"
+            f"Within a day: epsilon {ride.recent_epsilon:g} is spent; {ride.reports_left} more rides can be "
+            "reported now.\n"
+            f"Since you agreed: epsilon {total.epsilon:g}; {total.epsilon_left:g} are left for ever.\n"
+            f"Reports: {counters.sent} arrived, {counters.pending} wait to be sent, {lost} were given up."
+        )
