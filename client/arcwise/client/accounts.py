@@ -104,6 +104,10 @@ class Balance:
         self.recent_epsilon = recent_epsilon
         self.recent_delta = recent_delta
 
+    def copy(self) -> Balance:
+        """Return a balance of its own with the same numbers."""
+        return Balance(self.epsilon, self.delta, self.window, self.recent_epsilon, self.recent_delta)
+
     def widen(self, window: int, now: float) -> tuple[int, int, int] | None:
         """Take a longer window; return what it has to count besides the old one: (second, epsilon, delta).
 

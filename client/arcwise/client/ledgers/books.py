@@ -88,25 +88,35 @@ class FileBooks:
         self._changed |= self._later  # the ledger has seen this time, whatever comes of the charge
         accounts = []
         for item in bill:
-            balance, left_before = _read(self._connection, item, self._now)
-            if left_before is not None:  # written also when a cap forbids the rest, or it would pile up
-                self._connection.execute(
-                    "DELETE FROM entries WHERE account = ? AND second <= ?", (item.account, left_before)
-                )
-                self._write(item, balance)
-            entry = _widen(balance, item, self._now)
+            balance = self._roll(item)
             if not balance.fits(item):
                 return False
-            accounts.append((item, balance, entry))
-        for item, balance, entry in accounts:
-            if entry is not None:
-                self._add_entry(item.account, *entry)
+            accounts.append((item, balance))
+        for item, balance in accounts:
             balance.enter(item)
             if balance.window:
                 self._add_entry(item.account, entry_time(self._now), item.epsilon, item.delta)
             self._write(item, balance)
         self._changed = True
         return True
+
+    def _roll(self, item: Item) -> Balance:
+        """Return an account whose window is the item's and ends now.
+
+        Written also when a cap then forbids the charge: else what has left would pile up, and what a longer
+        window counts besides would count as spent later with each attempt.
+        """
+        balance, left_before, window = _read(self._connection, item, self._now)
+        if left_before is not None:
+            self._connection.execute(
+                "DELETE FROM entries WHERE account = ? AND second <= ?", (item.account, left_before)
+            )
+        entry = _widen(balance, item, self._now)
+        if entry is not None:
+            self._add_entry(item.account, *entry)
+        if left_before is not None or balance.window != window:
+            self._write(item, balance)
+        return balance
 
     def _write(self, item: Item, balance: Balance) -> None:
         self._connection.execute(
@@ -149,26 +159,29 @@ class FileBooks:
         self._changed = True
 
 
-def _read(connection: sqlite3.Connection, item: Item, now: float) -> tuple[Balance, float | None]:
-    """Return an account without what has left its window, and the second up to which it left, if any did."""
+def _read(connection: sqlite3.Connection, item: Item, now: float) -> tuple[Balance, float | None, int]:
+    """Return an account without what has left its window.
+
+    Then the second up to which it left, if any did, and the window that the file has.
+    """
     row = connection.execute(
         "SELECT epsilon, delta, window, recent_epsilon, recent_delta FROM accounts WHERE account = ?",
         (item.account,),
     ).fetchone()
     if row is None:
-        return Balance(), None
+        return Balance(), None, 0
     balance = Balance(row[0], int(row[1]), row[2], row[3], int(row[4]))
     if item.rolls and item.window < balance.window:
         balance.window = item.window
     if not balance.window:
-        return balance, None
+        return balance, None, row[2]
     left_before = now - balance.window
     left = connection.execute(
         "SELECT epsilon, delta FROM entries WHERE account = ? AND second <= ?", (item.account, left_before)
     ).fetchall()
     for epsilon, delta in left:
         balance.leave(epsilon, int(delta))
-    return balance, left_before if left else None
+    return balance, left_before if left else None, row[2]
 
 
 def _widen(balance: Balance, item: Item, now: float) -> tuple[int, int, int] | None:
@@ -182,7 +195,7 @@ def read_balances(connection: sqlite3.Connection, bill: Bill, now: float) -> lis
     now = max(seen, now)
     balances = []
     for item in bill:
-        balance, _ = _read(connection, item, now)
+        balance, *_ = _read(connection, item, now)
         _widen(balance, item, now)
         balances.append((item, balance))
     return balances

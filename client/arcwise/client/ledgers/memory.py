@@ -44,6 +44,12 @@ class _Account:
         self.balance = Balance()
         self.entries: deque[tuple[int, int, int]] = deque()
 
+    def copy(self) -> _Account:
+        """Return an account of its own with the same charges."""
+        twin = _Account()
+        twin.balance, twin.entries = self.balance.copy(), self.entries.copy()
+        return twin
+
     def roll(self, item: Item, now: float) -> None:
         """Let go of what has left the window, which becomes the item's."""
         balance = self.balance
@@ -197,11 +203,11 @@ class MemoryLedger(Ledger):
     def budget(self, bill: Bill, about: int, now: float) -> Budget:
         """Return the budget of one account of a bill."""
         with _lock:
-            contents = self._opened(now)
+            contents = self._contents or _Contents()
             balances = []
             for item in bill:
-                account = contents.accounts.get(item.account) or _Account()
-                account.roll(item, contents.now)
+                account = contents.accounts.get(item.account, _Account()).copy()  # asking changes nothing
+                account.roll(item, max(contents.now, now))
                 balances.append((item, account.balance))
             return budget(balances, about)
 

@@ -1,0 +1,205 @@
+"""Both ledgers against the truth: a list of every charge that was ever made, with its time."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcwise.client import Budget, FileLedger, Ledger, MemoryLedger
+from arcwise.client.accounts import Item
+from arcwise.kernels.certificate import UNIT
+
+if TYPE_CHECKING:
+    from arcwise.client.accounts import Bill
+
+ACCOUNTS = ("first", "second", "")
+
+
+@dataclass
+class Truth:
+    """Every charge: account, ledger time, epsilon, delta. Ledger time is the largest that was ever seen."""
+
+    time: float = -math.inf
+    charges: list[tuple[str, float, int, int]] = field(default_factory=list)
+
+    def spent(self, account: str, window: float = math.inf) -> tuple[int, int]:
+        """Return what was spent on an account within the window; a charge counts from its second's end."""
+        inside = [
+            (epsilon, delta)
+            for other, at, epsilon, delta in self.charges
+            if other == account and self.time - math.ceil(at) < window
+        ]
+        return sum(epsilon for epsilon, _ in inside), sum(delta for _, delta in inside)
+
+    def left(self, item: Item) -> list[tuple[int, int]]:
+        """Return (what a cap leaves, what the item charges) for each of its caps."""
+        everything, recent = self.spent(item.account), self.spent(item.account, item.window)
+        caps = (
+            (item.lifetime, everything[0], item.epsilon),
+            (item.rolling, recent[0], item.epsilon),
+            (item.lifetime_delta, everything[1], item.delta),
+            (item.rolling_delta, recent[1], item.delta),
+        )
+        return [(cap - spent, charge) for cap, spent, charge in caps if cap is not None]
+
+    def allows(self, bill: Bill) -> bool:
+        return all(charge <= max(left, 0) for item in bill for left, charge in self.left(item))
+
+    def enter(self, bill: Bill) -> None:
+        self.charges += [(item.account, self.time, item.epsilon, item.delta) for item in bill]
+
+    def budget(self, bill: Bill) -> Budget:
+        """Return the budget of the first account of a bill."""
+        item = bill[0]
+        (epsilon, delta), recent = self.spent(item.account), self.spent(item.account, item.window)
+
+        def left(cap: int | None, spent: int, unit: int) -> float | None:
+            return None if cap is None else max(0, cap - spent) / unit
+
+        rolls = item.rolling is not None or item.rolling_delta is not None
+        reports = [max(0, left) // charge for item in bill for left, charge in self.left(item) if charge]
+        return Budget(
+            epsilon=epsilon / 1e6,
+            delta=delta / UNIT,
+            epsilon_left=left(item.lifetime, epsilon, 1_000_000),
+            delta_left=left(item.lifetime_delta, delta, UNIT),
+            recent_epsilon=None if item.rolling is None else recent[0] / 1e6,
+            recent_delta=None if item.rolling_delta is None else recent[1] / UNIT,
+            recent_epsilon_left=left(item.rolling, recent[0], 1_000_000),
+            recent_delta_left=left(item.rolling_delta, recent[1], UNIT),
+            window=item.window if rolls else None,
+            reports_left=min(reports, default=None),
+        )
+
+
+def charge(ledger: Ledger, bill: Bill, now: float) -> bool:
+    outbox = ledger.outbox(batch_size=1, capacity=1, delay=0.0, lease=1.0)
+    with ledger.transaction(outbox, now) as books:
+        return books.charge(bill)
+
+
+EPSILONS = st.integers(0, 3)
+DELTAS = st.sampled_from([0, 0, 1, 2**62, 2**63 + 1])  # sums that no 64-bit integer holds
+
+
+@st.composite
+def caps(draw: st.DrawFn, account: str) -> Item:
+    """Return an item without a charge: an account and its caps."""
+    cap, delta_cap = st.none() | st.integers(3, 9), st.none() | st.sampled_from([2**63 + 1, 2**64 - 1])
+    return Item(
+        account,
+        f"the {account} account",
+        0,
+        0,
+        draw(cap),
+        draw(cap),
+        draw(delta_cap),
+        draw(delta_cap),
+        draw(st.integers(1, 50)),
+    )
+
+
+@st.composite
+def charges(draw: st.DrawFn, capped: st.SearchStrategy[tuple[Item, ...]]) -> Bill:
+    """Return a bill of one account or several, in any order."""
+    items = draw(st.lists(st.sampled_from(draw(capped)), min_size=1, unique_by=lambda item: item.account))
+    return tuple(item._replace(epsilon=draw(EPSILONS), delta=draw(DELTAS)) for item in items)
+
+
+STEPS = st.sampled_from([0.0, 0.25, 1.0, 10.0]) | st.floats(-60, 60)
+CAPPED = st.tuples(*map(caps, ACCOUNTS))
+
+
+@given(st.data(), CAPPED, st.lists(STEPS, max_size=40))
+@settings(max_examples=60)
+def test_both_ledgers_grant_exactly_what_the_caps_allow(
+    data: st.DataObject, capped: tuple[Item, ...], steps: list[float]
+) -> None:
+    """All of a bill or none of it, whatever the clock does, and through a restart."""
+    truth, clock = Truth(), 1000.0
+    memory = MemoryLedger()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        file = FileLedger(path, create=True, relaxed=True)
+        for step in steps:
+            clock = max(0.0, clock + step)
+            bill = data.draw(charges(st.just(capped)))
+            truth.time = max(truth.time, clock)
+            allowed = truth.allows(bill)
+            assert charge(memory, bill, clock) is charge(file, bill, clock) is allowed
+            if allowed:
+                truth.enter(bill)
+            if data.draw(st.integers(0, 9)) == 0:
+                file.close()
+                file = FileLedger(path, relaxed=True)
+            budgets = [ledger.budget(bill, 0, clock) for ledger in (memory, file)]
+            assert budgets == [truth.budget(bill)] * 2
+        file.close()
+    for item in capped:  # and so in every window of ledger time
+        for _, end, _, _ in truth.charges:
+            inside = [c for c in truth.charges if c[0] == item.account and end - item.window < c[1] <= end]
+            assert sum(c[2] for c in inside) <= (math.inf if item.rolling is None else item.rolling)
+            assert sum(c[3] for c in inside) <= (item.rolling_delta or math.inf)
+
+
+@given(st.data(), st.lists(STEPS, max_size=40))
+@settings(max_examples=60)
+def test_caps_and_windows_that_change_are_never_kept_too_laxly(
+    data: st.DataObject, steps: list[float]
+) -> None:
+    """An update of the app may bring other caps: what was spent before counts, as far as it is known."""
+    truth, clock = Truth(), 1000.0
+    memory = MemoryLedger()
+    with tempfile.TemporaryDirectory() as folder:
+        file = FileLedger(Path(folder) / "ledger.db", create=True, relaxed=True)
+        for step in steps:
+            clock = max(0.0, clock + step)
+            bill = data.draw(charges(CAPPED))
+            truth.time = max(truth.time, clock)
+            granted = charge(memory, bill, clock)
+            assert charge(file, bill, clock) is granted
+            if granted:
+                assert truth.allows(bill)
+                truth.enter(bill)
+            exact = truth.budget(bill)
+            for budget in (memory.budget(bill, 0, clock), file.budget(bill, 0, clock)):
+                assert (budget.epsilon, budget.delta) == (exact.epsilon, exact.delta)
+                assert (budget.recent_epsilon or 0) >= (exact.recent_epsilon or 0)
+                assert (budget.recent_delta or 0) >= (exact.recent_delta or 0)
+        file.close()
+
+
+@given(st.lists(st.sampled_from([1, 5, 20, 50]), min_size=1, max_size=6), st.integers(0, 60))
+def test_what_left_a_shorter_window_counts_again_in_a_longer_one(windows: list[int], pause: int) -> None:
+    """At the latest moment that it can have been made: never forgotten, and never for ever."""
+    with tempfile.TemporaryDirectory() as folder:
+        for ledger in (MemoryLedger(), FileLedger(Path(folder) / "ledger.db", create=True, relaxed=True)):
+            item = Item("first", "first", 1, 0, rolling=1, window=windows[0])
+            assert charge(ledger, (item,), 1000.0)
+            now = 1000.0 + pause
+            for window in windows:
+                if pause < window:
+                    assert not charge(ledger, (item._replace(window=window),), now)
+                else:  # a charge of nothing is always granted, and lets the window change
+                    assert charge(ledger, (item._replace(window=window, epsilon=0),), now)
+            last = item._replace(window=windows[-1])
+            assert charge(ledger, (last,), now + windows[-1])
+
+
+def test_a_refusal_is_remembered_as_a_time() -> None:
+    """Else a clock that was set back would let a charge into the window that the refusal had ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        for ledger in (MemoryLedger(), FileLedger(Path(folder) / "ledger.db", create=True)):
+            rolling = Item("first", "first", 1, 0, rolling=1, window=100)
+            spent = Item("second", "second", 1, 0, lifetime=1)
+            assert charge(ledger, (rolling, spent), 1000.0)
+            assert not charge(ledger, (rolling, spent), 2000.0)
+            assert charge(ledger, (rolling,), 1050.0)  # at ledger time 2000
+            assert not charge(ledger, (rolling,), 2099.0)
+            assert charge(ledger, (rolling,), 2100.0)
