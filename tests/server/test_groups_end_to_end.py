@@ -1,0 +1,82 @@
+"""Groups from one end to the other, and docs/groups.md: what it shows is run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from arcwise.client import Client, MemoryLedger, Uplink
+from arcwise.domains import Circle, Domain, Interval
+from arcwise.randomness import InsecureSeededRandomness
+from arcwise.server.cli import main
+from arcwise.server.cli.demo.run import running_server
+from arcwise.server.estimators.groups import group_reports
+from arcwise.tasks import Group
+
+PAGE = (Path(__file__).parents[2] / "docs" / "groups.md").read_text(encoding="utf-8")
+SHELL = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("sample", [1, 2])
+def test_devices_report_groups_to_a_real_server(sample: int, tmp_path: Path) -> None:
+    """800 devices; a p-value below 1e-4 has that probability, an estimate 5 errors off a smaller one."""
+    domains: dict[str, Domain] = {"heading": Circle(360), "speed": Interval(0, 180)}
+    group = Group.share_budget("vehicle", domains, 6.0, sample=sample)
+    randomness = InsecureSeededRandomness(sample)
+    with running_server(tmp_path, group.tasks) as (url, _), Uplink(url) as uplink:
+        for _ in range(800):
+            device = Client(uplink, tasks=[group], ledger=MemoryLedger(), randomness=randomness)
+            assert device.report("vehicle", {"heading": 350.0, "speed": 30.0})
+            assert device.budget("vehicle").epsilon == 6.0
+        assert uplink.flush(30)
+        found = {
+            task.name: httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=30).json()
+            for task in group.tasks
+        }
+    reports = {name: estimate["n"] for name, estimate in found.items()}
+    together = group_reports(group, reports)
+    if sample == 2:
+        assert reports == {"heading": 800, "speed": 800}
+        assert together.note == "as many reports of every task"
+    else:
+        assert sum(reports.values()) == 800
+        assert together.p_value is not None
+        assert together.p_value > 1e-4
+    mean, direction = found["speed"]["mean"], found["heading"]["direction"]
+    off = (direction["value"] - 350.0 + 180.0) % 360.0 - 180.0
+    for error, interval in ((mean["value"] - 30.0, mean), (off, direction)):
+        assert abs(error) < 5 * (interval["high"] - interval["low"]) / 2 / 1.96
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [line for block in SHELL for line in block.replace("\\\n", " ").splitlines()]
+    assert len(lines) == 5
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        assert program == "arcwise"
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+    assert Group.load("walk.json").tasks[0].epsilon == pytest.approx(1.054, abs=1e-3)
+
+
+def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec(compile(code, "groups.md", "exec"), scope)
+    assert capsys.readouterr().out == "1 0.5 2.0\n"
+
+
+@pytest.mark.parametrize("name", ["arcwise.server.estimators.groups", "arcwise.server.planning.sharing"])
+def test_examples_of_docstrings_run(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(name))
+    assert results.attempted > 0
+    assert results.failed == 0
