@@ -41,7 +41,7 @@ SLOW = {
     "unicodedata",
     "urllib",
 }
-"""What no import of the library's shared half may bring along."""
+"""What no import of the library may bring along."""
 
 IMPORTS = "from arcwise.domains import Circle\nfrom arcwise.tasks import Caps, Task\nimport arcwise.wire"
 REPORT = f"""{IMPORTS}
@@ -50,6 +50,10 @@ task = Task.from_bytes(task.to_bytes())
 code = task.mechanism.randomize(350.5)
 batch = arcwise.wire.Batch(bytes.fromhex(task.id), bytes(16), 0, arcwise.wire.pack_codes([code], 1))
 arcwise.wire.encode_batch(batch)"""
+APP = "from arcwise.client import Client\nfrom arcwise.domains import Circle\nfrom arcwise.tasks import Task"
+APP_REPORT = f"""{APP}
+client = Client("http://127.0.0.1:9", tasks=[Task("heading", Circle(360), epsilon=1.0)], interval=600)
+assert client.report("heading", 350.5)"""
 LOAD = """import sys
 from arcwise.tasks import Task
 task = Task.load(sys.argv[1])
@@ -74,6 +78,17 @@ def test_imports_bring_nothing_slow() -> None:
     modules = loaded(IMPORTS)
     assert {"arcwise.tasks.task", "msgpack", "fractions"} <= modules  # the list is of what was loaded
     assert modules & SLOW == set()
+
+
+def test_an_app_brings_nothing_slow() -> None:
+    modules = loaded(APP)
+    assert {"arcwise.client.client", "threading"} <= modules
+    assert modules & SLOW == set()
+
+
+def test_a_report_of_an_app_needs_a_hash_and_the_parts_of_an_address() -> None:
+    """Nothing that writes, logs or sends before there is something to say."""
+    assert loaded(APP_REPORT) & SLOW == {"hashlib", "urllib"}
 
 
 def test_a_report_needs_a_hash_and_nothing_else_that_is_slow() -> None:
