@@ -213,8 +213,11 @@ def test_a_task_too_strong_in_a_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(CertificateError, match=r"vehicle\.json: the kernel's largest ratio"):
         Group.load(path)
     HEADING.save(path)
-    with pytest.raises(TaskError, match=r"vehicle\.json: a group file needs the key 'arcwise_group'"):
+    with pytest.raises(TaskError, match=r"vehicle\.json: this is the file of a task, not of a group"):
         Group.load(path)
+    Group("vehicle", [HEADING, SPEED]).save(path)
+    with pytest.raises(TaskError, match=r"vehicle\.json: this is the file of a group, not of a task"):
+        Task.load(path)
 
 
 # --- what a round costs ---------------------------------------------------------------------------------
@@ -297,6 +300,16 @@ def test_sets_are_equally_frequent(d: int, k: int) -> None:
     assert len(counts) == comb(d, k)
     statistic = sum((count - expected) ** 2 / expected for count in counts.values())
     assert statistic < chi2.isf(1e-4, comb(d, k) - 1)
+
+
+def test_a_published_group_and_its_choices_never_change() -> None:
+    """Another language that keeps this id and these choices has the same groups."""
+    group = Group("golden", members(5), sample=2, caps=Caps(lifetime=7.0, lifetime_delta=1e-6))
+    assert group.id == "0047d3fc8db920efefe7dfc1dcfdfa30dcec6f8996fb2476468baddc641d7b4b"
+    source = Draws(*(i * 0x9E3779B97F4A7C15 % 2**64 for i in range(1, 17)))
+    chosen = [[task.name[-1] for task in group.choose(source)] for _ in range(8)]
+    assert ["".join(names) for names in chosen] == ["03", "14", "23", "01", "03", "14", "23", "01"]
+    assert not source.left
 
 
 def test_without_sampling_every_task_is_chosen_and_nothing_is_drawn() -> None:

@@ -142,7 +142,8 @@ def test_a_group_that_does_not_hold_is_named() -> None:
     assert result.stdout.count("ok ") == 2
     assert "FAILED  forged.json: the kernel's largest ratio" in result.stderr
     group.tasks[0].save("task.json")
-    assert "a group file needs the key 'arcwise_group'" in bad("group", "show", "task.json")
+    assert "this is the file of a task, not of a group" in bad("group", "show", "task.json")
+    assert "this is the file of a group, not of a task" in bad("task", "show", "vehicle.json")
 
 
 def test_caps_of_delta_on_the_command_line() -> None:

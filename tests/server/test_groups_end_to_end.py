@@ -31,7 +31,7 @@ def test_devices_report_groups_to_a_real_server(sample: int, tmp_path: Path) -> 
     domains: dict[str, Domain] = {"heading": Circle(360), "speed": Interval(0, 180)}
     group = Group.share_budget("vehicle", domains, 6.0, sample=sample)
     randomness = InsecureSeededRandomness(sample)
-    with running_server(tmp_path, group.tasks) as (url, _), Uplink(url) as uplink:
+    with running_server(tmp_path, [group]) as (url, _), Uplink(url) as uplink:
         for _ in range(800):
             device = Client(uplink, tasks=[group], ledger=MemoryLedger(), randomness=randomness)
             assert device.report("vehicle", {"heading": 350.0, "speed": 30.0})

@@ -136,6 +136,10 @@ def fields_from_json(data: Any) -> tuple[list[Any], Any]:
     TaskError
         When a key is missing, or something else stands where an object or a decimal string must.
     """
+    if isinstance(data, dict) and "arcwise_group" in data:
+        raise TaskError(
+            "this is the file of a group, not of a task: read it with Group.load or `arcwise group`"
+        )
     try:
         domain, caps, mechanism = data["domain"], data["caps"], data["mechanism"]
         _, bounds = _checked_kind(domain["kind"])

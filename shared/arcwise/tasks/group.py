@@ -275,6 +275,10 @@ class Group:
         CertificateError
             When the kernel of a task in it does not satisfy its epsilon.
         """
+        if isinstance(data, dict) and "arcwise_task" in data:
+            raise TaskError(
+                "this is the file of a task, not of a group: read it with Task.load or `arcwise task`"
+            )
         try:
             version, caps = data["arcwise_group"], caps_from_fields(caps_from_json(data["caps"]))
             if type(version) is not int or version != _SCHEMA_VERSION:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from arcwise.server.cli.demo.data import Fleet
-    from arcwise.tasks import Task
+    from arcwise.tasks import Group, Task
 
 __all__ = ["collect", "read_results", "running_server"]
 
@@ -30,7 +30,9 @@ _STOP_SECONDS = 15.0
 
 
 @contextmanager
-def running_server(folder: Path, tasks: Iterable[Task]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def running_server(
+    folder: Path, tasks: Iterable[Task | Group]
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Start `arcwise serve` on a free port with a fresh store; yield its URL and its process."""
     task_files = folder / "tasks"
     task_files.mkdir()
