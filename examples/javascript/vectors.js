@@ -7,7 +7,7 @@
 import { readFile } from "node:fs/promises";
 import { createHash } from "node:crypto";
 import { charge } from "./arcwise/account.js";
-import { encodeBatch } from "./arcwise/batch.js";
+import { codeWidth, encodeBatch } from "./arcwise/batch.js";
 import { backoffSeconds, classify, retryAfterSeconds } from "./arcwise/delivery.js";
 import { exactEpsilon, expLowerBound, microEpsilon } from "./arcwise/exact.js";
 import { fromHex, toHex } from "./arcwise/hex.js";
@@ -60,8 +60,8 @@ for (const [label, cases] of Object.entries(await read("values.json"))) {
 
 for (const { task, task_id, batch_id, epoch, code_width: width, codes, body } of await read("batches.json")) {
   const bytes = encodeBatch({ task: task_id, id: batch_id, epoch, codes, width });
-  const holds = task_id === tasks[task].id && toHex(bytes) === body && toHex(encode(decode(bytes))) === body;
-  check("batches.json", `${task} ${epoch}`, holds);
+  const known = task_id === tasks[task].id && codeWidth(tasks[task].kernel.codes) === width;
+  check("batches.json", `${task} ${epoch}`, known && toHex(bytes) === body && toHex(encode(decode(bytes))) === body);
 }
 
 for (const { task, task_id, batch_id, epoch, code_width: width, codes, times, ...expected } of await read(

@@ -1,4 +1,4 @@
-// Drive a client: on standard input {url, tasks, options, steps, file?, broken?, dies?}, each step [what, ...arguments].
+// Drive a client: on standard input {url, tasks, options, steps, file?, broken?, dies?}, a step [what, ...arguments].
 // Prints what each step gave, the codes of each task in the batches that were sent, and the troubles told.
 //
 //   file    keep the state in this file, as a browser keeps localStorage

@@ -25,6 +25,8 @@ def batches(tasks: dict[str, Task]) -> list[dict[str, Any]]:
         ("circulant, 300 codes", 7, 65_536, [299, 255, 256, 0]),
         ("circulant", 8, 127, [4, 0]),
         ("inset, odd range", 9, 128, [3]),
+        ("circulant, 256 codes", 10, 19_675, [255, 0, 1]),
+        ("circulant, 257 codes", 11, 19_675, [256, 0, 1]),
     ]
     return [
         {

@@ -107,6 +107,13 @@ def _tasks() -> dict[str, Task]:
         "circulant, 300 codes": Task(
             "hour", HOURS, 12.0, mechanism=DesignedCircular(HOURS, 12.0, _weights(300, 0))
         ),
+        # The most codes of one byte, and the fewest of two.
+        "circulant, 256 codes": Task(
+            "hour", HOURS, 12.0, mechanism=DesignedCircular(HOURS, 12.0, _weights(256, 0))
+        ),
+        "circulant, 257 codes": Task(
+            "hour", HOURS, 12.0, mechanism=DesignedCircular(HOURS, 12.0, _weights(257, 0))
+        ),
         # The least weight that e^epsilon allows beside the other: one unit less is too little.
         "table, tight": Task(
             "yes", SMALL, 1.0, mechanism=DesignedTable(SMALL, 1.0, [_tight(), _tight()[::-1]], (0.0, 1.0))

@@ -83,6 +83,13 @@ def _move(row: int | None, source: int, target: int, weight: int | None = None) 
     return change
 
 
+def _empty_code(fields: Any) -> None:
+    """Move all weight of code 0 to the last code, in every row."""
+    for row in fields[MECHANISM][2][ROWS]:
+        row[-1] += row[0]
+        row[0] = 0
+
+
 def _stronger_window(fields: Any) -> None:
     """Give a window one unit more per code, taken from the background: the sums still hold."""
     kernel = fields[MECHANISM][2]
@@ -103,6 +110,7 @@ _PRIVACY: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
     ("the ratio of weights is above e^epsilon by one unit", "circulant, tight", _move(None, 0, 1, 1)),
     ("a weight is 0", "table", _move(1, 0, 3)),
     ("a weight is 0", "circulant", _move(None, 0, 4)),
+    ("a code has no weight in any row", "table", _empty_code),
     ("codes * background + window * extra is above 2^64", "inset", _kernel(BACKGROUND, 1)),
     ("codes * background + window * extra is at most 2^64 - codes", "clamp", _kernel(BACKGROUND, -1)),
     ("a row has the sum 2^64 - 1", "table", _set(MECHANISM, 2, ROWS, 0, 0, to=281_474_976_710_655)),

@@ -27,7 +27,11 @@ import { Task } from "./task.js";
 
 const DAY = 86_400;
 const LONGEST_TIMER = 2 ** 31 - 1;
-/** The library and nothing about the device. A browser sends its own user agent, whatever a page says. */
+/**
+ * The library and nothing about the device. A browser sends its own user agent, whatever a page says.
+ *
+ * @type {Record<string, string>}
+ */
 const OWN_HEADERS = /** @type {any} */ (globalThis).process?.versions?.node ? { "User-Agent": "arcwise-js/0.1.0" } : {};
 
 const now = () => Date.now() / 1000;

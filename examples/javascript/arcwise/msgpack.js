@@ -6,7 +6,13 @@
  */
 
 /** For each kind, its forms from the shortest on: up to which size, first byte, bytes of the size. */
-const INTEGER = [[0x80n, 0x00, 0], [1n << 8n, 0xcc, 1], [1n << 16n, 0xcd, 2], [1n << 32n, 0xce, 4], [1n << 64n, 0xcf, 8]];
+const INTEGER = [
+  [0x80n, 0x00, 0],
+  [1n << 8n, 0xcc, 1],
+  [1n << 16n, 0xcd, 2],
+  [1n << 32n, 0xce, 4],
+  [1n << 64n, 0xcf, 8],
+];
 const STRING = [[32n, 0xa0, 0], [1n << 8n, 0xd9, 1], [1n << 16n, 0xda, 2], [1n << 32n, 0xdb, 4]];
 const BINARY = [[1n << 8n, 0xc4, 1], [1n << 16n, 0xc5, 2], [1n << 32n, 0xc6, 4]];
 const ARRAY = [[16n, 0x90, 0], [1n << 16n, 0xdc, 2], [1n << 32n, 0xdd, 4]];

@@ -148,9 +148,9 @@ async function sha256(bytes) {
 /** @param {Packable} name */
 function checkedName(name) {
   check(typeof name === "string" && name === name.normalize("NFC"), "the name must be a string in NFC");
-  const length = [...name].length;
-  const printable = !/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(name);
-  check(length >= 1 && length <= 64 && printable && name === name.trim(), "the name must be 1 to 64 printable characters");
+  const { length } = [...name];
+  const printable = name === name.trim() && !/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(name);
+  check(length >= 1 && length <= 64 && printable, "the name must be 1 to 64 printable characters");
   return name;
 }
 
@@ -167,7 +167,7 @@ function checkedDomain(field) {
     return { kind, period: numbers[0] };
   }
   const [low, high, clip] = bounds;
-  check(kind === "interval" && bounds.length === 3 && numbers.length === 2, "the domain is neither interval nor circle");
+  check(kind === "interval" && bounds.length === 3, "the domain is neither interval nor circle");
   check(typeof low === "number" && typeof high === "number" && low < high, "low must be below high");
   check(Number.isFinite(high - low) && typeof clip === "boolean", "high - low must be finite, clip true or false");
   return { kind, low, high, clip };
@@ -181,9 +181,10 @@ function checkedDomain(field) {
 function checkedCaps(field, charge) {
   const caps = array(field, "caps");
   check(caps.length === 3, "caps has three fields; this client keeps no account of delta, and so takes no cap of it");
-  const [lifetime, rolling] = [caps[0], caps[1]].map((cap) =>
-    cap === null ? null : count(cap, `a cap in micro-epsilon that allows a report of ${charge}`, charge, MOST_MICRO_EPSILON),
-  );
+  const name = `a cap in micro-epsilon, of which a report costs ${charge},`;
+  const [lifetime, rolling] = caps
+    .slice(0, 2)
+    .map((cap) => (cap === null ? null : count(cap, name, charge, MOST_MICRO_EPSILON)));
   return { lifetime, rolling, window: count(caps[2], "the rolling window in seconds", 1, MOST_SECONDS) };
 }
 
@@ -201,9 +202,10 @@ function checkedKernel(field, domain, epsilon) {
   const [kind, placement, ...rest] = array(whole, "the kernel");
   const known = Object.entries(KERNELS).find(([key]) => key === kind)?.[1];
   const circular = domain.kind === "circle";
+  check(known && typeof placement === "string", "the kind of the kernel is not known");
   check(
-    known && typeof placement === "string" && known.placements.includes(placement) && (placement === "wrap") === circular,
-    "the kind or the placement of the kernel is not known, or does not fit the domain",
+    known.placements.includes(placement) && (placement === "wrap") === circular,
+    "the kernel does not have this placement, or the domain does not",
   );
   const kernel = known.read(rest, circular);
   check(
