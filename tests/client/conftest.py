@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import delivery
+from arcwise.client import FileLedger, MemoryLedger, delivery
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
 from clock import Clock
@@ -15,6 +15,9 @@ from recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from arcwise.client import Ledger
 
 
 @pytest.fixture
@@ -43,6 +46,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     clock.install(monkeypatch)
     return clock
+
+
+@pytest.fixture(params=["memory", "file"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    """Give a new ledger of each kind: what is tested with it holds for both."""
+    if request.param == "memory":
+        yield MemoryLedger()
+    else:
+        with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
+            yield ledger
 
 
 @pytest.fixture(scope="session")
