@@ -166,7 +166,8 @@ class Budget(NamedTuple):
         Length of the rolling window in seconds; None without a rolling cap.
     reports_left
         How many more reports all caps allow at this moment, those on everything and those of its group
-        among them. None when no cap bounds them, for memoised tasks, and of everything.
+        among them; for a group how many rounds, whichever tasks are drawn. None when no cap bounds them, for
+        memoised tasks, and of everything.
 
     Examples
     --------

@@ -117,6 +117,10 @@ class GroupDuty:
             task.name: bill([(task.id, task.name, task.charge, task.caps)]) for task in group.tasks
         }
 
+    def whole_bill(self) -> Bill:
+        """Return what a round is charged to, its own account first, as if every task were drawn."""
+        return self.bill + tuple(item for items in self._items.values() for item in items)
+
     def task_bill(self, name: str) -> Bill:
         """Return what one report of a task of the group is charged to, its own account first."""
         return self._items[name] + self.bill

@@ -46,6 +46,7 @@ class Terms:
         for name, duty in duties.items():
             self._bills[name] = duty.bill
             if isinstance(duty, GroupDuty):
+                self._bills[name] = duty.whole_bill()
                 self._bills.update((task.name, duty.task_bill(task.name)) for task in duty.group.tasks)
         self._everything = bill([(EVERYTHING, "everything", Charge(0, 0), caps)])
 
