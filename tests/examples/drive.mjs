@@ -18,7 +18,8 @@ const items = {
     writeFileSync(file, text);
   },
 };
-const locks = { request: async (_, callback) => callback() };
+// Node.js has had Web Locks since version 24; here one process uses a file at a time anyway.
+const locks = globalThis.navigator?.locks ?? { request: async (_, callback) => callback() };
 const storage = file ? new LocalStorage("arcwise", { items, locks }) : new MemoryStorage();
 
 const sent = {};

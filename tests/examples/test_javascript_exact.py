@@ -7,6 +7,7 @@ import math
 import random
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from arcwise.kernels.certificate import certify
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from fixed_draw import FixedDraw
-from nodejs import JAVASCRIPT, run_json
+from nodejs import JAVASCRIPT, NODE, run_json
 from strategies import ALL_EXAMPLES, Example
 
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -163,3 +164,4 @@ def test_it_has_no_dependency() -> None:
         own = [name for name in found if not name.startswith("node:")]
         assert all((path.parent / name).is_file() for name in own), path
         assert own == found or path.name == "vectors.js"
+        subprocess.run([NODE, "--check", str(path)], check=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -21,7 +22,7 @@ from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators import estimate
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Task
-from nodejs import NODE, run_json
+from nodejs import JAVASCRIPT, NODE, run_json
 from scripted import Answer, Request, serving
 
 if TYPE_CHECKING:
@@ -198,3 +199,24 @@ def test_a_process_killed_with_its_answer_sends_the_same_bytes_again(server: str
     assert len({request.body for request in requests}) == 1
     assert counts(tmp_path, HEADING).tolist() == sent(again, HEADING).tolist()
     assert counts(tmp_path, HEADING).sum() == 3
+
+
+def test_the_readmes_example_reports(tmp_path: Path) -> None:
+    (block,) = re.findall(
+        r"```js\n(.*?)```", (JAVASCRIPT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    heading = Task("heading", Circle(360), 1.0)
+    script = tmp_path / "readme.mjs"
+    text = f"const headingFile = {json.dumps(heading.to_json())};\n"
+    text += block.replace("./arcwise/", f"{(JAVASCRIPT / 'arcwise').as_uri()}/")
+    text += "console.log(JSON.stringify(await client.counters()));\n"
+    assert "http://127.0.0.1:8000" in text
+
+    def answer(request: Request) -> Answer:
+        assert request.batch.task_id.hex() == heading.id
+        return 204, {}
+
+    with serving(answer) as (url, requests):
+        script.write_text(text.replace("http://127.0.0.1:8000", url), encoding="utf-8")
+        assert run_json(script) == {"sent": 1, "dropped": {}, "lost": 0, "pending": 0}
+    assert len(requests) == 1
