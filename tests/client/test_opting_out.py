@@ -1,0 +1,127 @@
+"""Opting out: nothing more is reported, what is queued goes, what was spent stays."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from arcwise.client import (
+    AsyncClient,
+    AsyncRecordingTransport,
+    Client,
+    Counters,
+    Event,
+    FileLedger,
+    Ledger,
+    MemoryLedger,
+    Outcome,
+    Uplink,
+)
+from stepped import SteppedUplink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from arcwise.tasks import Task
+    from recorder import Recorder
+
+URL = "http://127.0.0.1:1"
+
+
+def test_nothing_is_reported_until_the_device_opts_in(
+    ledger: Ledger, recorder: Recorder, heading: Task, delay: Task
+) -> None:
+    events: list[Event] = []
+    with Client(
+        URL, tasks=[heading, delay], ledger=ledger, transport=recorder, on_event=events.append
+    ) as client:
+        for _ in range(3):
+            assert client.report("heading", 1.0)
+        assert client.report("delay", 1.0)
+        client.opt_out()
+        assert client.counters == Counters(dropped={"opted-out": 4})
+        assert [client.report(name, 1.0) for name in ("heading", "delay")] == [Outcome.OPTED_OUT] * 2
+        assert client.flush(5)
+        client.opt_out()  # again is nothing
+        assert client.counters == Counters(dropped={"opted-out": 4}, refused={"opted-out": 2})
+        assert client.budget("heading").epsilon == 3.0  # spent stays spent
+        assert client.budget().epsilon == 5.0
+        client.opt_in()
+        assert [bool(client.report("delay", 1.0)) for _ in range(3)] == [True, True, False]
+        assert client.flush(5)
+    assert recorder.codes == 2
+    assert events[0] == Event("dropped", None, 4, "opted out")
+    assert [event.kind for event in events] == ["dropped", "sent"]
+
+
+def test_it_outlives_a_restart(tmp_path: Path, recorder: Recorder, heading: Task) -> None:
+    path = tmp_path / "ledger.db"
+    with FileLedger(path, create=True) as ledger:
+        client = Client(URL, tasks=[heading], ledger=ledger, transport=recorder)
+        assert client.report("heading", 1.0)
+        client.opt_out()
+        assert client.close()
+    for expected in (Outcome.OPTED_OUT, Outcome.ACCEPTED):
+        with (
+            FileLedger(path) as ledger,
+            Client(URL, tasks=[heading], ledger=ledger, transport=recorder) as client,
+        ):
+            assert client.report("heading", 1.0) is expected
+            client.opt_in()
+    assert recorder.codes == 1
+
+
+def test_what_another_client_queued_on_the_same_file_goes_too(
+    tmp_path: Path, recorder: Recorder, heading: Task, delay: Task
+) -> None:
+    with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
+        uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
+        first, second = (Client(uplink, tasks=[task], ledger=ledger) for task in (heading, delay))
+        assert first.report("heading", 1.0)
+        second.opt_out()
+        assert first.report("heading", 1.0) is Outcome.OPTED_OUT
+        uplink.hurry()
+        assert uplink.counters == Counters(dropped={"opted-out": 1}, refused={"opted-out": 1})
+    assert recorder.posts == []
+
+
+def test_a_gateway_keeps_what_its_other_devices_have_queued(recorder: Recorder, heading: Task) -> None:
+    with Uplink(URL, transport=recorder) as uplink:
+        leaving, staying = (Client(uplink, tasks=[heading], ledger=MemoryLedger()) for _ in range(2))
+        assert leaving.report("heading", 1.0)
+        assert staying.report("heading", 1.0)
+        leaving.opt_out()
+        assert leaving.report("heading", 1.0) is Outcome.OPTED_OUT
+        assert staying.report("heading", 1.0)
+        assert uplink.pending() == 3
+    assert recorder.codes == 3
+
+
+def test_a_request_under_way_counts_once(ledger: Ledger, recorder: Recorder, heading: Task) -> None:
+    """It cannot be called back: what it holds counts as dropped, and its answer changes nothing."""
+    recorder.go.clear()
+    with Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=0) as client:
+        assert client.report("heading", 1.0)
+        assert recorder.busy.wait(5)
+        client.opt_out()
+        recorder.go.set()
+        assert client.flush(5)
+        assert client.counters == Counters(dropped={"opted-out": 1})
+    assert recorder.codes == 1
+
+
+def test_on_an_event_loop(ledger: Ledger, heading: Task) -> None:
+    transport = AsyncRecordingTransport()
+
+    async def run() -> Counters:
+        async with AsyncClient(URL, tasks=[heading], ledger=ledger, transport=transport) as client:
+            assert await client.report("heading", 1.0)
+            await client.opt_out()
+            assert await client.report("heading", 1.0) is Outcome.OPTED_OUT
+            await client.opt_in()
+            assert await client.report("heading", 1.0)
+            assert await client.flush(5)
+            return client.counters
+
+    assert asyncio.run(run()) == Counters(sent=1, dropped={"opted-out": 1}, refused={"opted-out": 1})
+    assert len(transport.batches) == 1
