@@ -1,15 +1,19 @@
-"""An app that reports the heading of a vehicle: the whole client side.
+"""An app that reports the heading of a vehicle: the whole client side. A bigger one lies in ride_logger.
 
-python examples/device.py http://127.0.0.1:8000 heading.json
+arcwise client create telemetry.db
+python examples/device.py http://127.0.0.1:8000 heading.json telemetry.db
 """
 
 import sys
 
-from arcwise.client import Client
+from arcwise.client import Client, FileLedger
 from arcwise.tasks import Task
 
-url, task_file = sys.argv[1:]
-with Client(url, tasks=[Task.load(task_file)], max_epsilon=1.0) as client:
+url, task_file, ledger_file = sys.argv[1:]
+with (
+    FileLedger(ledger_file) as ledger,
+    Client(url, tasks=[Task.load(task_file)], ledger=ledger, max_epsilon=1.0) as client,
+):
     for heading in (12.0, 350.5, 3.25):
         print(client.report("heading", heading).value)  # accepted, capped, full, ...
     client.flush(timeout=10)  # True once nothing is queued; what was refused for good counts as done

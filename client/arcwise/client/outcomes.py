@@ -82,8 +82,8 @@ class Event(NamedTuple):
     ----------
     kind
         "sent", "retry" (trouble; sent again later), "kept" (the server does not know the task yet), "paused"
-        (the server does not let this client in), "dropped", "expired" or "failed" (the ledger could not be
-        used).
+        (the server does not let this client in), "dropped", "expired", "closed" (with reports that were not
+        sent) or "failed" (the ledger could not be used).
     task
         The name of the task; None where it is about more than one.
     reports

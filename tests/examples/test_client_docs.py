@@ -1,0 +1,149 @@
+"""docs/client.md, the README's first example and the smallest app, run as programs against a real server.
+
+A comment behind a `print` says what it prints.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from arcwise.client import Event, Outcome, inspect
+from arcwise.client.delivery import Verdict, classify
+from arcwise.client.news import _MESSAGES
+from arcwise.domains import Circle
+from arcwise.server.cli import main
+from arcwise.server.cli.demo.run import running_server
+from arcwise.tasks import Caps, Task
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the arguments of every `arcwise` command in the shell blocks of a text."""
+    lines = [line for block in blocks(text, "sh") for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("arcwise ")]
+
+
+def run_program(program: str, folder: Path) -> str:
+    path = folder / "app.py"
+    path.write_text(program, encoding="utf-8")
+    return run_file(path, folder)
+
+
+def run_file(path: Path, folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(path), *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def printed(program: str) -> list[str]:
+    """Return what a program says that its `print`s print, line by line."""
+    return re.findall(r"^\s*print\(.*\)  # (.*)$", program, re.MULTILINE)
+
+
+def counted(url: str, task: Task) -> int:
+    answer = httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=30)
+    return int(answer.raise_for_status().json()["n"])
+
+
+def test_the_page_runs_and_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make, look = commands(PAGE)
+    assert CliRunner().invoke(main, make).exit_code == 0
+    task = Task.load("heading.json")
+    with running_server(tmp_path, [task]) as (url, _server):
+        program = "\n".join(blocks(PAGE, "python"))
+        assert program.count("https://reports.example") >= 6
+        output = run_program(program.replace("https://reports.example", url), tmp_path)
+        assert len(printed(program)) >= 12
+        assert output.splitlines() == printed(program)
+        # Two through the ledger, three of the gateway, two of the page's budget; recorders send nothing.
+        assert counted(url, task) == 7
+    shown = CliRunner().invoke(main, look)
+    assert shown.exit_code == 0
+    assert "heading     epsilon 2; 2 within 1 day" in shown.output
+    assert inspect("telemetry.db").sent == 2
+
+
+def test_the_first_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = blocks(README, "python")[0]
+    (make,) = re.findall(r"# Made once: arcwise (.*)", program)
+    (consent,) = re.findall(r"# made when the user agrees: (.*)", program)
+    assert CliRunner().invoke(main, make.split()).exit_code == 0
+    task = Task.load("heading.json")
+    with running_server(tmp_path, [task]) as (url, _server):
+        run_program(f"from arcwise.client import FileLedger\n{consent}.close()", tmp_path)
+        assert "http://127.0.0.1:8000" in program
+        output = run_program(program.replace("http://127.0.0.1:8000", url), tmp_path)
+        assert output.splitlines() == printed(program)
+        assert counted(url, task) == 2
+
+
+def test_the_small_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=2.0)).save("heading.json")
+    example = ROOT / "examples" / "device.py"
+    task = Task.load("heading.json")
+    (make,) = re.findall(r"^arcwise (client create .*)$", example.read_text(encoding="utf-8"), re.MULTILINE)
+    assert CliRunner().invoke(main, make.split()).exit_code == 0
+    with running_server(tmp_path, [task]) as (url, _server):
+        said = run_file(example, tmp_path, url, "heading.json", "telemetry.db").splitlines()
+        assert said == ["accepted", "accepted", "capped", "2 acknowledged, 0 dropped, 0 still pending"]
+        assert counted(url, task) == 2
+
+
+def test_the_table_of_outcomes_is_complete() -> None:
+    assert {f"| `{outcome.name}` |" for outcome in Outcome} == set(
+        re.findall(r"^\| `[A-Z_]+` \|", PAGE, re.M)
+    )
+
+
+def test_the_kinds_of_events_are_complete() -> None:
+    (sentence,) = re.findall(r"^Kinds are (.*)\.$", PAGE, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", sentence)) == set(_MESSAGES)
+    described = (Event.__doc__ or "").partition("kind\n")[2].partition("task\n")[0]
+    assert set(re.findall(r'"(\w+)"', described)) == set(_MESSAGES)
+
+
+@pytest.mark.parametrize(("status", "place"), [(204, 0), (503, 1), (200, 1), (401, 2), (404, 3), (410, 4)])
+def test_the_table_of_answers_is_what_the_client_does(status: int, place: int) -> None:
+    verdicts = [Verdict.SENT, Verdict.RETRY, Verdict.PAUSE, Verdict.KEEP, Verdict.DROP]
+    assert classify(status) is verdicts[place]
+    rows = PAGE.partition("| answer | the batch |")[2].splitlines()[2:7]
+    words = ["acknowledged", "the same bytes again", "30 to 60 minutes", "until it expires", "dropped"]
+    assert all(word in row for word, row in zip(words, rows, strict=True))
+
+
+def test_every_link_of_the_page_leads_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
+        file, _, heading = target.partition("#")
+        path = ROOT / "docs" / file if file else ROOT / "docs" / "client.md"
+        assert path.exists(), target
+        if heading:
+            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in headings}
+            assert heading in slugs, target
