@@ -19,6 +19,7 @@ ALL_MODULES = sorted(
 )
 
 MODULES = (
+    "arcwise.client",
     "arcwise.domains",
     "arcwise.errors",
     "arcwise.kernels",
@@ -71,7 +72,8 @@ def test_a_public_name_has_an_example(name: str, thing: Any) -> None:
 @pytest.mark.parametrize(("name", "thing"), PUBLIC, ids=[name for name, _ in PUBLIC])
 def test_public_methods_and_properties_say_what_they_do(name: str, thing: Any) -> None:
     if inspect.isclass(thing):
-        for method, value in vars(thing).items():
+        for method in dir(thing):  # those of base classes too
+            value = inspect.getattr_static(thing, method)
             described = isinstance(value, (property, classmethod, staticmethod)) or inspect.isfunction(value)
             if described and not method.startswith("_"):
                 assert value.__doc__, f"{name}.{method} has no docstring"
@@ -86,5 +88,11 @@ def test_a_wrong_example_is_noticed() -> None:
 
 def test_the_modules_hold_what_is_known_to_be_public() -> None:
     names = {name for name, _ in PUBLIC}
-    known = {"tasks.Task", "kernels.exp_lower_bound", "mechanisms.half_window", "errors.TaskError"}
+    known = {
+        "client.Client",
+        "tasks.Task",
+        "kernels.exp_lower_bound",
+        "mechanisms.half_window",
+        "errors.TaskError",
+    }
     assert {f"arcwise.{name}" for name in known} <= names

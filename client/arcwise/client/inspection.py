@@ -62,14 +62,49 @@ class Queue(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """What a ledger's file holds. See `inspect`."""
+    """What a ledger's file holds. See `inspect`.
+
+    Attributes
+    ----------
+    path
+        Of the file.
+    now
+        The ledger's time, a Unix time; 0 before the first charge.
+    opted_out
+        Whether the device has opted out.
+    accounts
+        What was spent: everything first, then tasks and groups by name.
+    memoized
+        By task id: how many answers were paid for, and how many have been given.
+    queue
+        What is queued, by task.
+    sent
+        Reports acknowledged since the file was made.
+    dropped
+        Reports given up since then, by reason.
+
+    Examples
+    --------
+    >>> from arcwise.client import Client, FileLedger, RecordingTransport
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> heading = Task("heading", Circle(360), epsilon=0.5)
+    >>> with FileLedger("telemetry.db", create=True) as ledger:
+    ...     refusing = RecordingTransport([410])
+    ...     with Client("https://reports.example", tasks=[heading], ledger=ledger, transport=refusing) as client:
+    ...         accepted = client.report("heading", 350.5)
+    >>> found = inspect("telemetry.db")
+    >>> [(account.name, account.epsilon) for account in found.accounts]
+    [('everything', 0.5), ('heading', 0.5)]
+    >>> found.pending, found.sent, found.dropped
+    (0, 0, {'410': 1})
+    """
 
     path: str
     now: float
     opted_out: bool
     accounts: tuple[Account, ...]
     memoized: dict[str, tuple[int, int]]
-    """By task id: how many answers were paid for, and how many have been given."""
     queue: tuple[Queue, ...]
     sent: int
     dropped: dict[str, int]

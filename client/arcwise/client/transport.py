@@ -22,7 +22,29 @@ Response: TypeAlias = tuple[int, str | None]
 
 
 class Transport(Protocol):
-    """What an `Uplink` sends with. Anything that `post` raises counts as network trouble: tried again."""
+    """What an `Uplink` sends with. Anything that `post` raises counts as network trouble: tried again.
+
+    Examples
+    --------
+    One that writes requests to a file, for another program to carry away:
+
+    >>> from arcwise.client import Client
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> class Spool:
+    ...     def post(self, url, body, headers, timeout):
+    ...         with open("spool", "ab") as spool:
+    ...             spool.write(body)
+    ...         return 204, None
+    ...
+    ...     def close(self):
+    ...         pass
+    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> with Client("https://reports.example", tasks=[heading], transport=Spool()) as client:
+    ...     accepted = client.report("heading", 350.5)
+    >>> client.counters.sent
+    1
+    """
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST and return its response."""
@@ -32,7 +54,28 @@ class Transport(Protocol):
 
 
 class AsyncTransport(Protocol):
-    """What an `AsyncUplink` sends with. Anything that `post` raises counts as network trouble."""
+    """What an `AsyncUplink` sends with. Anything that `post` raises counts as network trouble.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from arcwise.client import AsyncClient
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> class Offline:
+    ...     async def post(self, url, body, headers, timeout):
+    ...         raise OSError("no network")
+    ...
+    ...     async def close(self):
+    ...         pass
+    >>> async def main():
+    ...     heading = Task("heading", Circle(360), epsilon=1.0)
+    ...     async with AsyncClient("https://reports.example", tasks=[heading], transport=Offline()) as client:
+    ...         await client.report("heading", 350.5)
+    ...         return await client.flush(timeout=0.1), client.pending()
+    >>> asyncio.run(main())
+    (False, 1)
+    """
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST and return its response."""
@@ -62,6 +105,25 @@ class HttpxTransport:
         default headers and cookies are not sent.
     options
         Without a client: what to make one with, such as ``proxy=``, ``verify=``, ``cert=`` or ``transport=``.
+
+    Examples
+    --------
+    >>> proxied = HttpxTransport(proxy="http://proxy.example:3128", trust_env=False)
+
+    With httpx's own double of a network:
+
+    >>> import httpx
+    >>> from arcwise.client import Client
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Task
+    >>> network = httpx.MockTransport(lambda request: httpx.Response(204))
+    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> with Client(
+    ...     "https://reports.example", tasks=[heading], transport=HttpxTransport(transport=network)
+    ... ) as client:
+    ...     accepted = client.report("heading", 350.5)
+    >>> client.counters.sent
+    1
     """
 
     def __init__(self, client: httpx.Client | None = None, **options: Any) -> None:
@@ -101,6 +163,19 @@ class AsyncHttpxTransport:
         An `httpx.AsyncClient` to use, which is left open. Its default headers and cookies are not sent.
     options
         Without a client: what to make one with, such as ``proxy=``, ``verify=``, ``cert=`` or ``transport=``.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> import httpx
+    >>> network = httpx.MockTransport(lambda request: httpx.Response(429, headers={"Retry-After": "60"}))
+    >>> async def main():
+    ...     transport = AsyncHttpxTransport(transport=network)
+    ...     answer = await transport.post("https://reports.example", b"", {}, timeout=1.0)
+    ...     await transport.close()
+    ...     return answer
+    >>> asyncio.run(main())
+    (429, '60')
     """
 
     def __init__(self, client: httpx.AsyncClient | None = None, **options: Any) -> None:
