@@ -90,8 +90,8 @@ class Inspection(NamedTuple):
     >>> from arcwise.tasks import Task
     >>> heading = Task("heading", Circle(360), epsilon=0.5)
     >>> with FileLedger("telemetry.db", create=True) as ledger:
-    ...     refusing = RecordingTransport([410])
-    ...     with Client("https://reports.example", tasks=[heading], ledger=ledger, transport=refusing) as client:
+    ...     network = RecordingTransport([410])
+    ...     with Client("https://reports.example", tasks=[heading], ledger=ledger, transport=network) as client:
     ...         accepted = client.report("heading", 350.5)
     >>> found = inspect("telemetry.db")
     >>> [(account.name, account.epsilon) for account in found.accounts]
