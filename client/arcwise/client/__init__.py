@@ -46,19 +46,20 @@ __all__ = [
     "inspect",
 ]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "accounts": ("Budget",),
-        "aio": ("AsyncClient", "AsyncUplink"),
-        "client": ("Client",),
-        "inspection": ("Inspection", "inspect"),
-        "ledgers.base": ("Ledger",),
-        "ledgers.file": ("FileLedger",),
-        "ledgers.memory": ("MemoryLedger",),
-        "outcomes": ("Counters", "Event", "Outcome"),
-        "recording": ("AsyncRecordingTransport", "RecordedRequest", "RecordingTransport"),
-        "transport": ("AsyncHttpxTransport", "AsyncTransport", "HttpxTransport", "Transport"),
-        "uplink": ("Uplink",),
-    },
-)
+if not TYPE_CHECKING:  # a type checker would let every name pass
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "accounts": ("Budget",),
+            "aio": ("AsyncClient", "AsyncUplink"),
+            "client": ("Client",),
+            "inspection": ("Inspection", "inspect"),
+            "ledgers.base": ("Ledger",),
+            "ledgers.file": ("FileLedger",),
+            "ledgers.memory": ("MemoryLedger",),
+            "outcomes": ("Counters", "Event", "Outcome"),
+            "recording": ("AsyncRecordingTransport", "RecordedRequest", "RecordingTransport"),
+            "transport": ("AsyncHttpxTransport", "AsyncTransport", "HttpxTransport", "Transport"),
+            "uplink": ("Uplink",),
+        },
+    )

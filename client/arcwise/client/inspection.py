@@ -90,8 +90,10 @@ class Inspection(NamedTuple):
     >>> from arcwise.tasks import Task
     >>> heading = Task("heading", Circle(360), epsilon=0.5)
     >>> with FileLedger("telemetry.db", create=True) as ledger:
-    ...     network = RecordingTransport([410])
-    ...     with Client("https://reports.example", tasks=[heading], ledger=ledger, transport=network) as client:
+    ...     recorder = RecordingTransport([410])
+    ...     with Client(
+    ...         "https://reports.example", tasks=[heading], ledger=ledger, transport=recorder
+    ...     ) as client:
     ...         accepted = client.report("heading", 350.5)
     >>> found = inspect("telemetry.db")
     >>> [(account.name, account.epsilon) for account in found.accounts]

@@ -74,53 +74,54 @@ __all__ = [
     "optimal_levels",
 ]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "additive": (
-            "BoundedLaplaceMechanism",
-            "DiscreteStaircaseMechanism",
-            "GaussianMechanism",
-            "GeometricMechanism",
-            "LaplaceMechanism",
-            "StaircaseMechanism",
-            "TruncatedLaplaceMechanism",
-            "UniformAtomMechanism",
-        ),
-        "base": ("Mechanism",),
-        "closed_forms": (
-            "Levels",
-            "circle_attenuation",
-            "circle_expected_error",
-            "half_window",
-            "interval_expected_error",
-            "optimal_levels",
-        ),
-        "designed": (
-            "DesignedCircular",
-            "DesignedTable",
-        ),
-        "directional": (
-            "Purkayastha",
-            "VonMises",
-        ),
-        "duchi": ("Duchi",),
-        "hybrid": ("Hybrid",),
-        "optimal": (
-            "OptimalCircular",
-            "OptimalPiecewise",
-        ),
-        "piecewise": (
-            "Piecewise",
-            "PiecewiseOpt",
-            "PiecewiseSub",
-        ),
-        "randomized_response": ("RandomizedResponse",),
-        "square_wave": ("SquareWave",),
-        "three_outputs": ("ThreeOutputs",),
-        "transformation": (
-            "PiecewiseTransformation",
-            "UnbiasedOptimalPiecewise",
-        ),
-    },
-)
+if not TYPE_CHECKING:  # a type checker would let every name pass
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "additive": (
+                "BoundedLaplaceMechanism",
+                "DiscreteStaircaseMechanism",
+                "GaussianMechanism",
+                "GeometricMechanism",
+                "LaplaceMechanism",
+                "StaircaseMechanism",
+                "TruncatedLaplaceMechanism",
+                "UniformAtomMechanism",
+            ),
+            "base": ("Mechanism",),
+            "closed_forms": (
+                "Levels",
+                "circle_attenuation",
+                "circle_expected_error",
+                "half_window",
+                "interval_expected_error",
+                "optimal_levels",
+            ),
+            "designed": (
+                "DesignedCircular",
+                "DesignedTable",
+            ),
+            "directional": (
+                "Purkayastha",
+                "VonMises",
+            ),
+            "duchi": ("Duchi",),
+            "hybrid": ("Hybrid",),
+            "optimal": (
+                "OptimalCircular",
+                "OptimalPiecewise",
+            ),
+            "piecewise": (
+                "Piecewise",
+                "PiecewiseOpt",
+                "PiecewiseSub",
+            ),
+            "randomized_response": ("RandomizedResponse",),
+            "square_wave": ("SquareWave",),
+            "three_outputs": ("ThreeOutputs",),
+            "transformation": (
+                "PiecewiseTransformation",
+                "UnbiasedOptimalPiecewise",
+            ),
+        },
+    )

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["DAY", "Caps", "Charge", "Group", "Task", "micro_epsilon"]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "caps": ("DAY", "Caps", "Charge", "micro_epsilon"),
-        "group": ("Group",),
-        "task": ("Task",),
-    },
-)
+if not TYPE_CHECKING:  # a type checker would let every name pass
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "caps": ("DAY", "Caps", "Charge", "micro_epsilon"),
+            "group": ("Group",),
+            "task": ("Task",),
+        },
+    )
