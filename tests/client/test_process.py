@@ -7,8 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
-import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,9 +17,10 @@ from arcwise.client import Client, Counters, HttpxTransport, MemoryLedger, Uplin
 from arcwise.client.ledgers import memory
 from arcwise.client.outboxes.memory import MemoryOutbox
 from arcwise.wire import Batch, decode_batch
+from forks import in_child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from arcwise.tasks import Task
 
@@ -53,28 +52,6 @@ def server() -> Iterator[Seen]:
         threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield Seen(f"http://127.0.0.1:{http.server_port}", batches, connections)
         http.shutdown()
-
-
-def in_child(check: Callable[[], bool]) -> bool:
-    """Fork, run `check` in the child, return what it said; False if it raised or hung."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested
-        pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            status = 0 if check() else 1
-        finally:
-            os._exit(status)
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return status == 0
-        time.sleep(0.005)
-    os.kill(pid, 9)
-    os.waitpid(pid, 0)
-    return False
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -174,7 +151,7 @@ def test_the_public_names() -> None:
     for name in arcwise.client.__all__:
         assert getattr(arcwise.client, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'Clinet'"):
-        _ = arcwise.client.Clinet
+        _ = arcwise.client.Clinet  # type: ignore[attr-defined]  # type: ignore[attr-defined]
 
 
 def test_equal_task_lists_are_verified_once(heading: Task, delay: Task) -> None:
