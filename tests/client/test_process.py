@@ -151,7 +151,7 @@ def test_the_public_names() -> None:
     for name in arcwise.client.__all__:
         assert getattr(arcwise.client, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'Clinet'"):
-        _ = arcwise.client.Clinet  # type: ignore[attr-defined]  # type: ignore[attr-defined]
+        _ = arcwise.client.Clinet  # type: ignore[attr-defined]
 
 
 def test_equal_task_lists_are_verified_once(heading: Task, delay: Task) -> None:

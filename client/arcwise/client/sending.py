@@ -160,7 +160,8 @@ class Sending(ABC):
             found = self.outbox.take(now, self._interval, self._schedule.ready_at)
         except LedgerError as error:
             self._troubles += 1
-            self.fail(error)
+            if not self._closed:  # else somebody may have closed the ledger too
+                self.fail(error)
             return _TROUBLE_SECONDS
         return found - now if isinstance(found, float) else found
 
@@ -187,11 +188,13 @@ class Sending(ABC):
             else:
                 self._troubles += 1
                 self.outbox.put_back(parcel)
+            self._news.add(_KINDS[verdict], parcel.task_name, parcel.reports, detail)
             self.outbox.save(self._schedule)
         except LedgerError as error:  # the same bytes go out again, and the server counts them once
             self._troubles += 1
             self.fail(error)
-        self._news.add(_KINDS[verdict], parcel.task_name, parcel.reports, detail)
+            with self._lock:
+                self._schedule.record(Verdict.RETRY, parcel.task_id, time.monotonic(), 0.0)
 
     def _hurry(self) -> Hashable:
         """Let everything be tried at once; return the mark of what is queued now."""

@@ -91,7 +91,7 @@ class FileLedger(Ledger):
         relaxed: bool = False,
         busy_timeout: float = 5.0,
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # of now, whatever folder the app goes to
         self.relaxed = relaxed
         self._busy_timeout = busy_timeout
         self._lock = threading.RLock()
@@ -194,10 +194,15 @@ class FileLedger(Ledger):
     @contextmanager
     def transaction(self, outbox: Outbox[Any], now: float) -> Iterator[FileBooks]:
         """Open the books at the Unix time `now`, with `outbox` as the queue that reports go to."""
-        with self.writing(durable=False) as connection:
-            books = FileBooks(connection, cast("FileOutbox", outbox), now)
-            yield books
-            books.finish()
+        outbox = cast("FileOutbox", outbox)
+        try:
+            with self.writing(durable=False) as connection:
+                books = FileBooks(connection, outbox, now)
+                yield books
+                books.finish()
+        except BaseException:
+            outbox.look_again()  # what it took note of was not written
+            raise
 
     def outbox(self, *, batch_size: int, capacity: int, delay: float, lease: float) -> FileOutbox:
         """Return the queue in this file, as an uplink of these options uses it."""

@@ -25,8 +25,14 @@ def create_file(path: Path) -> None:
     LedgerError
         When there is something at the path already, or the file cannot be made.
     """
-    if path.exists():
+    if os.path.lexists(path):
         raise _exists(path)
+    for left in (path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-journal")):
+        if os.path.lexists(left):  # SQLite would take it for a part of the new file
+            raise LedgerError(
+                f"{left} is what is left of a ledger that was at {path}: what the device has spent is not "
+                "known. Remove it too, if this device is to begin anew"
+            )
     draft = path.with_name(f"{path.name}.{os.urandom(6).hex()}.new")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -41,7 +47,8 @@ def create_file(path: Path) -> None:
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(f"the ledger {path} cannot be made: {error}") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def _exists(path: Path) -> LedgerError:
@@ -74,11 +81,13 @@ def open_file(path: Path, busy_timeout: float) -> tuple[sqlite3.Connection, tupl
     """
     try:
         found = path.stat()
-    except OSError:
+    except FileNotFoundError:
         raise LedgerError(
             f"there is no ledger at {path}. If this device never had one, make it with create=True; if it "
             "had, what it has spent is not known, and nothing can be reported"
         ) from None
+    except OSError as error:
+        raise LedgerError(f"the ledger {path} cannot be opened: {error.strerror}") from error
     try:
         connection = sqlite3.connect(
             f"file:{quote(str(path.absolute()))}?mode=rw",  # which does not make a file

@@ -59,6 +59,10 @@ class FileOutbox:
 
     def after_fork(self) -> None:
         """Go on with the file, which the child shares with its parent."""
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Let the next code be news for the sender, whatever came in before."""
         # How many codes came in since the sender last looked, by what they can travel with.
         self._new: dict[tuple[str, int], int] = {}
 
@@ -97,7 +101,7 @@ class FileOutbox:
 
     def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> FileParcel | float:
         """Return the next batch to send, or the time at which there will be one, see `Outbox.take`."""
-        self._new.clear()  # before looking: what comes in from here on wakes the sender again
+        self.look_again()  # before looking: what comes in from here on wakes the sender again
         batching = Batching(
             time.time(),
             lambda task_id: ready_at(task_id) - now,

@@ -1,0 +1,278 @@
+"""A ledger's file as an app meets it: made once, opened, lost, locked, shared by threads and forks."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sqlite3
+import stat
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arcwise.client import Client, Counters, Event, FileLedger, MemoryLedger, Outcome, Uplink, inspect
+from arcwise.errors import LedgerError, ParameterError
+from arcwise.tasks import Caps
+from forks import in_child
+from stepped import SteppedUplink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from arcwise.tasks import Task
+    from recorder import Recorder
+
+URL = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def file(path: Path) -> Iterator[FileLedger]:
+    with FileLedger(path, create=True, busy_timeout=0.01) as ledger:
+        yield ledger
+
+
+def new_client(ledger: FileLedger, recorder: Recorder, task: Task) -> Client:
+    """Return a client without a thread."""
+    return Client(SteppedUplink(URL, ledger=ledger, transport=recorder), tasks=[task], ledger=ledger)
+
+
+def test_a_ledger_is_made_once_and_then_opened(path: Path) -> None:
+    with pytest.raises(
+        LedgerError, match=r"no ledger at .*ledger\.db\. If this device never had one, make it"
+    ):
+        FileLedger(path)
+    assert not path.exists()
+    FileLedger(path, create=True).close()
+    FileLedger(path).close()
+    with pytest.raises(LedgerError, match=r"a file at .*ledger\.db already: create=True makes the first"):
+        FileLedger(path, create=True)
+    assert [each.name for each in path.parent.iterdir()] == ["ledger.db"]
+
+
+@pytest.mark.parametrize("kind", ["empty", "text", "folder", "dangling"])
+def test_create_leaves_alone_whatever_is_there(path: Path, kind: str) -> None:
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "dangling":
+        path.symlink_to(path.with_name("nowhere"))
+    else:
+        path.write_text("" if kind == "empty" else "somebody's notes\n" * 999)
+    with pytest.raises(LedgerError, match=r"a file at .* already"):
+        FileLedger(path, create=True)
+    with pytest.raises(LedgerError, match=r"not a ledger|damaged|cannot be opened|no ledger"):
+        FileLedger(path)
+    assert len(list(path.parent.iterdir())) == 1
+
+
+def test_what_a_lost_ledger_left_is_in_no_new_one(path: Path, recorder: Recorder, heading: Task) -> None:
+    """SQLite would play its log into the new file."""
+    with FileLedger(path, create=True) as ledger:
+        client = new_client(ledger, recorder, heading)
+        assert client.report("heading", 1.0)
+        log = path.with_name("ledger.db-wal").read_bytes()
+    path.unlink()
+    path.with_name("ledger.db-wal").write_bytes(log)
+    with pytest.raises(LedgerError, match=r"ledger\.db-wal is what is left of a ledger .* Remove it too"):
+        FileLedger(path, create=True)
+    path.with_name("ledger.db-wal").unlink()
+    with FileLedger(path, create=True) as ledger:
+        assert new_client(ledger, recorder, heading).budget().epsilon == 0.0
+
+
+def test_only_its_owner_reads_it(path: Path, recorder: Recorder, heading: Task) -> None:
+    before = os.umask(0)
+    try:
+        with FileLedger(path, create=True) as ledger:
+            new_client(ledger, recorder, heading).report("heading", 1.0)
+            modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {f"ledger.db{suffix}": 0o600 for suffix in ("", "-wal", "-shm")}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_folder_that_takes_no_files() -> None:
+    def refuses(path: Path, create: str, opening: str) -> bool:
+        if os.getuid() == 0:  # who may write anywhere
+            os.setgid(65_534)
+            os.setuid(65_534)
+        with pytest.raises(LedgerError, match=rf"cannot be made: .*{create}"):
+            FileLedger(path.with_name("new.db"), create=True)
+        with pytest.raises(LedgerError, match=rf"cannot be opened: .*{opening}"):
+            FileLedger(path)
+        return True
+
+    with tempfile.TemporaryDirectory() as name:  # where another user than the tests' can get to
+        top, folder = Path(name), Path(name) / "folder"
+        file = folder / "ledger.db"
+        with pytest.raises(LedgerError, match=r"cannot be made: .*No such file"):
+            FileLedger(file, create=True)
+        folder.mkdir()
+        FileLedger(file, create=True).close()
+        file.chmod(0o444)
+        top.chmod(0o755)
+        folder.chmod(0o555)
+        assert in_child(lambda: refuses(file, "denied", "(readonly|unable to open)"))
+        folder.chmod(0o000)
+        assert in_child(lambda: refuses(file, "denied", "denied"))
+        folder.chmod(0o755)
+        assert [each.name for each in folder.iterdir()] == ["ledger.db"]
+
+
+def test_a_ledger_that_goes_away_makes_reports_fail(
+    path: Path, file: FileLedger, recorder: Recorder, heading: Task
+) -> None:
+    client = new_client(file, recorder, heading)
+    assert client.report("heading", 1.0)
+    away = path.with_name("away.db")
+    path.rename(away)
+    assert client.report("heading", 1.0) is Outcome.FAILED
+    with pytest.raises(LedgerError, match=r"ledger\.db is gone: No such file"):
+        client.budget("heading")
+    FileLedger(path.with_name("other.db"), create=True).close()
+    path.with_name("other.db").rename(path)  # a new budget under the old name
+    assert client.report("heading", 1.0) is Outcome.FAILED
+    with pytest.raises(LedgerError, match="was replaced by another file"):
+        client.pending()
+    away.replace(path)
+    assert client.report("heading", 1.0) is Outcome.ACCEPTED
+    assert client.budget("heading").epsilon == 2.0
+
+
+def test_a_closed_ledger_makes_reports_fail(file: FileLedger, recorder: Recorder, heading: Task) -> None:
+    client = new_client(file, recorder, heading)
+    file.close()
+    file.close()  # again is nothing
+    assert client.report("heading", 1.0) is Outcome.FAILED
+    for use in (client.budget, client.pending, client.opt_out, client.opt_in):
+        with pytest.raises(LedgerError, match=r"ledger\.db is closed"):
+            use()
+
+
+def test_a_ledger_that_another_process_holds(
+    path: Path, file: FileLedger, recorder: Recorder, heading: Task
+) -> None:
+    events: list[Event] = []
+    uplink = SteppedUplink(URL, ledger=file, transport=recorder, interval=0, on_event=events.append)
+    client = Client(uplink, tasks=[heading], ledger=file)
+    assert client.report("heading", 1.0)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    assert client.report("heading", 1.0) is Outcome.FAILED
+    assert uplink.send() == 60.0  # and nothing leaves that is not sealed
+    assert recorder.posts == []
+    assert client.budget("heading").epsilon == 1.0  # reading needs no turn
+    assert [event.kind for event in events] == ["failed", "failed"]
+    assert "database is locked" in events[0].detail
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert client.report("heading", 1.0)
+    assert uplink.send() > 60.0
+    assert client.counters == Counters(sent=2, refused={"failed": 1})
+
+
+def test_the_folder_that_the_app_goes_to_does_not_matter(
+    tmp_path: Path, recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with FileLedger("ledger.db", create=True) as ledger:
+        client = new_client(ledger, recorder, heading)
+        monkeypatch.chdir("/")
+        assert client.report("heading", 1.0)
+        assert in_child(lambda: client.report("heading", 1.0) is Outcome.ACCEPTED)
+        assert client.budget("heading").epsilon == 2.0
+
+
+@pytest.mark.parametrize("name", ["with space", "100%41", "a?mode=ro", "a#b", "émigré"])
+def test_any_name_will_do(tmp_path: Path, name: str) -> None:
+    FileLedger(tmp_path / name, create=True).close()
+    FileLedger(tmp_path / name).close()
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert inspect(tmp_path / name).pending == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_shares_what_is_spent_and_what_is_queued(
+    file: FileLedger, recorder: Recorder, delay: Task
+) -> None:
+    client = new_client(file, recorder, delay)
+    assert client.report("delay", 1.0)
+    locked, release = threading.Event(), threading.Event()
+
+    def hold() -> None:  # another thread is in the middle of a transaction at the fork
+        with file.writing(durable=False):
+            locked.set()
+            release.wait(10)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert locked.wait(5)
+    threading.Timer(0.05, release.set).start()
+    assert in_child(lambda: client.pending() == 1 and client.report("delay", 1.0) is Outcome.ACCEPTED)
+    holder.join()
+    assert client.pending() == 2
+    assert [client.report("delay", 1.0) for _ in range(2)] == [Outcome.ACCEPTED, Outcome.CAPPED]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_that_python_does_not_know_of(file: FileLedger, recorder: Recorder, heading: Task) -> None:
+    """As a C library makes it: SQLite's locks would not hold in the child, so nothing is reported there."""
+    client = new_client(file, recorder, heading)
+    assert client.report("heading", 1.0)
+    pid = ctypes.PyDLL(None).fork()
+    if pid == 0:
+        outcome = client.report("heading", 1.0)
+        message = ""
+        try:
+            client.budget()
+        except LedgerError as error:
+            message = str(error)
+        os._exit(0 if outcome is Outcome.FAILED and "carried over a fork" in message else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert client.report("heading", 1.0)
+    assert client.budget().epsilon == 2.0
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_threads_add_up_exactly(path: Path, recorder: Recorder, heading: Task, relaxed: bool) -> None:
+    with FileLedger(path, create=True, relaxed=relaxed) as ledger:
+        uplink = Uplink(URL, ledger=ledger, transport=recorder, batch_size=7, interval=0.001)
+        outcomes: list[Outcome] = []
+        with uplink, Client(uplink, tasks=[heading], ledger=ledger, caps=Caps(rolling=150.0)) as client:
+
+            def work() -> None:
+                outcomes.extend(client.report("heading", n) for n in range(25))
+
+            threads = [threading.Thread(target=work) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert client.flush(20)
+            assert outcomes.count(Outcome.ACCEPTED) == 150
+            assert outcomes.count(Outcome.CAPPED) == 50
+            assert client.budget("heading").epsilon == client.budget().epsilon == 150.0
+            assert client.counters == Counters(sent=150, refused={"capped": 50})
+    assert recorder.codes == 150
+
+
+def test_a_queue_belongs_to_its_ledger(file: FileLedger, recorder: Recorder, heading: Task) -> None:
+    with Uplink(URL, transport=recorder) as in_memory, Uplink(URL, ledger=file, transport=recorder) as uplink:
+        with pytest.raises(ParameterError, match="a FileLedger holds the queue too"):
+            Client(in_memory, tasks=[heading], ledger=file)
+        with pytest.raises(ParameterError, match="ledger must be the FileLedger that the shared Uplink"):
+            Client(uplink, tasks=[heading], ledger=MemoryLedger())
+        with pytest.raises(
+            ParameterError, match=r"ledger must be None, a FileLedger or a MemoryLedger, got '"
+        ):
+            Client(URL, tasks=[heading], ledger="ledger.db")  # type: ignore[arg-type]
+        assert Client(uplink, tasks=[heading], ledger=file).report("heading", 1.0)
