@@ -193,8 +193,9 @@ class Sending(ABC):
         except LedgerError as error:  # the same bytes go out again, and the server counts them once
             self._troubles += 1
             self.fail(error)
-            with self._lock:
-                self._schedule.record(Verdict.RETRY, parcel.task_id, time.monotonic(), 0.0)
+            if verdict in (Verdict.SENT, Verdict.DROP):  # the others hold it back already
+                with self._lock:
+                    self._schedule.record(Verdict.RETRY, parcel.task_id, time.monotonic(), 0.0)
 
     def _hurry(self) -> Hashable:
         """Let everything be tried at once; return the mark of what is queued now."""
