@@ -6,6 +6,7 @@ checkout.
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tempfile
@@ -97,14 +98,47 @@ def main() -> None:
             run(python, *pip, "install", "--quiet", f"{wheel}{extra}", cwd=work)
             run(python, *pip, "check", cwd=work)
             run(python, "-c", script, cwd=work)
+            if label == "bare":
+                check_types(python, work)
             print(f"wheel: {label} ok")
 
 
-def run(*command: str, cwd: Path) -> None:
-    """Run a command, or stop with its exit code."""
-    done = subprocess.run(command, cwd=cwd, check=False)
+def check_types(python: str, work: Path) -> None:
+    """Let a strict mypy read a program that uses the whole client, and one with a name too many.
+
+    mypy is this environment's; the types are those that the other one has installed, without stubs or
+    typing_extensions of ours.
+    """
+    (work / "mypy.ini").write_text("[mypy]\nstrict = true\n", encoding="utf-8")
+    source = (ROOT / ".ci" / "consumer.py").read_text(encoding="utf-8")
+    public = ast.literal_eval(
+        run(python, "-c", "import arcwise.client; print(arcwise.client.__all__)", cwd=work, capture=True)
+    )
+    imported = {
+        alias.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and node.module == "arcwise.client"
+        for alias in node.names
+    }
+    if imported != set(public):
+        raise SystemExit(f"consumer.py must name the client's whole API: {sorted(imported ^ set(public))}")
+    consumer, wrong = work / "consumer.py", work / "wrong.py"
+    consumer.write_text(source, encoding="utf-8")
+    wrong.write_text("from arcwise.client import Cleint\n", encoding="utf-8")
+    mypy = (sys.executable, "-m", "mypy", "--python-executable", python, "--no-incremental")
+    run(*mypy, consumer.name, cwd=work)
+    refused = subprocess.run((*mypy, wrong.name), cwd=work, check=False, capture_output=True, text=True)
+    if refused.returncode != 1 or 'has no attribute "Cleint"' not in refused.stdout:
+        raise SystemExit(f"mypy takes a name that the client does not have: {refused.stdout}")
+
+
+def run(*command: str, cwd: Path, capture: bool = False) -> str:
+    """Run a command, or stop with its exit code; return what it wrote, where that is captured."""
+    output = subprocess.PIPE if capture else None
+    done = subprocess.run(command, cwd=cwd, check=False, stdout=output, text=True)
     if done.returncode:
         raise SystemExit(done.returncode)
+    return done.stdout or ""
 
 
 if __name__ == "__main__":
