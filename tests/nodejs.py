@@ -23,7 +23,7 @@ def run_json(script: Path, *arguments: str, given: Any = None, code: int = 0) ->
         input=json.dumps(given),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=60,
         check=False,
     )
     assert (done.returncode, done.stderr == "") == (code, code == 0), done.stderr

@@ -212,6 +212,7 @@ def test_a_batch_is_sent_when_its_interval_is_over() -> None:
         ({"tasks": [HEADING.to_json()] * 2}, "tasks must have different names"),
         ({"options": {"interval": -1}}, "interval must be a number of at least 0"),
         ({"options": {"batchSize": "many"}}, "batchSize must be a number"),
+        ({"options": {"batchSize": 500_001}}, "batchSize must be from 1 to 500000"),
         ({"url": "ftp://127.0.0.1"}, "url must be a base URL"),
         ({"url": "http://user@127.0.0.1"}, "url must be a base URL"),
     ],

@@ -27,6 +27,8 @@ import { Task } from "./task.js";
 
 const DAY = 86_400;
 const LONGEST_TIMER = 2 ** 31 - 1;
+/** Two-byte codes of a batch of this size fit into the largest body that a server reads. */
+const MOST_CODES = 500_000;
 /**
  * The library and nothing about the device. A browser sends its own user agent, whatever a page says.
  *
@@ -35,6 +37,8 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 const OWN_HEADERS = /** @type {any} */ (globalThis).process?.versions?.node ? { "User-Agent": "arcwise-js/0.1.0" } : {};
 
 const now = () => Date.now() / 1000;
+/** Seconds of a clock that nobody sets. */
+const ticks = () => performance.now() / 1000;
 
 export class Client {
   /** @type {Map<string, Task>} */
@@ -86,6 +90,8 @@ export class Client {
       const value = this.#options[name];
       if (!(value >= 0 && value < Infinity)) throw new RangeError(`${name} must be a number of at least 0`);
     }
+    const { batchSize } = this.#options;
+    if (!(batchSize >= 1 && batchSize <= MOST_CODES)) throw new RangeError(`batchSize must be from 1 to ${MOST_CODES}`);
   }
 
   /**
@@ -128,7 +134,7 @@ export class Client {
    * @returns {Promise<boolean>}
    */
   async flush(timeout = 10) {
-    const deadline = now() + timeout;
+    const deadline = ticks() + timeout;
     const ids = await this.#update((state) => {
       seal(state, () => true);
       hurry(state.waits);
@@ -136,10 +142,12 @@ export class Client {
     });
     this.#wake(0);
     while (ids) {
-      const progress = this.#progress(Math.min(deadline - now(), 1)); // another page may send them too
+      const progress = this.#progress(Math.min(deadline - ticks(), 1)); // another page may send them too
       const left = await this.#update((state) => state.sealed.filter((batch) => ids.has(batch.id)).length);
-      if (left === 0) return true;
-      if (now() >= deadline) return false;
+      if (left === 0 || ticks() >= deadline) {
+        this.#tell(); // its timer would keep a process alive
+        return left === 0;
+      }
       await progress;
     }
     return false;
@@ -207,7 +215,7 @@ export class Client {
    * @param {number} seconds
    */
   #wake(seconds) {
-    const at = now() + seconds;
+    const at = ticks() + seconds;
     if (this.#closed || at >= this.#timerAt) return;
     clearTimeout(this.#timer);
     this.#timerAt = at;
@@ -231,7 +239,7 @@ export class Client {
         return Math.min(batch, ...state.open.map(({ created }) => created + interval - time));
       });
       if (found === undefined || typeof found === "number") {
-        if (found !== Infinity) this.#wake(found ?? interval);
+        if (found !== Infinity) this.#wake(found ?? Math.max(interval, 1));
         return;
       }
       const answer = await this.#post(found);
@@ -239,7 +247,7 @@ export class Client {
       if (verdict && verdict !== "sent") {
         this.#trouble(new Error(answer.status ? `status ${answer.status}: ${verdict}` : "no answer: retry"));
       }
-      for (const done of this.#waiting) done();
+      this.#tell();
     }
   }
 
@@ -279,5 +287,9 @@ export class Client {
       const timer = setTimeout(done, Math.max(0, Math.min(seconds * 1000, LONGEST_TIMER)));
       this.#waiting.add(done);
     });
+  }
+
+  #tell() {
+    for (const done of this.#waiting) done();
   }
 }

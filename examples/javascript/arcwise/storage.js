@@ -57,7 +57,8 @@ export class LocalStorage {
 
   /** @type {Storage["update"]} */
   update(change) {
-    return this.#locks.request(`arcwise:${this.#key}`, () => {
+    // Async, because Node.js 24 never gives back a lock whose function throws before it returns a promise.
+    return this.#locks.request(`arcwise:${this.#key}`, async () => {
       const state = read(this.#items.getItem(this.#key));
       const result = change(state);
       this.#items.setItem(this.#key, JSON.stringify(state)); // one key: charge and code are written at once
