@@ -10,9 +10,10 @@ import estimates
 import imports
 import ingest
 import loops
+import report
 import sampling
 
 if __name__ == "__main__":
-    for benchmark in (sampling, loops, em, estimates, ingest, imports):
+    for benchmark in (sampling, loops, em, estimates, ingest, imports, report):
         benchmark.run()
         print()
