@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.client.ledgers.files import open_file
+from arcwise.errors import LedgerError
 from arcwise.kernels.certificate import UNIT
 
 if TYPE_CHECKING:
@@ -176,48 +178,56 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
     queued: 0 reports
     acknowledged: 0 reports
     """
-    opened, _ = open_file(Path(path), 5.0)
-    with closing(opened) as connection:
-        connection.execute("BEGIN")
-        now, opted_out, sent = connection.execute("SELECT now, opted_out, sent FROM state").fetchone()
-        latest = max(now, time.time())
-        accounts = tuple(
-            Account(
-                account,
-                name,
-                epsilon / 1_000_000,
-                int(delta) / UNIT,
-                recent / 1_000_000 if window else None,
-                window or None,
-            )
-            for account, name, epsilon, delta, window, recent in connection.execute(
-                """SELECT account, name, epsilon, delta, window, (
-                       SELECT coalesce(sum(entries.epsilon), 0) FROM entries
-                       WHERE entries.account = accounts.account AND second > ? - window
-                   ) FROM accounts ORDER BY account <> '', name, account""",
-                (latest,),
-            )
+    path = Path(path)
+    opened, _ = open_file(path, 5.0)
+    try:
+        with closing(opened) as connection:
+            return _inspect(path, connection)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise LedgerError(f"the ledger {path} cannot be read: {error}") from error
+
+
+def _inspect(path: Path, connection: sqlite3.Connection) -> Inspection:
+    connection.execute("BEGIN")
+    now, opted_out, sent = connection.execute("SELECT now, opted_out, sent FROM state").fetchone()
+    latest = max(now, time.time())
+    accounts = tuple(
+        Account(
+            account,
+            name,
+            epsilon / 1_000_000,
+            int(delta) / UNIT,
+            recent / 1_000_000 if window else None,
+            window or None,
         )
-        memoized = {
-            task: (paid, given)
-            for task, paid, given in connection.execute(
-                """SELECT memos.task, memos.paid, count(node)
-                   FROM memos LEFT JOIN answers ON answers.task = memos.task GROUP BY memos.task"""
-            )
-        }
-        queue = tuple(
-            Queue(*row)
-            for row in connection.execute(
-                """SELECT name, sum(n), sum(sealed), min(oldest) FROM tasks JOIN (
-                       SELECT task, count(*) AS n, 0 AS sealed, min(created) AS oldest
-                       FROM reports GROUP BY task
-                       UNION ALL
-                       SELECT task, sum(reports), sum(reports), min(created) FROM batches GROUP BY task
-                   ) AS waiting ON waiting.task = tasks.number GROUP BY name ORDER BY name"""
-            )
+        for account, name, epsilon, delta, window, recent in connection.execute(
+            """SELECT account, name, epsilon, delta, window, (
+                   SELECT coalesce(sum(entries.epsilon), 0) FROM entries
+                   WHERE entries.account = accounts.account AND second > ? - window
+               ) FROM accounts ORDER BY account <> '', name, account""",
+            (latest,),
         )
-        dropped = dict(connection.execute("SELECT reason, reports FROM dropped ORDER BY reason"))
-        return Inspection(str(path), now, bool(opted_out), accounts, memoized, queue, sent, dropped)
+    )
+    memoized = {
+        task: (paid, given)
+        for task, paid, given in connection.execute(
+            """SELECT memos.task, memos.paid, count(node)
+               FROM memos LEFT JOIN answers ON answers.task = memos.task GROUP BY memos.task"""
+        )
+    }
+    queue = tuple(
+        Queue(*row)
+        for row in connection.execute(
+            """SELECT name, sum(n), sum(sealed), min(oldest) FROM tasks JOIN (
+                   SELECT task, count(*) AS n, 0 AS sealed, min(created) AS oldest
+                   FROM reports GROUP BY task
+                   UNION ALL
+                   SELECT task, sum(reports), sum(reports), min(created) FROM batches GROUP BY task
+               ) AS waiting ON waiting.task = tasks.number GROUP BY name ORDER BY name"""
+        )
+    )
+    dropped = dict(connection.execute("SELECT reason, reports FROM dropped ORDER BY reason"))
+    return Inspection(str(path), now, bool(opted_out), accounts, memoized, queue, sent, dropped)
 
 
 def _date(seconds: float) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING
 
 from arcwise.client.accounts import Balance, entry_time
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterator
 
     from arcwise.client.accounts import Bill, Item
@@ -37,7 +37,7 @@ class _Memo:
     def __getitem__(self, node: int) -> int:
         code = self.get(node)
         if code is None:
-            raise KeyError(node)
+            raise sqlite3.DatabaseError(f"the answer of node {node} is lost")
         return code
 
     def __setitem__(self, node: int, code: int) -> None:

@@ -102,7 +102,7 @@ class FileLedger(Ledger):
         self._broken: str | None = None
         self._closed = False
         if create:
-            create_file(self.path)
+            create_file(Path(path))
         with self._lock:
             self._connect()
         _living.add(self)
@@ -180,7 +180,7 @@ class FileLedger(Ledger):
         except sqlite3.OperationalError as error:  # a full disk, another writer: it may pass
             self._disconnect()  # and the file is checked anew before it is used again
             raise LedgerError(f"the ledger {self.path} cannot be used now: {error}") from error
-        except sqlite3.Error as error:  # damage does not pass, and nobody knows what was spent
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # damage does not pass: who knows what was spent
             self._broken = f"the ledger {self.path} is damaged: {error}"
             raise LedgerError(self._broken) from error
 

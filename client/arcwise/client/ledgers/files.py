@@ -8,7 +8,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from arcwise.client.ledgers.schema import APPLICATION_ID, SCHEMA, VERSION
+from arcwise.client.ledgers.schema import APPLICATION_ID, SCHEMA, TABLES, VERSION
 from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def open_file(path: Path, busy_timeout: float) -> tuple[sqlite3.Connection, tupl
     except sqlite3.OperationalError as error:
         connection.close()
         raise LedgerError(f"the ledger {path} cannot be opened: {error}") from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         connection.close()
         raise LedgerError(f"the ledger {path} is damaged: {error}") from error
     except LedgerError:
@@ -119,12 +119,13 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != VERSION:
         raise LedgerError(f"the ledger {path} has version {version}; this arcwise knows {VERSION}")
-    # A damaged page must show before anything is spent from it, not when it happens to be read.
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    # Damage must show before anything is spent from it, not when it happens to be read.
+    (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if verdict != "ok":
         raise LedgerError(f"the ledger {path} is damaged: {verdict}")
-    if connection.execute("SELECT count(*) FROM state").fetchone() != (1,):
-        raise LedgerError(f"the ledger {path} is damaged: it has lost its state")
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables >= TABLES or connection.execute("SELECT count(*) FROM state").fetchone() != (1,):
+        raise LedgerError(f"the ledger {path} is damaged: it has lost a table or its state")
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise LedgerError(f"the ledger {path} is on a file system that cannot share memory: take a local one")

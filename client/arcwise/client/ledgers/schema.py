@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["APPLICATION_ID", "SCHEMA", "VERSION"]
+__all__ = ["APPLICATION_ID", "SCHEMA", "TABLES", "VERSION"]
 
 APPLICATION_ID: Final = 0x61726377
 """What SQLite's header says of the file: "arcw"."""
@@ -12,13 +12,15 @@ APPLICATION_ID: Final = 0x61726377
 VERSION: Final = 1
 
 SCHEMA: Final = """
+-- The checks say what Python reads: damage that SQLite itself cannot see breaks them, and shows on opening.
+
 -- One row. The time is the largest that was ever seen.
 CREATE TABLE state (
     only INTEGER PRIMARY KEY CHECK (only = 1),
-    now REAL NOT NULL,
+    now REAL NOT NULL CHECK (typeof(now) = 'real'),
     opted_out INTEGER NOT NULL CHECK (opted_out IN (0, 1)),
-    pending INTEGER NOT NULL CHECK (pending >= 0),
-    sent INTEGER NOT NULL CHECK (sent >= 0)
+    pending INTEGER NOT NULL CHECK (typeof(pending) = 'integer' AND pending >= 0),
+    sent INTEGER NOT NULL CHECK (typeof(sent) = 'integer' AND sent >= 0)
 );
 INSERT INTO state VALUES (1, 0, 0, 0, 0);
 
@@ -29,25 +31,26 @@ CREATE TABLE dropped (reason TEXT PRIMARY KEY, reports INTEGER NOT NULL CHECK (r
 CREATE TABLE accounts (
     account TEXT PRIMARY KEY,
     name TEXT NOT NULL,
-    epsilon INTEGER NOT NULL CHECK (epsilon >= 0),
-    delta TEXT NOT NULL,
-    window INTEGER NOT NULL CHECK (window >= 0),
-    recent_epsilon INTEGER NOT NULL CHECK (recent_epsilon BETWEEN 0 AND epsilon),
+    epsilon INTEGER NOT NULL CHECK (typeof(epsilon) = 'integer' AND epsilon >= 0),
+    delta TEXT NOT NULL CHECK (typeof(delta) = 'text' AND delta <> '' AND delta NOT GLOB '*[^0-9]*'),
+    window INTEGER NOT NULL CHECK (typeof(window) = 'integer' AND window >= 0),
+    recent_epsilon INTEGER NOT NULL CHECK (typeof(recent_epsilon) = 'integer' AND recent_epsilon <= epsilon),
     recent_delta TEXT NOT NULL
+        CHECK (typeof(recent_delta) = 'text' AND recent_delta <> '' AND recent_delta NOT GLOB '*[^0-9]*')
 ) WITHOUT ROWID;
 
 -- The charges that a rolling cap still counts, by the whole second at which they were made.
 CREATE TABLE entries (
     account TEXT NOT NULL,
-    second INTEGER NOT NULL,
-    epsilon INTEGER NOT NULL,
-    delta TEXT NOT NULL,
+    second INTEGER NOT NULL CHECK (typeof(second) = 'integer'),
+    epsilon INTEGER NOT NULL CHECK (typeof(epsilon) = 'integer' AND epsilon >= 0),
+    delta TEXT NOT NULL CHECK (typeof(delta) = 'text' AND delta <> '' AND delta NOT GLOB '*[^0-9]*'),
     PRIMARY KEY (account, second)
 ) WITHOUT ROWID;
 
 CREATE TABLE tasks (
     number INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
+    id TEXT NOT NULL UNIQUE CHECK (length(id) = 64 AND id NOT GLOB '*[^0-9a-f]*'),
     name TEXT NOT NULL,
     width INTEGER NOT NULL CHECK (width IN (1, 2))
 );
@@ -56,10 +59,10 @@ CREATE TABLE tasks (
 CREATE TABLE reports (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     task INTEGER NOT NULL REFERENCES tasks,
-    epoch INTEGER NOT NULL,
-    code INTEGER NOT NULL,
-    created REAL NOT NULL,
-    ready REAL NOT NULL
+    epoch INTEGER NOT NULL CHECK (typeof(epoch) = 'integer'),
+    code INTEGER NOT NULL CHECK (typeof(code) = 'integer' AND code BETWEEN 0 AND 65535),
+    created REAL NOT NULL CHECK (typeof(created) = 'real'),
+    ready REAL NOT NULL CHECK (typeof(ready) = 'real')
 );
 CREATE INDEX reports_by_batch ON reports (task, epoch);
 
@@ -67,28 +70,34 @@ CREATE INDEX reports_by_batch ON reports (task, epoch);
 CREATE TABLE batches (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     task INTEGER NOT NULL REFERENCES tasks,
-    reports INTEGER NOT NULL CHECK (reports > 0),
+    reports INTEGER NOT NULL CHECK (typeof(reports) = 'integer' AND reports > 0),
     first_report INTEGER NOT NULL,
-    created REAL NOT NULL,
-    leased_until REAL NOT NULL DEFAULT 0,
-    leased_by INTEGER NOT NULL DEFAULT 0,
-    body BLOB NOT NULL
+    created REAL NOT NULL CHECK (typeof(created) = 'real'),
+    leased_until REAL NOT NULL DEFAULT 0 CHECK (typeof(leased_until) = 'real'),
+    leased_by INTEGER NOT NULL DEFAULT 0 CHECK (typeof(leased_by) = 'integer'),
+    body BLOB NOT NULL CHECK (typeof(body) = 'blob')
 );
 
 -- Waits between attempts, of everything ('') and of single tasks; wall-clock times until which they last.
 CREATE TABLE waits (
     scope TEXT PRIMARY KEY,
-    failures INTEGER NOT NULL,
-    own REAL NOT NULL,
-    asked REAL NOT NULL
+    failures INTEGER NOT NULL CHECK (typeof(failures) = 'integer'),
+    own REAL NOT NULL CHECK (typeof(own) = 'real'),
+    asked REAL NOT NULL CHECK (typeof(asked) = 'real')
 ) WITHOUT ROWID;
 
 -- Memoised tasks: the draw that rounds their values, how many answers are paid for, and the answers.
-CREATE TABLE memos (task TEXT PRIMARY KEY, draw TEXT NOT NULL, paid INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE memos (
+    task TEXT PRIMARY KEY,
+    draw TEXT NOT NULL CHECK (typeof(draw) = 'text' AND draw <> '' AND draw NOT GLOB '*[^0-9]*'),
+    paid INTEGER NOT NULL CHECK (typeof(paid) = 'integer' AND paid > 0)
+) WITHOUT ROWID;
 CREATE TABLE answers (
     task TEXT NOT NULL,
-    node INTEGER NOT NULL,
-    code INTEGER NOT NULL,
+    node INTEGER NOT NULL CHECK (typeof(node) = 'integer' AND node >= 0),
+    code INTEGER NOT NULL CHECK (typeof(code) = 'integer' AND code BETWEEN 0 AND 65535),
     PRIMARY KEY (task, node)
 ) WITHOUT ROWID;
 """
+
+TABLES: Final = frozenset(line.split()[2] for line in SCHEMA.splitlines() if line.startswith("CREATE TABLE"))

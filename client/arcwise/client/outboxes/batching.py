@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 import random
+import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.client.outboxes.base import seal
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Iterator
 
 __all__ = ["Batching", "FileParcel"]
@@ -132,6 +132,8 @@ class Batching(NamedTuple):
             (task, epoch, self.wall, self.wall + self.delay, self.hurried, self.batch_size),
         ).fetchall()
         (width,) = connection.execute("SELECT width FROM tasks WHERE number = ?", (task,)).fetchone()
+        if not rows or max(code for _, code, _ in rows) >= 256**width:
+            raise sqlite3.DatabaseError(f"codes are lost, or do not fit into {width} bytes")
         numbers, codes, created = zip(*rows, strict=True)
         connection.executemany("DELETE FROM reports WHERE number = ?", ((number,) for number in numbers))
         connection.execute(
