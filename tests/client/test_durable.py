@@ -11,6 +11,7 @@ from arcwise.client import Client, FileLedger
 from stepped import SteppedUplink
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from arcwise.tasks import Task
@@ -46,7 +47,9 @@ class Trace:
         elif statement == "COMMIT" and self._changes:
             self.events.append(self._changes + "!" * self._full)
 
-    def post(self, url: str, body: bytes, headers: dict[str, str], timeout: float) -> tuple[int, str | None]:
+    def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
+    ) -> tuple[int, str | None]:
         self.events.append("send")
         return self._recorder.post(url, body, headers, timeout)
 

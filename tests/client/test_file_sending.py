@@ -1,0 +1,302 @@
+"""Sending from a ledger's file: what outlives a restart, and what other processes may be doing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from arcwise.client import Client, Counters, Event, FileLedger
+from arcwise.domains import Circle
+from arcwise.tasks import DAY, Task
+from stepped import SteppedUplink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from clock import Clock
+    from recorder import Recorder
+
+URL = "http://127.0.0.1:1"
+HOUR = 3600.0
+
+
+class App:
+    """One run of an app: its ledger, its uplink without a thread, its client."""
+
+    def __init__(self, path: Path, recorder: Recorder, tasks: list[Task], **options: Any) -> None:
+        self.events: list[Event] = []
+        self.ledger = FileLedger(path, relaxed=True)
+        self.uplink = SteppedUplink(
+            URL, ledger=self.ledger, transport=recorder, on_event=self.events.append, **options
+        )
+        self.client = Client(self.uplink, tasks=tasks, ledger=self.ledger)
+
+
+@contextmanager
+def running(path: Path, recorder: Recorder, *tasks: Task, **options: Any) -> Iterator[App]:
+    """Run an app; as when a process is killed, nothing is closed in good order but the file."""
+    app = App(path, recorder, list(tasks), **options)
+    try:
+        yield app
+    finally:
+        app.ledger.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "ledger.db"
+    FileLedger(path, create=True).close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def speed() -> Task:
+    return Task("speed", Circle(10), 1.0)
+
+
+def test_a_sealed_batch_goes_out_again_with_the_same_bytes(
+    path: Path, recorder: Recorder, heading: Task, clock: Clock
+) -> None:
+    recorder.script.extend([OSError("down"), 503])
+    with running(path, recorder, heading) as app:
+        app.client.report("heading", 1.0)
+        app.client.report("heading", 2.0)
+    for run in range(1, 4):
+        with running(path, recorder, heading) as app:
+            app.uplink.hurry()
+            assert len(recorder.posts) == run
+            assert app.client.counters == (Counters(sent=2) if run == 3 else Counters(pending=2))
+        clock.restart()
+    assert len({post.body for post in recorder.posts}) == 1
+
+
+@pytest.mark.parametrize("status", [429, 503, 404, 401, 204])
+def test_what_the_server_asked_for_outlives_a_restart(
+    path: Path, recorder: Recorder, heading: Task, speed: Task, clock: Clock, status: int
+) -> None:
+    """A task waits, or everything does; a day at most; a flush does not end it."""
+    recorder.script.append((status, str(10 * DAY)))
+    with running(path, recorder, heading, speed) as app:
+        app.client.report("heading", 1.0)
+        app.uplink.hurry()
+    clock.restart()
+    clock.wait(HOUR)
+    with running(path, recorder, heading, speed) as app:
+        app.client.report("heading", 1.0)
+        app.client.report("speed", 1.0)
+        app.uplink.hurry()
+        others = {post.url.split("/")[-2] for post in recorder.posts[1:]}
+        assert others == ({speed.id} if status in (404, 204) else set())
+        assert app.uplink.send() == pytest.approx(DAY - HOUR)
+    clock.restart()
+    clock.wait(DAY - HOUR - 1)
+    with running(path, recorder, heading, speed) as app:
+        before = len(recorder.posts)
+        app.uplink.hurry()
+        assert len(recorder.posts) == before
+        clock.wait(1)
+        app.uplink.hurry()
+        assert app.client.pending() == 0
+        assert app.client.counters == Counters(sent=3)
+
+
+def test_our_own_backoff_outlives_a_restart_and_goes_on_doubling(
+    path: Path, recorder: Recorder, heading: Task, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arcwise.client.delivery.uniform", lambda: 1.0)
+    monkeypatch.setattr("arcwise.client.delivery.Schedule.__init__.__defaults__", (lambda: 1.0,))
+    recorder.script.extend([503] * 20)
+    waits = []
+    for _ in range(14):
+        with running(path, recorder, heading, interval=0) as app:
+            if not waits:
+                app.client.report("heading", 1.0)
+            elif waits[-1]:
+                clock.wait(waits[-1] - 0.5)
+                assert app.uplink.send() == pytest.approx(0.5)
+                clock.wait(0.5)
+            waits.append(app.uplink.send())
+        clock.restart()
+    assert waits == pytest.approx([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600])
+
+
+def test_a_clock_that_was_set_back_makes_no_wait_longer_than_any_is(
+    path: Path, recorder: Recorder, heading: Task, clock: Clock
+) -> None:
+    recorder.script.append((503, str(DAY)))
+    with running(path, recorder, heading) as app:
+        app.client.report("heading", 1.0)
+        app.uplink.hurry()
+    clock.restart()
+    clock.step(-400 * DAY)
+    with running(path, recorder, heading) as app:
+        assert app.uplink.hurry() == pytest.approx(DAY)
+        clock.wait(DAY)
+        app.uplink.hurry()
+        assert app.client.counters == Counters(sent=1)
+
+
+def test_the_interval_is_counted_over_a_restart(
+    path: Path, recorder: Recorder, heading: Task, clock: Clock
+) -> None:
+    for n in range(3):
+        with running(path, recorder, heading, interval=60) as app:
+            app.client.report("heading", 1.0)
+            assert app.uplink.send() == pytest.approx(60 - 20 * n)
+        clock.restart()
+        clock.wait(20)
+    with running(path, recorder, heading, interval=60) as app:
+        app.uplink.send()
+    (post,) = recorder.posts
+    assert len(post.batch.codes) == 3
+
+
+def test_a_full_batch_goes_at_once(path: Path, recorder: Recorder, heading: Task, clock: Clock) -> None:
+    with running(path, recorder, heading, interval=60, batch_size=4) as app:
+        for _ in range(11):
+            app.client.report("heading", 1.0)
+        app.uplink.send()
+        assert [len(post.batch.codes) for post in recorder.posts] == [4, 4]
+        clock.wait(60)
+        app.uplink.send()
+        assert [len(post.batch.codes) for post in recorder.posts] == [4, 4, 3]
+
+
+def test_no_report_leaves_before_its_random_delay(
+    path: Path, recorder: Recorder, heading: Task, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = iter([0.9, 0.1, 0.5, 0.5])
+    monkeypatch.setattr("arcwise.client.outboxes.file.uniform", lambda: next(draws))
+    with running(path, recorder, heading, interval=0, delay=100.0) as app:
+        for _ in range(3):
+            app.client.report("heading", 1.0)
+        assert app.uplink.send() == pytest.approx(10)
+    clock.restart()
+    clock.wait(9.9)
+    with running(path, recorder, heading, interval=0, delay=100.0) as app:
+        sent = []
+        for wait in (0.0, 0.2, 39.8, 0.2, 39.8, 0.2):
+            clock.wait(wait)
+            app.uplink.send()
+            sent.append(recorder.codes)
+        assert sent == [0, 1, 1, 2, 2, 3]
+        app.client.report("heading", 1.0)
+        app.uplink.send()
+        assert recorder.codes == 3
+        app.uplink.hurry()  # a flush ends it
+        assert recorder.codes == 4
+
+
+def test_what_the_app_no_longer_knows_is_sent_all_the_same(
+    path: Path, recorder: Recorder, heading: Task, speed: Task
+) -> None:
+    with running(path, recorder, heading) as app:
+        app.client.report("heading", 1.0)
+    with running(path, recorder, speed) as app:
+        app.uplink.hurry()
+        assert app.events == [Event("sent", "heading", 1, "status 204")]
+    assert recorder.posts[0].url == f"{URL}/v1/tasks/{heading.id}/reports"
+
+
+def test_an_unknown_task_is_kept_until_it_expires(
+    path: Path, recorder: Recorder, heading: Task, speed: Task, clock: Clock
+) -> None:
+    recorder.by_task[heading.id] = 404
+    with running(path, recorder, heading, speed) as app:
+        for name in ("heading", "heading", "speed"):
+            app.client.report(name, 1.0)
+        app.uplink.hurry()
+        assert app.client.counters == Counters(pending=2, sent=1)
+    clock.wait(7 * DAY - 1)
+    with running(path, recorder, heading, speed) as app:
+        app.uplink.hurry()
+        assert app.client.pending() == 2
+        app.client.report("heading", 1.0)
+        clock.wait(2)
+        app.uplink.hurry()
+        assert app.client.counters == Counters(pending=1, sent=1, dropped={"expired": 2})
+        assert app.events[-2:][0] == Event("expired", None, 2, "could not be sent in time")
+
+
+@pytest.mark.parametrize("status", [410, 400, 413, 501])
+def test_what_will_never_be_taken_is_dropped_and_counted_for_ever(
+    path: Path, recorder: Recorder, heading: Task, status: int
+) -> None:
+    recorder.script.append(status)
+    with running(path, recorder, heading) as app:
+        app.client.report("heading", 1.0)
+        app.client.report("heading", 1.0)
+        app.uplink.hurry()
+        assert app.events == [Event("dropped", "heading", 2, f"status {status}")]
+    with running(path, recorder, heading) as app:
+        assert app.client.counters == Counters(dropped={str(status): 2})
+        assert app.client.budget("heading").epsilon == 2.0
+
+
+def test_the_queue_is_bounded_over_a_restart(path: Path, recorder: Recorder, heading: Task) -> None:
+    recorder.script.append(503)
+    with running(path, recorder, heading, max_pending=3) as app:
+        assert all(app.client.report("heading", 1.0) for _ in range(2))
+        app.uplink.hurry()  # a sealed batch takes its room too
+    with running(path, recorder, heading, max_pending=3) as app:
+        assert [bool(app.client.report("heading", 1.0)) for _ in range(3)] == [True, False, False]
+        assert app.client.counters == Counters(pending=3, refused={"full": 2})
+        assert app.client.budget("heading").epsilon == 3.0
+
+
+LEASE = """
+import os, sys
+from pathlib import Path
+from arcwise.client import FileLedger
+ledger = FileLedger(Path(sys.argv[1]))
+outbox = ledger.outbox(batch_size=10, capacity=10, delay=0.0, lease=20.0)
+parcel = outbox.take(0.0, 0.0, lambda task: 0.0)
+print(parcel.body.hex(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_another_process_is_sending_is_left_alone_while_it_lives(
+    path: Path, recorder: Recorder, heading: Task
+) -> None:
+    with running(path, recorder, heading, interval=0) as app:
+        app.client.report("heading", 1.0)
+        other = subprocess.Popen(
+            [sys.executable, "-c", LEASE, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        with other:
+            assert other.stdout is not None
+            body = other.stdout.readline().strip()
+            assert 0 < app.uplink.hurry() <= 20
+            assert recorder.posts == []
+            app.client.report("heading", 2.0)  # what comes after is not held up
+            app.uplink.send()
+            assert len(recorder.posts) == 1
+            other.kill()
+        app.uplink.send()  # the other one is dead: its batch is sent at once, as it was
+        assert [post.body.hex() for post in recorder.posts[1:]] == [body]
+        assert app.client.counters == Counters(sent=2)
+
+
+def test_a_lease_of_the_future_was_made_before_the_clock_was_set_back(
+    path: Path, recorder: Recorder, heading: Task, clock: Clock
+) -> None:
+    with running(path, recorder, heading, interval=0) as app:
+        app.client.report("heading", 1.0)
+        assert not isinstance(app.uplink._next(), float)
+        with app.ledger.writing(durable=False) as connection:  # as another process that lives would have it
+            connection.execute("UPDATE batches SET leased_by = 1")
+        assert app.uplink.send() == pytest.approx(20)
+        clock.step(-HOUR)
+        app.uplink.send()
+        assert app.client.counters == Counters(sent=1)
