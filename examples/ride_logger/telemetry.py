@@ -45,7 +45,7 @@ class Telemetry:
         """Drop what was not sent, and report nothing more."""
         if self.asked:
             with FileLedger(self._ledger) as ledger:  # no client, which would begin to send
-                ledger.opt_out(None)
+                ledger.opt_out()
 
     @contextmanager
     def client(self, *, timeout: float = 5.0) -> Iterator[Client]:

@@ -14,6 +14,7 @@ import pytest
 
 from arcwise.client import AsyncHttpxTransport, HttpxTransport
 from arcwise.client.transport import user_agent
+from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,3 +137,12 @@ def test_the_user_agent_names_the_library_only() -> None:
     assert version[0].isdigit()
     for fact in (platform.system(), platform.python_version(), platform.machine(), socket.gethostname()):
         assert fact.lower() not in user_agent().lower()
+
+
+@pytest.mark.parametrize("kind", [HttpxTransport, AsyncHttpxTransport])
+def test_a_wrong_option_is_refused_at_once(kind: type[HttpxTransport | AsyncHttpxTransport]) -> None:
+    """Not with the first request, where it would look like network trouble and be tried for ever."""
+    with pytest.raises(ParameterError, match=r"options must be among .* proxy, .*; got headers, prox"):
+        kind(prox="http://127.0.0.1:1", headers={"X-Device": "7"})
+    with pytest.raises(ParameterError, match="either an httpx client or options"):
+        kind(object(), trust_env=False)  # type: ignore[arg-type]

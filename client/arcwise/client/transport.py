@@ -10,6 +10,8 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from arcwise.errors import ParameterError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -104,7 +106,13 @@ class HttpxTransport:
         An `httpx.Client` to use, which is left open and which the caller must not share over a fork. Its
         default headers and cookies are not sent.
     options
-        Without a client: what to make one with, such as ``proxy=``, ``verify=``, ``cert=`` or ``transport=``.
+        Without a client: what to make one with: ``proxy``, ``mounts``, ``verify``, ``cert``, ``trust_env``,
+        ``http1``, ``http2``, ``limits``, ``transport``.
+
+    Raises
+    ------
+    ParameterError
+        When an option has another name.
 
     Examples
     --------
@@ -127,6 +135,7 @@ class HttpxTransport:
     """
 
     def __init__(self, client: httpx.Client | None = None, **options: Any) -> None:
+        _check_options(client, options)
         self._given = client
         self._options = options
         self._own: httpx.Client | None = None
@@ -179,6 +188,7 @@ class AsyncHttpxTransport:
     """
 
     def __init__(self, client: httpx.AsyncClient | None = None, **options: Any) -> None:
+        _check_options(client, options)
         self._given = client
         self._options = options
         self._own: httpx.AsyncClient | None = None
@@ -203,6 +213,21 @@ class AsyncHttpxTransport:
         own, self._own = self._own, None
         if own is not None and self._pid == os.getpid():
             await own.aclose()
+
+
+_OPTIONS = ("cert", "http1", "http2", "limits", "mounts", "proxy", "transport", "trust_env", "verify")
+"""What of an httpx client concerns connections. Headers, cookies and redirects are not for the app to set."""
+
+
+def _check_options(client: object, options: Mapping[str, object]) -> None:
+    # At once: httpx is loaded with the first request, where a wrong name would look like network trouble.
+    wrong = sorted(set(options) - set(_OPTIONS))
+    if wrong:
+        raise ParameterError(f"options must be among {', '.join(_OPTIONS)}; got {', '.join(wrong)}")
+    if client is not None and options:
+        raise ParameterError(
+            f"give either an httpx client or options, got {', '.join(sorted(options))} beside it"
+        )
 
 
 def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> httpx.Request:

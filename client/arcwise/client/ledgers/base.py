@@ -103,7 +103,7 @@ class Ledger(ABC):
         """Return the budget of one account of a bill, see `accounts.budget`."""
 
     @abstractmethod
-    def opt_out(self, outbox: Outbox[Any] | None) -> int:
+    def opt_out(self, outbox: Outbox[Any] | None = None) -> int:
         """Remember that the device has opted out and empty the queue; return how many reports were in it.
 
         What was spent stays written down.
@@ -111,7 +111,8 @@ class Ledger(ABC):
         Parameters
         ----------
         outbox
-            The queue; None for one in memory that holds reports of other devices too, which stays as it is.
+            The queue in memory that is emptied; None leaves one alone that holds other devices' too.
+            The queue in a ledger's own file is emptied whatever is given.
         """
 
     @abstractmethod

@@ -25,6 +25,8 @@ from arcwise.errors import LedgerError, ParameterError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from typing_extensions import Self
+
     from arcwise.client.accounts import Bill, Budget
     from arcwise.client.outboxes.base import Outbox
 
@@ -213,7 +215,7 @@ class FileLedger(Ledger):
         with self.reading() as connection:
             return budget(read_balances(connection, bill, now), about)
 
-    def opt_out(self, outbox: Outbox[Any] | None) -> int:
+    def opt_out(self, outbox: Outbox[Any] | None = None) -> int:
         """Remember that the device has opted out and empty the queue; return how many reports were in it."""
         with self.writing(durable=True) as connection:
             connection.execute("UPDATE state SET opted_out = 1")
@@ -236,7 +238,7 @@ class FileLedger(Ledger):
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
-    def __enter__(self) -> FileLedger:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

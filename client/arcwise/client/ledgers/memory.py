@@ -211,7 +211,7 @@ class MemoryLedger(Ledger):
                 balances.append((item, account.balance))
             return budget(balances, about)
 
-    def opt_out(self, outbox: Outbox[Any] | None) -> int:
+    def opt_out(self, outbox: Outbox[Any] | None = None) -> int:
         """Remember that the device has opted out and empty the queue; return how many reports were in it."""
         with _lock:
             self._opted_out = True
