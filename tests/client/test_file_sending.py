@@ -112,7 +112,7 @@ def test_our_own_backoff_outlives_a_restart_and_goes_on_doubling(
     monkeypatch.setattr("arcwise.client.delivery.uniform", lambda: 1.0)
     monkeypatch.setattr("arcwise.client.delivery.Schedule.__init__.__defaults__", (lambda: 1.0,))
     recorder.script.extend([503] * 20)
-    waits = []
+    waits: list[float] = []
     for _ in range(14):
         with running(path, recorder, heading, interval=0) as app:
             if not waits:

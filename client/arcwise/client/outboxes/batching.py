@@ -28,6 +28,20 @@ class FileParcel(NamedTuple):
     body: bytes
 
 
+class _Group(NamedTuple):
+    """Codes of one task and one epoch.
+
+    `wait` is the number of seconds until they can be sent, `soonest` the end of their first delay.
+    """
+
+    task: int
+    task_id: str
+    epoch: int
+    wait: float
+    reports: int
+    soonest: float
+
+
 class Batching(NamedTuple):
     """One look at the queue.
 
@@ -51,12 +65,16 @@ class Batching(NamedTuple):
     lease: float
     hurried: int
 
-    def wait(self, connection: sqlite3.Connection) -> float:
-        """Return after how many seconds there is something to send; infinity when nothing is queued."""
-        return min(
-            min((wait for _, wait in self._batches(connection)), default=math.inf),
-            min((group[-1] for group in self._groups(connection)), default=math.inf),
-        )
+    def look(self, connection: sqlite3.Connection) -> tuple[float, dict[tuple[str, int], tuple[int, float]]]:
+        """Return after how many seconds there is something to send; infinity when nothing is queued.
+
+        Also, by task and epoch, how many codes can travel together, and when the delay of the first of them
+        ends; minus infinity when one has ended.
+        """
+        groups = list(self._groups(connection))
+        waits = [wait for _, wait in self._batches(connection)] + [group.wait for group in groups]
+        seen = {(group.task_id, group.epoch): (group.reports, group.soonest) for group in groups}
+        return min(waits, default=math.inf), seen
 
     def take(self, connection: sqlite3.Connection) -> FileParcel | None:
         """Lease one of the batches that can be sent, sealed now if there is none; None when nothing is due.
@@ -65,9 +83,9 @@ class Batching(NamedTuple):
         """
         free = self._free(connection)
         if not free:  # codes are sealed late, so that a batch holds as many as it can
-            for task, task_id, epoch, wait in list(self._groups(connection)):
-                if wait <= 0:
-                    self._seal(connection, task, task_id, epoch)
+            for group in list(self._groups(connection)):
+                if group.wait <= 0:
+                    self._seal(connection, group.task, group.task_id, group.epoch)
             free = self._free(connection)
         if not free:
             return None
@@ -103,26 +121,28 @@ class Batching(NamedTuple):
             return 0.0
         return left
 
-    def _groups(self, connection: sqlite3.Connection) -> Iterator[tuple[int, str, int, float]]:
-        """Yield (task, its id, epoch, seconds until they can be sent) of the codes that can travel together.
+    def _groups(self, connection: sqlite3.Connection) -> Iterator[_Group]:
+        """Yield the codes that can travel together.
 
         A time in the future that no delay explains was written before the clock was set back: it has come.
         """
         rows = connection.execute(
             """SELECT task, tasks.id, epoch, min(reports.number) <= :hurried,
                       sum(ready <= :wall OR ready > :latest),
-                      min(CASE WHEN ready <= :wall OR ready > :latest THEN created END), min(ready)
+                      min(CASE WHEN ready <= :wall OR ready > :latest THEN created END), min(ready),
+                      count(*)
                FROM reports JOIN tasks ON tasks.number = task GROUP BY task, epoch""",
             {"wall": self.wall, "latest": self.wall + self.delay, "hurried": self.hurried},
         )
-        for task, task_id, epoch, hurried, count, oldest, soonest in rows:
+        for task, task_id, epoch, hurried, count, oldest, soonest, reports in rows:
             if hurried or count >= self.batch_size or (oldest is not None and oldest > self.wall):
                 wait = 0.0
             elif oldest is None:
                 wait = soonest - self.wall
             else:
                 wait = max(0.0, oldest + self.interval - self.wall)
-            yield task, task_id, epoch, max(wait, self.held(task_id))
+            wait = max(wait, self.held(task_id))
+            yield _Group(task, task_id, epoch, wait, reports, soonest if oldest is None else -math.inf)
 
     def _seal(self, connection: sqlite3.Connection, task: int, task_id: str, epoch: int) -> None:
         rows = connection.execute(

@@ -63,8 +63,8 @@ class FileOutbox:
 
     def look_again(self) -> None:
         """Let the next code be news for the sender, whatever came in before."""
-        # How many codes came in since the sender last looked, by what they can travel with.
-        self._new: dict[tuple[str, int], int] = {}
+        # What the sender knows to wait, see `Batching.look`; and what came in since.
+        self._seen: dict[tuple[str, int], tuple[int, float]] = {}
 
     def put(self, connection: sqlite3.Connection, task: Task, epoch: int, code: int, now: float) -> bool:
         """Queue one code in an open transaction; True when there is something new to do."""
@@ -82,8 +82,9 @@ class FileOutbox:
             (row[0], epoch, code, now, ready),
         )
         key = task.id, epoch
-        new = self._new[key] = self._new.get(key, 0) + 1
-        return bool(self._delay) or new == 1 or new % self._batch_size == 0
+        count, soonest = self._seen.get(key, (0, math.inf))
+        self._seen[key] = count + 1, min(soonest, ready)
+        return ready < soonest or (count + 1) % self._batch_size == 0
 
     @property
     def pending(self) -> int:
@@ -101,7 +102,6 @@ class FileOutbox:
 
     def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> FileParcel | float:
         """Return the next batch to send, or the time at which there will be one, see `Outbox.take`."""
-        self.look_again()  # before looking: what comes in from here on wakes the sender again
         batching = Batching(
             time.time(),
             lambda task_id: ready_at(task_id) - now,
@@ -112,7 +112,7 @@ class FileOutbox:
             self._hurried,
         )
         with self.ledger.reading() as connection:
-            wait = batching.wait(connection)
+            wait, self._seen = batching.look(connection)
         if wait > 0:
             return now + wait
         # All that was charged before this commit is on the disk after it, in the relaxed mode too: so no code

@@ -1,0 +1,181 @@
+"""How an interpreter ends that does not close its client, and what an idle client does: nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arcwise.client import Client, Counters, FileLedger, Ledger, MemoryLedger, Uplink, inspect
+from scripted import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from arcwise.tasks import Task
+    from recorder import Recorder
+    from scripted import Request
+
+APP = """
+import sys
+from pathlib import Path
+from arcwise.client import Client, FileLedger, HttpxTransport, MemoryLedger
+from arcwise.domains import Circle
+from arcwise.tasks import Task
+
+url, path, *options = sys.argv[1:]
+ledger = FileLedger(path) if path else MemoryLedger()
+client = Client(
+    url,
+    tasks=[Task("heading", Circle(360), 1.0)],
+    ledger=ledger,
+    interval=600,
+    transport=HttpxTransport(trust_env=False),
+    **{name: float(value) for name, value in (option.split("=") for option in options)},
+)
+for heading in range(5):
+    assert client.report("heading", heading)
+"""
+
+
+def run(code: str, *arguments: str) -> None:
+    """Run an app to its end; two minutes mean that it hangs."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        timeout=120,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(params=["memory", "file"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "memory":
+        return ""
+    FileLedger(tmp_path / "ledger.db", create=True).close()
+    return str(tmp_path / "ledger.db")
+
+
+def codes(seen: list[Request]) -> list[int]:
+    return [len(request.batch.codes) for request in seen]
+
+
+def test_what_is_queued_is_sent_before_the_interpreter_ends(path: str) -> None:
+    with serving(lambda _: (204, {})) as (url, seen):
+        run(APP, url, path)
+        assert codes(seen) == [5]
+    if path:
+        assert (inspect(path).sent, inspect(path).pending) == (5, 0)
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(0)", "del client, ledger", "raise SystemExit"])
+def test_however_it_ends(path: str, ending: str) -> None:
+    with serving(lambda _: (204, {})) as (url, seen):
+        run(f"{APP}\n{ending}", url, path)
+        assert codes(seen) == [5]
+
+
+def test_a_server_in_trouble_is_asked_once(path: str) -> None:
+    with serving(lambda _: (503, {})) as (url, seen):
+        run(APP, url, path, "exit_timeout=1000")
+        assert codes(seen) == [5]
+    if path:
+        assert inspect(path).pending == 5
+
+
+def test_a_network_that_is_down_is_not_waited_for(path: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    run(APP, url, path, "exit_timeout=1000")  # refused at once: nobody listens there any more
+    if path:
+        assert inspect(path).pending == 5
+
+
+def test_a_server_that_never_answers_is_waited_for_as_long_as_it_may(path: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        run(APP, url, path, "exit_timeout=0.2", "request_timeout=100000")
+    if path:
+        assert inspect(path).pending == 5
+
+
+def test_a_delay_is_kept_where_the_file_remembers(path: str) -> None:
+    """From a file it is sent later; from memory it would be lost."""
+    with serving(lambda _: (204, {})) as (url, seen):
+        run(APP, url, path, "delay=3600")
+        assert codes(seen) == ([] if path else [5])
+        if path:
+            assert inspect(path).pending == 5
+            run(f"{APP}\nclient.flush(20)", url, path, "delay=3600")
+            assert sum(codes(seen)) == 10
+
+
+class Counted(Uplink):
+    """Counts how often its thread looks at the queue."""
+
+    looks = 0
+
+    def _step(self) -> float:
+        wait = super()._step()
+        self.looks += 1
+        self.waits.append(wait)
+        return wait
+
+    def __init__(self, url: str, *, ledger: Ledger, transport: Recorder, interval: float) -> None:
+        self.waits: list[float] = []
+        super().__init__(url, ledger=ledger, transport=transport, interval=interval)
+
+
+@contextmanager
+def settled(uplink: Counted) -> Iterator[None]:
+    """Wait until the thread sleeps: it holds its condition but while it waits for it."""
+    yield
+    while True:
+        with uplink._changed:
+            if uplink._changed._waiters and not uplink._is_news:  # type: ignore[attr-defined]
+                return
+
+
+def test_an_idle_client_does_nothing(ledger: Ledger, recorder: Recorder, heading: Task) -> None:
+    """No thread before the first report; then the thread sleeps until the interval is over, or for ever."""
+    before = threading.active_count()
+    with (
+        Counted("http://127.0.0.1:1", ledger=ledger, transport=recorder, interval=600) as uplink,
+        Client(uplink, tasks=[heading], ledger=ledger) as client,
+    ):
+        assert threading.active_count() == before
+        with settled(uplink):
+            client.report("heading", 1.0)
+        looks = uplink.looks
+        assert 590 < uplink.waits[-1] <= 600
+        for _ in range(50):
+            client.report("heading", 1.0)  # joins the batch that the thread waits for
+        with settled(uplink):
+            pass
+        assert uplink.looks == looks
+        with settled(uplink):
+            assert client.flush(5)
+        assert uplink.waits[-1] == float("inf")
+        assert client.counters == Counters(sent=51)
+        assert uplink.looks <= looks + 4
+    assert threading.active_count() == before
+
+
+def test_an_idle_gateway_has_one_thread(recorder: Recorder, heading: Task) -> None:
+    before = threading.active_count()
+    with Uplink("http://127.0.0.1:1", transport=recorder) as uplink:
+        clients = [Client(uplink, tasks=[heading], ledger=MemoryLedger()) for _ in range(100)]
+        assert all(client.report("heading", 1.0) for client in clients)
+        assert threading.active_count() == before + 1
