@@ -1,0 +1,196 @@
+"""What an app is told of the fate of its reports, in events and in the log: never a value, never a code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from arcwise.client import (
+    AsyncClient,
+    AsyncRecordingTransport,
+    Client,
+    Counters,
+    Event,
+    FileLedger,
+    Ledger,
+    Outcome,
+    Uplink,
+)
+from arcwise.domains import Interval
+from arcwise.errors import DomainError, ParameterError
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.tasks import Task
+from fixed_draw import FixedDraw
+from stepped import SteppedUplink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clock import Clock
+    from recorder import Recorder
+
+URL = "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "detail"),
+    [
+        (204, "sent", "status 204"),
+        (503, "retry", "status 503"),
+        (200, "retry", "status 200, which is not the answer of an arcwise server"),
+        (OSError("a secret"), "retry", "no answer (OSError)"),
+        (404, "kept", "status 404"),
+        (403, "paused", "status 403"),
+        (410, "dropped", "status 410"),
+    ],
+)
+def test_what_becomes_of_a_batch(
+    ledger: Ledger, recorder: Recorder, heading: Task, answer: Any, kind: str, detail: str
+) -> None:
+    events: list[Event] = []
+    recorder.script.append(answer)
+    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, on_event=events.append)
+    client = Client(uplink, tasks=[heading], ledger=ledger)
+    client.report("heading", 1.0)
+    client.report("heading", 2.0)
+    uplink.hurry()
+    assert events == [Event(kind, "heading", 2, detail)]
+
+
+def test_reports_that_expire_and_those_left_at_the_close(
+    ledger: Ledger, recorder: Recorder, heading: Task, clock: Clock
+) -> None:
+    events: list[Event] = []
+    recorder.script.extend([503, 503, 503])
+    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, max_age_days=1, on_event=events.append)
+    client = Client(uplink, tasks=[heading], ledger=ledger)
+    client.report("heading", 1.0)
+    clock.wait(86_401)
+    uplink.send()
+    assert events == [Event("expired", None, 1, "could not be sent in time")]
+    client.report("heading", 1.0)
+    assert not uplink.close(0)
+    where = (
+        "they are dropped"
+        if ledger.__class__.__name__ == "MemoryLedger"
+        else "they stay in the ledger's file"
+    )
+    assert events[1:] == [Event("closed", None, 1, where)]
+
+
+def test_a_ledger_that_fails_is_told_with_each_report_and_logged_once(
+    tmp_path: Path, recorder: Recorder, heading: Task, caplog: pytest.LogCaptureFixture
+) -> None:
+    events: list[Event] = []
+    ledger = FileLedger(tmp_path / "ledger.db", create=True)
+    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, on_event=events.append)
+    client = Client(uplink, tasks=[heading], ledger=ledger)
+    ledger.close()
+    for _ in range(5):
+        assert client.report("heading", 1.0) is Outcome.FAILED
+    assert events == [Event("failed", "heading", 1, f"the ledger {ledger.path} is closed")] * 5
+    assert len(caplog.records) == 1
+
+
+def test_a_callback_that_raises_ends_nothing(
+    ledger: Ledger, recorder: Recorder, heading: Task, caplog: pytest.LogCaptureFixture
+) -> None:
+    called = []
+
+    def bad(event: Event) -> None:
+        called.append(event.kind)
+        raise ZeroDivisionError("the app's own")
+
+    with Client(URL, tasks=[heading], ledger=ledger, transport=recorder, on_event=bad) as client:
+        for _ in range(3):
+            assert client.report("heading", 1.0)
+            assert client.flush(5)
+        assert client.counters == Counters(sent=3)
+    assert called == ["sent"] * 3
+    assert caplog.text.count("ZeroDivisionError: the app's own") == 3
+
+
+def test_a_callback_may_use_the_client(ledger: Ledger, recorder: Recorder, heading: Task) -> None:
+    """It is called with nothing locked."""
+    done = threading.Event()
+    seen: list[Any] = []
+
+    def use(event: Event) -> None:
+        if event.kind == "sent" and not done.is_set():
+            seen.extend((client.pending(), client.counters.sent, client.budget().epsilon))
+            seen.append(client.report("heading", 2.0))
+            done.set()
+
+    with Client(URL, tasks=[heading], ledger=ledger, transport=recorder, on_event=use, interval=0) as client:
+        client.report("heading", 1.0)
+        assert done.wait(5)
+        assert client.flush(5)
+        assert seen == [0, 1, 1.0, Outcome.ACCEPTED]
+        assert client.counters == Counters(sent=2)
+
+
+def test_on_an_event_loop(ledger: Ledger, heading: Task) -> None:
+    events: list[tuple[Event, str]] = []
+    transport = AsyncRecordingTransport([503])
+
+    def note(event: Event) -> None:
+        events.append((event, threading.current_thread().name))
+
+    async def run() -> None:
+        async with AsyncClient(
+            URL, tasks=[heading], ledger=ledger, transport=transport, on_event=note
+        ) as client:
+            await client.report("heading", 1.0)
+            await client.flush(0)
+            await client.flush(5)
+
+    asyncio.run(run())
+    assert [event.kind for event, _ in events] == ["retry", "sent"]
+    assert {name for _, name in events} == {threading.main_thread().name}
+
+
+@pytest.mark.parametrize("on_event", [1, "print", []])
+def test_a_bad_callback(on_event: Any) -> None:
+    with pytest.raises(ParameterError, match="on_event must be None or a function of an Event, got"):
+        Uplink(URL, on_event=on_event)
+
+
+def test_neither_events_nor_the_log_hold_a_value_or_a_code(
+    ledger: Ledger, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A value and a code that nothing else looks like, through everything that can be told of them."""
+    caplog.set_level(logging.DEBUG)
+    domain = Interval(0, 1000)
+    task = Task("t", domain, 1.0, mechanism=OptimalPiecewise(domain, 1.0, nodes=10_000))
+    value, draw = 777.131719, FixedDraw(0, 2**63)
+    code = task.mechanism.randomize(value, randomness=draw)
+    assert code > 1000
+    events: list[Event] = []
+    recorder.script.extend([503, OSError(str(value)), 404, 403, 410])
+    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, on_event=events.append)
+    with Client(uplink, tasks=[task], ledger=ledger, randomness=draw) as client:
+        for _ in range(3):
+            assert client.report("t", value)
+            for _ in range(5):
+                uplink.hurry()
+        with pytest.raises(DomainError):
+            client.report("t", 1e6)
+        assert client.report("t", value)
+        client.opt_out()
+        assert client.report("t", value) is Outcome.OPTED_OUT
+        client.opt_in()
+        if isinstance(ledger, FileLedger):
+            ledger.close()
+            assert client.report("t", value) is Outcome.FAILED
+    uplink.close(0)
+    kinds = {event.kind for event in events}
+    assert kinds >= {"retry", "kept", "paused", "dropped", "sent"}
+    told = (caplog.text + repr(events)).replace(task.id, "")
+    assert "status 503" in told
+    for secret in (str(value), repr(value), "777", str(code)):
+        assert secret not in told
+    assert {record.name for record in caplog.records} == {"arcwise.client"}
