@@ -91,10 +91,23 @@ class AsyncUplink(Sending):
         self._stepped = asyncio.Event()
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call what uses the queue or its ledger: in a thread where it waits for a disk."""
-        if self.outbox.blocking:
-            return await asyncio.to_thread(function, *args, **kwargs)
-        return function(*args, **kwargs)
+        """Call what uses the queue or its ledger: in a thread where it waits for a disk.
+
+        A thread goes on when its call is cancelled here; what it has queued then is looked for.
+        """
+        if not self.outbox.blocking:
+            return function(*args, **kwargs)
+        thread = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            thread.add_done_callback(self._look_again)
+            raise
+
+    def _look_again(self, thread: asyncio.Future[Any]) -> None:
+        if not thread.cancelled():
+            thread.exception()  # nobody waits for it any more
+        self.wake()
 
     def begin(self) -> None:
         """Make sure that the task runs.

@@ -1,0 +1,180 @@
+"""The async twins on a ledger's file: the loop goes on while a disk or another process takes its time."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arcwise.client import (
+    AsyncClient,
+    AsyncRecordingTransport,
+    AsyncUplink,
+    Counters,
+    Event,
+    FileLedger,
+    Outcome,
+)
+from arcwise.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from arcwise.tasks import Task
+
+URL = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    FileLedger(tmp_path / "ledger.db", create=True).close()
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def file(path: Path) -> Iterator[FileLedger]:
+    with FileLedger(path, busy_timeout=30.0) as ledger:
+        yield ledger
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not happen within ten seconds")
+
+
+class Holder:
+    """Another user of the file, who keeps its writers waiting."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def release(self) -> None:
+        self._connection.execute("ROLLBACK")
+        self._connection.close()
+
+
+def test_reports_caps_and_a_restart(path: Path, delay: Task) -> None:
+    transport = AsyncRecordingTransport([503])
+
+    async def run() -> tuple[list[Outcome], Counters]:
+        with FileLedger(path) as ledger:
+            async with AsyncClient(URL, tasks=[delay], ledger=ledger, transport=transport) as client:
+                outcomes = [await client.report("delay", 5) for _ in range(2)]
+                await client.flush(0)
+                return outcomes, client.counters
+
+    accepted, capped = Outcome.ACCEPTED, Outcome.CAPPED
+    outcomes, _ = asyncio.run(run())
+    assert outcomes == [accepted, accepted]
+    outcomes, _ = asyncio.run(run())
+    assert outcomes == [accepted, capped]
+    with FileLedger(path) as ledger:
+        client = AsyncClient(URL, tasks=[delay], ledger=ledger, transport=transport)
+        assert asyncio.run(client.close())
+        assert client.counters == Counters(sent=3)
+    assert len({batch.batch_id for batch in transport.batches}) < len(transport.batches)
+
+
+def test_what_an_earlier_process_left_is_sent_without_a_report(path: Path, heading: Task) -> None:
+    async def report() -> None:
+        with FileLedger(path) as ledger:
+            client = AsyncClient(
+                URL, tasks=[heading], ledger=ledger, transport=AsyncRecordingTransport(), interval=600
+            )
+            await client.report("heading", 1.0)
+
+    async def start() -> None:
+        with FileLedger(path) as ledger:
+            async with AsyncClient(
+                URL, tasks=[heading], ledger=ledger, transport=transport, interval=0
+            ) as client:
+                await until(lambda: bool(transport.batches))
+                await until(lambda: client.counters.sent == 1)
+
+    transport = AsyncRecordingTransport()
+    asyncio.run(report())
+    asyncio.run(start())
+
+
+def test_the_loop_goes_on_while_a_report_waits_for_its_turn(
+    path: Path, file: FileLedger, heading: Task
+) -> None:
+    async def run() -> None:
+        async with AsyncClient(
+            URL, tasks=[heading], ledger=file, transport=AsyncRecordingTransport()
+        ) as client:
+            holder = Holder(path)
+            report = asyncio.create_task(client.report("heading", 1.0))
+            for _ in range(20):
+                await asyncio.sleep(0.005)
+            assert not report.done()  # nor was it in the way of the loop
+            holder.release()
+            assert await report is Outcome.ACCEPTED
+
+    asyncio.run(run())
+
+
+def test_a_report_that_was_cancelled_while_it_was_written_is_sent_all_the_same(
+    path: Path, file: FileLedger, heading: Task
+) -> None:
+    """It is charged and queued, so the sender must learn of it."""
+    transport = AsyncRecordingTransport()
+
+    async def run() -> None:
+        async with AsyncUplink(URL, ledger=file, transport=transport, interval=0) as uplink:
+            client = AsyncClient(uplink, tasks=[heading], ledger=file)
+            assert await client.report("heading", 1.0)
+            await until(lambda: uplink.counters.sent == 1)
+            holder = Holder(path)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(client.report("heading", 1.0), 0.02)
+            holder.release()
+            await until(lambda: uplink.counters.sent == 2)  # without a flush
+            assert client.budget("heading").epsilon == 2.0
+
+    asyncio.run(run())
+
+
+def test_a_ledger_that_fails_is_told_on_the_loop(file: FileLedger, heading: Task) -> None:
+    told: list[tuple[str, str]] = []
+
+    def note(event: Event) -> None:
+        told.append((event.kind, threading.current_thread().name))
+
+    async def run() -> None:
+        client = AsyncClient(
+            URL, tasks=[heading], ledger=file, transport=AsyncRecordingTransport(), on_event=note
+        )
+        file.close()
+        assert await client.report("heading", 1.0) is Outcome.FAILED
+        with pytest.raises(LedgerError, match="is closed"):
+            await client.opt_out()
+        assert not await client.flush(1)
+        assert not await client.close(1)
+
+    asyncio.run(run())
+    assert told
+    assert set(told) == {("failed", threading.main_thread().name)}
+
+
+def test_many_reports_at_once_add_up(file: FileLedger, heading: Task) -> None:
+    transport = AsyncRecordingTransport()
+
+    async def run() -> None:
+        async with AsyncClient(URL, tasks=[heading], ledger=file, transport=transport) as client:
+            outcomes = await asyncio.gather(*(client.report("heading", n) for n in range(200)))
+            assert outcomes == [Outcome.ACCEPTED] * 200
+            assert client.budget("heading").epsilon == 200.0
+            assert await client.flush(20)
+            assert client.counters == Counters(sent=200)
+
+    asyncio.run(run())
+    assert sum(len(batch.codes) for batch in transport.batches) == 200
