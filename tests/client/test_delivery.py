@@ -128,6 +128,48 @@ def test_what_the_server_asked_for_outlives_a_flush(attempts: list[tuple[Verdict
     assert schedule.ready_at("a") == asked
 
 
+VERDICTS = st.sampled_from([Verdict.RETRY, Verdict.PAUSE, Verdict.KEEP, Verdict.SENT, Verdict.DROP])
+TASKS = ("a", "b", "c")
+
+
+@given(
+    attempts=st.lists(st.tuples(VERDICTS, st.sampled_from(TASKS), st.floats(0, DAY), st.floats(0, HOUR))),
+    pause=st.floats(0, 2 * DAY),
+    after=st.lists(VERDICTS, max_size=3),
+)
+def test_a_schedule_that_was_written_down_goes_on_as_if_it_had_not_been(
+    attempts: list[tuple[Verdict, str, float, float]], pause: float, after: list[Verdict]
+) -> None:
+    """In another process, whose monotonic clock begins anew; so many seconds have passed meanwhile."""
+    first, second, now = Schedule(lambda: 0.5), Schedule(lambda: 0.5), 1000.0
+    for verdict, task, retry_after, step in attempts:
+        now += step
+        first.record(verdict, task, now, retry_after)
+    written = list(first.remaining(now))
+    assert all(failures >= 0 and own >= 0 and asked >= 0 for _, failures, own, asked in written)
+    now, begun = now + pause, 5.0
+    for scope, failures, own, asked in written:
+        second.restore(scope, failures, own - pause, asked - pause, begun)
+    for verdict in [None, *after]:
+        if verdict is not None:
+            first.record(verdict, "a", now, 0.0)
+            second.record(verdict, "a", begun, 0.0)
+        for task in TASKS:
+            left = max(0.0, first.ready_at(task) - now)
+            assert max(0.0, second.ready_at(task) - begun) == pytest.approx(left, abs=1e-6)
+
+
+@given(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12), st.sampled_from(["", "a"]))
+def test_no_wait_is_restored_that_is_longer_than_any_is(own: float, asked: float, scope: str) -> None:
+    """A clock that was set back made it longer."""
+    schedule = Schedule()
+    schedule.restore(scope, 3, own, asked, now=50.0)
+    assert schedule.ready_at("a") - 50.0 <= max(min(own, HOUR), min(asked, DAY)) + 1e-3
+    assert schedule.ready_at("a") - 50.0 <= DAY + 1e-3
+    schedule.hurry()
+    assert schedule.ready_at("a") - 50.0 <= min(asked, DAY) + 1e-3
+
+
 def test_a_flush_ends_our_own_waits() -> None:
     schedule = Schedule(uniform=lambda: 0.5)
     for _ in range(20):

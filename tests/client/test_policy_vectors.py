@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from arcwise.client import MemoryLedger
+from arcwise.client import FileLedger, MemoryLedger
 from arcwise.client.delivery import backoff_seconds, classify, retry_after_seconds
 from arcwise.domains import Circle
 from arcwise.mechanisms import DesignedCircular
@@ -20,15 +20,17 @@ def read(name: str) -> Any:
     return json.loads((VECTORS / name).read_text(encoding="ascii"))
 
 
-def test_the_memory_ledger_grants_what_the_vectors_say() -> None:
-    for label, case in read("ledger.json").items():
+def test_both_ledgers_grant_what_the_vectors_say(tmp_path: Path) -> None:
+    for number, (label, case) in enumerate(read("ledger.json").items()):
         lifetime, rolling, window = case["caps"]
         epsilon = case["micro_epsilon"] / 1_000_000
         caps = Caps(lifetime and lifetime / 1e6, rolling and rolling / 1e6, window)
         mechanism = DesignedCircular(Circle(1), epsilon, [2**63 - 1, 2**63 + 1])
-        task, memory = Task("t", Circle(1), epsilon, mechanism=mechanism, caps=caps), MemoryLedger()
-        assert [charge(memory, task, now) for now in case["times"]] == case["granted"], label
-        assert spent(memory, task) == case["spent"]
+        task = Task("t", Circle(1), epsilon, mechanism=mechanism, caps=caps)
+        with FileLedger(tmp_path / f"{number}.db", create=True) as file:
+            for ledger in (MemoryLedger(), file):
+                assert [charge(ledger, task, now) for now in case["times"]] == case["granted"], label
+                assert spent(ledger, task) == case["spent"]
 
 
 def test_answers_mean_this() -> None:
