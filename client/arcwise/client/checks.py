@@ -7,7 +7,7 @@ from numbers import Real
 
 from arcwise.errors import ParameterError
 
-__all__ = ["checked_integer", "checked_number", "checked_url", "is_loopback"]
+__all__ = ["checked_integer", "checked_key", "checked_number", "checked_url", "is_loopback"]
 
 
 def checked_url(url: object) -> str:
@@ -26,6 +26,29 @@ def checked_url(url: object) -> str:
     if parts.username is not None or parts.query or parts.fragment:
         raise ParameterError(f"url must be a base URL without user, query or fragment, got one for {host!r}")
     return url.rstrip("/")
+
+
+def checked_key(key: object, url: str, *, over_http: object) -> str | None:
+    """Return the key for this base URL, or None; raise `ParameterError`, which never repeats the key."""
+    if type(over_http) is not bool:
+        raise ParameterError(f"key_over_http must be True or False, got {over_http!r}")
+    if key is None:
+        return None
+    # Anything else could end the header and begin another one.
+    if not isinstance(key, str) or not key.isascii() or not 0 < len(key) <= 512 or not _is_visible(key):
+        raise ParameterError(
+            "key must be None or 1 to 512 visible ASCII characters, as `arcwise key new` prints"
+        )
+    if not url.lower().startswith("https://") and not over_http and not is_loopback(url):
+        raise ParameterError(
+            "key would cross the network in the clear: give an https:// URL, or key_over_http=True where "
+            "something else encrypts"
+        )
+    return key
+
+
+def _is_visible(text: str) -> bool:
+    return all("!" <= character <= "~" for character in text)
 
 
 def is_loopback(url: str) -> bool:

@@ -10,7 +10,7 @@ import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from arcwise.client.checks import checked_integer, checked_number, checked_url, is_loopback
+from arcwise.client.checks import checked_integer, checked_key, checked_number, checked_url, is_loopback
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
 from arcwise.client.ledgers.base import Ledger
 from arcwise.client.ledgers.memory import MemoryLedger
@@ -54,6 +54,8 @@ class SendingOptions(TypedDict, total=False):
     request_timeout: float
     exit_timeout: float
     on_event: Callable[[Event], object] | None
+    key: str | None
+    key_over_http: bool
 
 
 class Sending(ABC):
@@ -75,8 +77,11 @@ class Sending(ABC):
         request_timeout: float = 10.0,
         exit_timeout: float = 2.0,
         on_event: Callable[[Event], object] | None = None,
+        key: str | None = None,
+        key_over_http: bool = False,
     ) -> None:
         self._url = checked_url(url)
+        self._key = checked_key(key, self._url, over_http=key_over_http)
         batch_size = checked_integer("batch_size", batch_size, MAX_BATCH_SIZE)
         capacity = checked_integer("max_pending", max_pending, 10**9)
         self._interval = checked_number("interval", interval)
@@ -148,7 +153,10 @@ class Sending(ABC):
         return f"{self._url}/v1/tasks/{parcel.task_id}/reports"
 
     def _headers(self) -> dict[str, str]:
-        return {"Content-Type": MEDIA_TYPE, "User-Agent": user_agent()}
+        headers = {"Content-Type": MEDIA_TYPE, "User-Agent": user_agent()}
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        return headers
 
     def _next(self) -> Parcel | float:
         """Return the parcel to send now, or for how many seconds there is none (infinity: until woken)."""

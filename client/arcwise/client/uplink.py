@@ -62,6 +62,11 @@ class Uplink(Sending):
     on_event
         Called with an `Event` for whatever becomes of reports, from the thread that sends (or that reports,
         when the ledger fails). What it raises is logged.
+    key
+        The server's ingest key, where it asks for one; sent with every batch as ``Authorization: Bearer``,
+        never logged. All devices of an app have the same one: a key of its own would name a device.
+    key_over_http
+        Send the key over plain HTTP too, to another host than this one; refused unless asked for.
     transport
         What to send with; an `HttpxTransport` unless given. Closed with the uplink.
 

@@ -1,0 +1,83 @@
+"""The ingest key of an uplink: sent as it should be, never over plain HTTP unasked, never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from arcwise.client import AsyncClient, AsyncRecordingTransport, Client, RecordingTransport, Uplink
+from arcwise.errors import ParameterError
+from scripted import serving
+
+if TYPE_CHECKING:
+    from arcwise.tasks import Task
+
+KEY = "arcwise_ingest_SECRET"
+URL = "https://reports.example"
+
+
+def test_the_key_travels_as_a_bearer_token(heading: Task) -> None:
+    transport = RecordingTransport()
+    with Client(URL, tasks=[heading], transport=transport, key=KEY) as client:
+        client.report("heading", 12.0)
+    (request,) = transport.requests
+    assert request.headers["Authorization"] == f"Bearer {KEY}"
+    assert sorted(request.headers) == ["Authorization", "Content-Type", "User-Agent"]
+
+
+def test_the_key_travels_from_a_loop_too(heading: Task) -> None:
+    transport = AsyncRecordingTransport()
+
+    async def run() -> None:
+        async with AsyncClient(URL, tasks=[heading], transport=transport, key=KEY) as client:
+            await client.report("heading", 12.0)
+
+    asyncio.run(run())
+    (request,) = transport.requests
+    assert request.headers["Authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    "key", ["", "SECRET\r\nX: 1", "SECRET two", "SECRET\x7f", "SECRETé", b"SECRET", 7, "SECRET" * 100]
+)
+def test_keys_that_are_none_are_refused_and_not_repeated(key: Any) -> None:
+    with pytest.raises(ParameterError, match="key must be None or 1 to 512 visible ASCII") as caught:
+        Uplink(URL, key=key)
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://reports.example", "HTTP://reports.example", "http://10.0.0.1:8000", "http://localhost.example"],
+)
+def test_a_key_does_not_cross_the_network_in_the_clear_unless_asked(url: str, heading: Task) -> None:
+    with pytest.raises(ParameterError, match="https:// URL, or key_over_http=True") as caught:
+        Uplink(url, key=KEY)
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+    transport = RecordingTransport()
+    with Client(url, tasks=[heading], transport=transport, key=KEY, key_over_http=True) as client:
+        client.report("heading", 12.0)
+    assert transport.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+    with pytest.raises(ParameterError, match="key_over_http must be True or False, got 1"):
+        Uplink(url, key=KEY, key_over_http=1)  # type: ignore[arg-type]
+
+
+def test_nothing_shows_the_key(heading: Task, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    events: list[object] = []
+    answers = iter([401, 204])
+    with serving(lambda _request: (next(answers), {})) as (url, requests):
+        assert url.startswith("http://127.0.0.1")
+        with Client(url, tasks=[heading], key=KEY, on_event=events.append) as client:
+            client.report("heading", 12.0)
+            client.flush(5)
+            client.flush(5)  # ends the pause after the 401
+            assert client.counters.sent == 1
+        shown = caplog.text + repr(events) + repr(client) + repr(client.counters)
+    assert [request.headers["authorization"] for request in requests] == [f"Bearer {KEY}"] * 2
+    assert "401" in shown
+    assert "SECRET" not in shown
