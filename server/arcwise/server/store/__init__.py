@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from arcwise.errors import ParameterError
 from arcwise.server.store.base import Outcome, Store
+from arcwise.server.store.migrations import Migration
+from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.sqlite import SQLiteStore
+from arcwise.server.store.sqlite.database import Database
 from arcwise.server.store.writer import Busy, Writer
 
-__all__ = ["Busy", "Outcome", "SQLiteStore", "Store", "Writer", "open_store"]
+__all__ = [
+    "Busy",
+    "Migration",
+    "Outcome",
+    "SQLiteStore",
+    "Store",
+    "StoredKey",
+    "StoredTask",
+    "Writer",
+    "migrate_store",
+    "open_store",
+]
 
 
 def open_store(url: str, *, create: bool = True) -> Store:
@@ -27,9 +42,36 @@ def open_store(url: str, *, create: bool = True) -> Store:
     ParameterError
         When the URL names no store that this version has.
     StoreError
-        When the store cannot be opened.
+        When the store cannot be opened, or has an older schema: the message names the command to run.
     """
+    return SQLiteStore(_sqlite_path(url), create=create)
+
+
+def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> list[Migration]:
+    """Bring a store to schema `to`, in one transaction and under a lock; return what was applied.
+
+    Parameters
+    ----------
+    url
+        Which store; it must exist.
+    to
+        Version of the schema; None: the newest. There is no way back but a backup.
+    dry_run
+        Apply everything and undo it: what would fail, fails.
+
+    Raises
+    ------
+    ParameterError
+        When the URL names no store that this version has, or `to` no schema that the store can have.
+    StoreError
+        When the store cannot be opened or migrated; it is as it was.
+    """
+    with closing(Database(_sqlite_path(url), create=False)) as database:
+        return database.migrate(to, dry_run=dry_run)
+
+
+def _sqlite_path(url: str) -> Path:
     scheme, separator, path = url.partition(":///")
     if scheme != "sqlite" or not separator or not path or path == ":memory:":
         raise ParameterError(f"store must be sqlite:///FILE, got {url!r}")
-    return SQLiteStore(Path(path), create=create)
+    return Path(path)

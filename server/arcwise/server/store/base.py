@@ -1,4 +1,4 @@
-"""What a store promises. Every store passes the contract tests in ``tests/server/test_store.py``."""
+"""What a store promises. Every store passes the contract tests in ``tests/server/store``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from arcwise.server.store.records import StoredKey, StoredTask
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
@@ -26,19 +27,48 @@ class Outcome(Enum):
     REPLAYED = "replayed"
     """A batch of its id had been counted before."""
     CLOSED = "closed"
-    """The ids of its epoch are forgotten: whether it had been counted cannot be told, so it is not."""
+    """Its task takes no more reports, or the ids of its epoch are forgotten: it is not counted, and whether
+    it had been cannot be told."""
 
 
 class Store(ABC):
-    """Counts per task and epoch, and the ids of the batches that are in them. No reports are kept.
+    """Counts per task and epoch, the ids of the batches that are in them, tasks and keys; no reports.
 
-    `add` is called from one thread at a time; the readers may be called from any thread at any time. Every
-    method raises `StoreError` when the store cannot do its work; what had been acknowledged stays.
+    `add` is called from one thread at a time; everything else may be called from any thread at any time.
+    Every method raises `StoreError` when the store cannot do its work; what had been acknowledged stays.
     """
 
     @abstractmethod
     def register(self, tasks: Iterable[Task]) -> None:
-        """Make the tasks known. Must be called before batches of theirs are added; may be repeated."""
+        """Make the tasks known. Must be called before batches of theirs are added; may be repeated.
+
+        A task that is known stays as it is, open or closed.
+        """
+
+    @abstractmethod
+    def tasks(self) -> list[StoredTask]:
+        """Return every task that was ever registered, by any process, the oldest first."""
+
+    @abstractmethod
+    def close_task(self, task_id: str, now: int) -> bool:
+        """Take no more reports of a task; when this returns, no process counts one any more.
+
+        Parameters
+        ----------
+        task_id
+            In hex.
+        now
+            The time in Unix seconds.
+
+        Returns
+        -------
+        bool
+            False when the task was closed already, or is not known.
+        """
+
+    @abstractmethod
+    def open_task(self, task_id: str) -> bool:
+        """Take reports of a closed task again; return False when it was open already, or is not known."""
 
     @abstractmethod
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
@@ -47,15 +77,30 @@ class Store(ABC):
         When this returns, what was counted survives a crash of the process and of the machine. The first
         content under an id wins, within one call too. Codes must have been checked against the task.
 
+        After a `StoreError` it is not always known whether the batches were counted (a connection may break
+        between the commit and its reply); the same batches can be added again, and count once.
+
         Returns
         -------
         list of Outcome
             What became of each batch.
+
+        Raises
+        ------
+        KeyError
+            When the task of a batch is not registered; nothing is counted.
         """
 
     @abstractmethod
     def counts_by_epoch(self, task: Task) -> dict[int, NDArray[np.int64]]:
         """Return the number of reports per code, shape (K,), for every epoch that has any."""
+
+    @abstractmethod
+    def version(self, task: Task) -> int:
+        """Return a number that grows whenever the counts of the task change: the reports counted so far.
+
+        Cheap: no counts are read. Read it before the counts that it is to stand for; they may be newer.
+        """
 
     @abstractmethod
     def prune(self, task: Task, before: int) -> int:
@@ -65,6 +110,43 @@ class Store(ABC):
         then on, or a replay would be counted again. The newest epoch that has a batch is never forgotten,
         so a clock that is wrong and far ahead cannot close the present.
         """
+
+    @abstractmethod
+    def add_key(self, key: StoredKey) -> None:
+        """Keep a key.
+
+        Raises
+        ------
+        ParameterError
+            When there is one of its id.
+        """
+
+    @abstractmethod
+    def keys(self) -> list[StoredKey]:
+        """Return all keys, revoked ones too, the oldest first."""
+
+    @abstractmethod
+    def revoke_key(self, key_id: str, now: int) -> bool:
+        """Note that a key is good for nothing from `now` on, in Unix seconds.
+
+        Returns
+        -------
+        bool
+            False when there is no such key, or it was revoked already.
+        """
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes that the store takes on disk."""
+
+    @abstractmethod
+    def check(self) -> list[str]:
+        """Return what is wrong with the store, a sentence each; nothing when it is whole. Slow."""
+
+    @abstractmethod
+    def vacuum(self) -> None:
+        """Give space back that pruning and rewriting left. Writers may wait meanwhile."""
 
     @abstractmethod
     def close(self) -> None:

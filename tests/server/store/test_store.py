@@ -1,57 +1,16 @@
-"""The contract of every store. A new store is one more entry in `stores`."""
+"""The contract of every store: counts, batch ids and epochs."""
 
-import sqlite3
+import contextlib
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
-import numpy as np
 import pytest
 
-from arcwise.domains import Circle, Interval
-from arcwise.errors import ParameterError, StoreError
-from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.store import Outcome, Store, open_store
-from arcwise.tasks import Task
-from arcwise.wire import Batch, pack_codes
-
-DELAY = Task("delay", Interval(0, 1), 1.0)
-HEADING = Task("heading", Circle(360), 1.0)
-WIDE = Task("wide", Interval(0, 1), 1.0, mechanism=OptimalPiecewise(Interval(0, 1), 1.0, nodes=300))
-
-COUNTED, REPLAYED, CLOSED = Outcome.COUNTED, Outcome.REPLAYED, Outcome.CLOSED
+from arcwise.server.store import Store, open_store
+from arcwise.wire import Batch
+from store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, WIDE, batch, counted
 
 Opener = Callable[[], Store]
-
-
-@pytest.fixture(params=["sqlite"])
-def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    """Return a function that opens the same store again and again."""
-    urls = {"sqlite": f"sqlite:///{tmp_path / 'counts.db'}"}
-
-    def open_again() -> Store:
-        store = open_store(urls[request.param])
-        store.register([DELAY, HEADING, WIDE])
-        return store
-
-    return open_again
-
-
-@pytest.fixture
-def store(opener: Opener) -> Iterator[Store]:
-    opened = opener()
-    yield opened
-    opened.close()
-
-
-def batch(task: Task, codes: list[int], *, number: int = 0, epoch: int = 100) -> Batch:
-    width = 1 if task.mechanism.kernel.codes <= 256 else 2
-    return Batch(bytes.fromhex(task.id), number.to_bytes(16, "big"), epoch, pack_codes(codes, width))
-
-
-def counted(task: Task, codes: list[int]) -> list[int]:
-    counts: list[int] = np.bincount(codes, minlength=task.mechanism.kernel.codes).tolist()
-    return counts
 
 
 def test_an_empty_store_counts_nothing(store: Store) -> None:
@@ -189,57 +148,19 @@ def test_readers_see_whole_groups_while_a_writer_writes(store: Store) -> None:
     assert all(total % 5 == 0 for total in seen)
 
 
-class TestSQLite:
-    """What only the SQLite store can do wrong."""
+def test_several_processes_that_make_a_store_at_once_make_one(url: str) -> None:
+    start = threading.Barrier(4)
+    versions: list[int] = []
 
-    def test_every_commit_is_synced(self, tmp_path: Path) -> None:
-        store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
-        connection: sqlite3.Connection = store._writer  # type: ignore[attr-defined]
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
-        store.close()
+    def make() -> None:
+        start.wait()
+        with contextlib.closing(open_store(url)) as store:
+            store.register([DELAY])
+            versions.append(store.version(DELAY))
 
-    def test_a_full_disk_stores_nothing_of_the_group_and_heals(self, tmp_path: Path) -> None:
-        store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
-        store.register([DELAY])
-        store.add([batch(DELAY, [1])])
-        connection: sqlite3.Connection = store._writer  # type: ignore[attr-defined]
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count = {pages}")
-        group = [batch(DELAY, [2], number=n) for n in range(1, 2000)]
-        with pytest.raises(StoreError, match="full"):
-            store.add(group)
-        assert store.counts(DELAY).sum() == 1
-        connection.execute("PRAGMA max_page_count = 1000000")
-        assert store.add(group) == [COUNTED] * 1999
-        store.close()
-
-    def test_another_programs_database_is_left_alone(self, tmp_path: Path) -> None:
-        path = tmp_path / "other.db"
-        other = sqlite3.connect(path)
-        other.execute("CREATE TABLE theirs (x)")
-        other.close()
-        with pytest.raises(StoreError, match="not one of arcwise"):
-            open_store(f"sqlite:///{path}")
-
-    def test_a_newer_schema_is_refused(self, tmp_path: Path) -> None:
-        path = tmp_path / "new.db"
-        open_store(f"sqlite:///{path}").close()
-        newer = sqlite3.connect(path)
-        newer.execute("PRAGMA user_version = 99")
-        newer.close()
-        with pytest.raises(StoreError, match="schema 99"):
-            open_store(f"sqlite:///{path}")
-
-    def test_a_file_that_is_no_database(self, tmp_path: Path) -> None:
-        path = tmp_path / "text.db"
-        path.write_text("hello " * 1000)
-        with pytest.raises(StoreError, match="cannot open"):
-            open_store(f"sqlite:///{path}")
-
-    @pytest.mark.parametrize(
-        "url", ["sqlite:///:memory:", "sqlite:///", "counts.db", "mysql:///a", "sqlite://a"]
-    )
-    def test_a_url_that_names_no_store(self, url: str) -> None:
-        with pytest.raises(ParameterError, match="store must be sqlite:///FILE"):
-            open_store(url)
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert versions == [0] * 4

@@ -1,0 +1,27 @@
+"""Packed codes to counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.wire import code_format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+__all__ = ["count_codes"]
+
+_SLICE = 1 << 18
+
+
+def count_codes(packed: Iterable[bytes], codes: int) -> NDArray[np.int64]:
+    """Return how often each of `codes` codes occurs in packed codes, shape (K,)."""
+    array = np.frombuffer(b"".join(packed), code_format(codes))
+    total = np.zeros(codes, np.int64)
+    for start in range(0, len(array), _SLICE):  # in slices, because numpy widens what it counts to 64 bits
+        total += np.bincount(array[start : start + _SLICE], minlength=codes)
+    return total

@@ -1,0 +1,44 @@
+"""What `Store.check` looks at in every store: tasks that are what their id says, counts that add up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.errors import ArcwiseError
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["counts_problems", "task_problems"]
+
+
+def task_problems(key: bytes, definition: bytes) -> tuple[Task | None, list[str]]:
+    """Return the task of a definition, None when it is none, and what is wrong with it."""
+    try:
+        task = Task.from_bytes(definition)
+    except ArcwiseError as error:
+        return None, [f"task {key.hex()} cannot be loaded: {error}"]
+    if task.id != key.hex():
+        return None, [f"task {key.hex()} has the definition of task {task.id}"]
+    return task, []
+
+
+def counts_problems(task: Task, rows: Iterable[tuple[int, bytes]], total: int) -> list[str]:
+    """Return what is wrong with the counts of a task: packed integers by epoch, and reports in all."""
+    problems = []
+    reports = 0
+    for epoch, packed in rows:
+        codes = task.mechanism.kernel.codes
+        if len(packed) != 8 * codes:
+            problems.append(f"task {task.id}, epoch {epoch}: {len(packed) / 8:g} counts instead of {codes}")
+            continue
+        counts = np.frombuffer(packed, "<i8")
+        if counts.min() < 0:
+            problems.append(f"task {task.id}, epoch {epoch}: negative counts")
+        reports += int(counts.sum())
+    if reports != total:
+        problems.append(f"task {task.id}: the counts hold {reports:,} reports, its total says {total:,}")
+    return problems

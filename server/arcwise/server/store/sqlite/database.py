@@ -1,0 +1,203 @@
+"""The SQLite file: its two connections, transactions that one thread at a time writes, and its schema."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.errors import StoreError
+from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["Database"]
+
+_BUSY_SECONDS = 10.0
+
+
+class _DryRun(Exception):  # noqa: N818 (a way out of a transaction, not an error)
+    pass
+
+
+class Database:
+    """A store's file in WAL mode with synchronous=FULL, of any schema until `require_newest` says otherwise.
+
+    Attributes
+    ----------
+    path
+        The file.
+    writer
+        For changes, within `transaction`.
+    reader
+        For `read`, which never waits for the writer.
+
+    Raises
+    ------
+    StoreError
+        When the file cannot be opened, or is a database of another program.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        if not create and not path.exists():
+            raise StoreError(f"there is no store at {path}")
+        self.path = path
+        self.url = f"sqlite:///{path}"
+        self._reading = threading.Lock()
+        self._writing = threading.Lock()
+        with self.errors("open"):
+            self.writer = self.connect()
+            try:
+                self._prepare()
+                self.reader = self.connect()
+            except BaseException:
+                self.writer.close()
+                raise
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a new connection; the caller closes it."""
+        return sqlite3.connect(
+            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+
+    def _prepare(self) -> None:
+        # FULL: a commit returns only after the write-ahead log is on the disk.
+        self.writer.execute("PRAGMA synchronous = FULL")
+        self.writer.create_function("reports_in", 1, _reports_in, deterministic=True)
+        version, tables = self._state()
+        if version == 0:
+            if tables:
+                raise StoreError(f"{self.path} is a SQLite database, but not one of arcwise")
+            self._keep_a_log()
+            # Of two processes that start at the same moment the second finds nothing to do.
+            self.migrate()
+
+    def _keep_a_log(self) -> None:
+        """Change to a write-ahead log. SQLite does not wait when another process does so at the same time."""
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                self.writer.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
+            else:
+                return
+
+    def _state(self) -> tuple[int, int]:
+        """Return the schema's version and the number of tables, both of one moment."""
+        self.writer.execute("BEGIN")
+        (version,) = self.writer.execute("PRAGMA user_version").fetchone()
+        (tables,) = self.writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        self.writer.execute("COMMIT")
+        return version, tables
+
+    @property
+    def version(self) -> int:
+        """The version of the schema."""
+        with self.errors("read"):
+            (version,) = self.writer.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
+    def require_newest(self) -> None:
+        """Raise `StoreError` with the command to run unless the schema is the newest."""
+        refuse_version(self.url, self.version, _MIGRATIONS[-1].version)
+
+    def migrate(self, to: int | None = None, *, dry_run: bool = False) -> list[Migration]:
+        """Apply what leads to schema `to` in one transaction; see `arcwise.server.store.migrate_store`."""
+        steps: list[Migration] = []
+        try:
+            with self.errors("migrate"), self.transaction():
+                (version,) = self.writer.execute("PRAGMA user_version").fetchone()
+                steps = pending(_MIGRATIONS, version, to)
+                for step in steps:
+                    for statement in _statements(step.script):
+                        self.writer.execute(statement)
+                    self.writer.execute(f"PRAGMA user_version = {step.version}")
+                if dry_run:
+                    raise _DryRun
+        except _DryRun:
+            pass
+        return steps
+
+    @contextmanager
+    def errors(self, doing: str) -> Iterator[None]:
+        """Turn SQLite's errors into `StoreError`."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot {doing} {self.path}: {error}") from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write: other threads and processes wait, and everything or nothing is kept."""
+        with self._writing:
+            self.writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.writer.execute("COMMIT")
+            except BaseException:
+                # A failed COMMIT (disk full) may or may not have ended the transaction already.
+                if self.writer.in_transaction:
+                    self.writer.execute("ROLLBACK")
+                raise
+
+    def add_counts(self, number: int, epoch: int, counts: NDArray[np.int64]) -> None:
+        """Add to the counts of an epoch of the task of this number, and to its total; in a transaction."""
+        reports = int(counts.sum())
+        row = self.writer.execute(
+            "SELECT codes FROM counts WHERE task = ? AND epoch = ?", (number, epoch)
+        ).fetchone()
+        if row is not None:
+            counts = counts + np.frombuffer(row[0], "<i8")
+        self.writer.execute(
+            "INSERT OR REPLACE INTO counts (task, epoch, codes) VALUES (?, ?, ?)",
+            (number, epoch, counts.astype("<i8").tobytes()),
+        )
+        self.writer.execute(
+            "INSERT INTO total (task, reports) VALUES (?, ?)"
+            " ON CONFLICT (task) DO UPDATE SET reports = reports + excluded.reports",
+            (number, reports),
+        )
+
+    @contextmanager
+    def alone(self) -> Iterator[sqlite3.Connection]:
+        """Use the writer outside a transaction, while no other thread of this process writes."""
+        with self._writing:
+            yield self.writer
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Read what is committed, one thread at a time."""
+        with self.errors("read"), self._reading:
+            yield self.reader
+
+    def close(self) -> None:
+        """Close both connections; the last one to close folds the write-ahead log into the file."""
+        self.reader.close()
+        self.writer.close()
+
+
+def _reports_in(codes: bytes) -> int:
+    return int(np.frombuffer(codes, "<i8").sum())
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+_MIGRATIONS = read_migrations(__package__)

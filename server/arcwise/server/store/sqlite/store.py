@@ -1,0 +1,195 @@
+"""The embedded store: one SQLite file in WAL mode, synchronous=FULL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.server.store.base import Outcome, Store
+from arcwise.server.store.counting import count_codes
+from arcwise.server.store.records import StoredKey, StoredTask
+from arcwise.server.store.sqlite import keys, upkeep
+from arcwise.server.store.sqlite.database import Database
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from arcwise.wire import Batch
+
+__all__ = ["SQLiteStore"]
+
+
+class SQLiteStore(Store):
+    """Counts in a SQLite file; made when it does not exist, unless `create` is False.
+
+    Several processes may open one file: every change reads and writes within one immediate transaction, so
+    they wait for one another and never overwrite one another's counts.
+
+    Raises
+    ------
+    StoreError
+        When the file cannot be opened, or is a database of another program or version.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self._database = Database(path, create=create)
+        self._tasks: dict[bytes, Task] = {}  # loading one checks its certificate: once is enough
+        try:
+            self._database.require_newest()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def register(self, tasks: Iterable[Task]) -> None:
+        """Make the tasks known; see `Store.register`."""
+        with self._database.errors("register tasks in"), self._database.transaction():
+            for task in tasks:
+                key = bytes.fromhex(task.id)
+                self._database.writer.execute(
+                    "INSERT INTO task (id, definition) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                    (key, task.to_bytes()),
+                )
+                self._tasks[key] = task
+
+    def tasks(self) -> list[StoredTask]:
+        """Return every task; see `Store.tasks`."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT id, definition, closed, open_from FROM task ORDER BY number"
+            ).fetchall()
+        return [
+            StoredTask(self._task(key, definition), closed, open_from)
+            for key, definition, closed, open_from in rows
+        ]
+
+    def _task(self, key: bytes, definition: bytes) -> Task:
+        if key not in self._tasks:
+            self._tasks[key] = Task.from_bytes(definition)
+        return self._tasks[key]
+
+    def close_task(self, task_id: str, now: int) -> bool:
+        """Take no more reports of a task; see `Store.close_task`."""
+        return self._set_closed("UPDATE task SET closed = ? WHERE id = ? AND closed IS NULL", now, task_id)
+
+    def open_task(self, task_id: str) -> bool:
+        """Take reports of a closed task again; see `Store.open_task`."""
+        return self._set_closed(
+            "UPDATE task SET closed = ? WHERE id = ? AND closed IS NOT NULL", None, task_id
+        )
+
+    def _set_closed(self, statement: str, closed: int | None, task_id: str) -> bool:
+        with self._database.errors("write to"), self._database.transaction():
+            cursor = self._database.writer.execute(statement, (closed, bytes.fromhex(task_id)))
+        return cursor.rowcount == 1
+
+    def add(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Count the batches whose id is new, durably, all or none; see `Store.add`."""
+        outcomes: list[Outcome] = []
+        states: dict[bytes, tuple[int, int, int | None]] = {}
+        groups: dict[tuple[bytes, int], list[bytes]] = {}
+        with self._database.errors("write to"), self._database.transaction():
+            execute = self._database.writer.execute
+            for batch in batches:
+                state = states.get(batch.task_id)
+                if state is None:
+                    state = states[batch.task_id] = self._state(batch.task_id)
+                number, open_from, closed = state
+                if closed is not None or batch.epoch < open_from:
+                    outcomes.append(Outcome.CLOSED)
+                    continue
+                cursor = execute(
+                    "INSERT INTO batch (task, id, epoch) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    (number, batch.batch_id, batch.epoch),
+                )
+                if cursor.rowcount == 0:
+                    outcomes.append(Outcome.REPLAYED)
+                else:
+                    outcomes.append(Outcome.COUNTED)
+                    groups.setdefault((batch.task_id, batch.epoch), []).append(batch.codes)
+            for (key, epoch), packed in groups.items():
+                counts = count_codes(packed, self._tasks[key].mechanism.kernel.codes)
+                self._database.add_counts(states[key][0], epoch, counts)
+        return outcomes
+
+    def _state(self, key: bytes) -> tuple[int, int, int | None]:
+        """Return a task's number, first open epoch and closing time, as of this transaction.
+
+        Raises
+        ------
+        KeyError
+            When the store does not know the task.
+        """
+        execute = self._database.writer.execute
+        row = execute("SELECT number, open_from, closed FROM task WHERE id = ?", (key,)).fetchone()
+        if row is None:
+            raise KeyError(key.hex())
+        if key not in self._tasks:  # another process registered it
+            self._task(key, execute("SELECT definition FROM task WHERE number = ?", (row[0],)).fetchone()[0])
+        number, open_from, closed = row
+        return number, open_from, closed
+
+    def counts_by_epoch(self, task: Task) -> dict[int, NDArray[np.int64]]:
+        """Return the number of reports per code for every epoch; see `Store.counts_by_epoch`."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT epoch, codes FROM counts JOIN task ON number = task WHERE id = ? ORDER BY epoch",
+                (bytes.fromhex(task.id),),
+            ).fetchall()
+        return {epoch: np.frombuffer(codes, "<i8").astype(np.int64) for epoch, codes in rows}
+
+    def version(self, task: Task) -> int:
+        """Return the number of reports counted so far; see `Store.version`."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT reports FROM total JOIN task ON number = task WHERE id = ?",
+                (bytes.fromhex(task.id),),
+            ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def prune(self, task: Task, before: int) -> int:
+        """Forget the ids of batches of old epochs; see `Store.prune`."""
+        with self._database.errors("prune"), self._database.transaction():
+            execute = self._database.writer.execute
+            number, _, _ = self._state(bytes.fromhex(task.id))
+            # Scans: pruning runs once in a while, an index on the epoch would cost every report.
+            (newest,) = execute("SELECT max(epoch) FROM batch WHERE task = ?", (number,)).fetchone()
+            if newest is None:
+                return 0
+            before = min(before, newest)
+            execute("UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (before, number))
+            cursor = execute("DELETE FROM batch WHERE task = ? AND epoch < ?", (number, before))
+        return cursor.rowcount
+
+    def add_key(self, key: StoredKey) -> None:
+        """Keep a key; see `Store.add_key`."""
+        keys.add_key(self._database, key)
+
+    def keys(self) -> list[StoredKey]:
+        """Return all keys; see `Store.keys`."""
+        return keys.keys(self._database)
+
+    def revoke_key(self, key_id: str, now: int) -> bool:
+        """Make a key useless; see `Store.revoke_key`."""
+        return keys.revoke_key(self._database, key_id, now)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file and its write-ahead log."""
+        return upkeep.size(self._database)
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the store; see `Store.check`."""
+        return upkeep.check(self._database)
+
+    def vacuum(self) -> None:
+        """Give space back to the file system; see `Store.vacuum`."""
+        upkeep.vacuum(self._database)
+
+    def close(self) -> None:
+        """Close both connections; the last one to close folds the write-ahead log into the file."""
+        self._database.close()

@@ -1,0 +1,34 @@
+"""Every store under one fixture: the contract tests run over all of them."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from arcwise.server.store import Store, open_store
+from store_samples import TASKS
+
+
+@pytest.fixture(params=["sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a store that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'counts.db'}"
+
+
+@pytest.fixture
+def opener(url: str) -> Callable[[], Store]:
+    """Return a function that opens the same store again and again."""
+
+    def open_again() -> Store:
+        store = open_store(url)
+        store.register(TASKS)
+        return store
+
+    return open_again
+
+
+@pytest.fixture
+def store(opener: Callable[[], Store]) -> Iterator[Store]:
+    opened = opener()
+    yield opened
+    opened.close()

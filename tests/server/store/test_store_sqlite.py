@@ -1,0 +1,66 @@
+"""What only the SQLite store can do wrong."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from arcwise.errors import ParameterError, StoreError
+from arcwise.server.store import open_store
+from store_samples import COUNTED, DELAY, batch
+
+
+def test_every_commit_is_synced(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
+    connection: sqlite3.Connection = store._database.writer  # type: ignore[attr-defined]
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    store.close()
+
+
+def test_a_full_disk_stores_nothing_of_the_group_and_heals(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
+    store.register([DELAY])
+    store.add([batch(DELAY, [1])])
+    connection: sqlite3.Connection = store._database.writer  # type: ignore[attr-defined]
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    group = [batch(DELAY, [2], number=n) for n in range(1, 2000)]
+    with pytest.raises(StoreError, match="full"):
+        store.add(group)
+    assert store.counts(DELAY).sum() == 1
+    connection.execute("PRAGMA max_page_count = 1000000")
+    assert store.add(group) == [COUNTED] * 1999
+    store.close()
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE theirs (x)")
+    other.close()
+    with pytest.raises(StoreError, match="not one of arcwise"):
+        open_store(f"sqlite:///{path}")
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    open_store(f"sqlite:///{path}").close()
+    newer = sqlite3.connect(path)
+    newer.execute("PRAGMA user_version = 99")
+    newer.close()
+    with pytest.raises(StoreError, match="schema 99"):
+        open_store(f"sqlite:///{path}")
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "text.db"
+    path.write_text("hello " * 1000)
+    with pytest.raises(StoreError, match="cannot open"):
+        open_store(f"sqlite:///{path}")
+
+
+@pytest.mark.parametrize("url", ["sqlite:///:memory:", "sqlite:///", "counts.db", "mysql:///a", "sqlite://a"])
+def test_a_url_that_names_no_store(url: str) -> None:
+    with pytest.raises(ParameterError, match="store must be sqlite:///FILE"):
+        open_store(url)

@@ -1,0 +1,132 @@
+"""The contract of every store: its list of tasks, closing them, versions, check and vacuum."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from arcwise.domains import Interval
+from arcwise.server.store import Outcome, Store, StoredKey
+from arcwise.tasks import Task
+from store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, batch, counted
+
+
+def test_tasks_are_listed_in_the_order_of_their_first_registration(opener: Callable[[], Store]) -> None:
+    store, other = opener(), opener()
+    late = Task("late", Interval(0, 1), 2.0)
+    other.register([late, DELAY])
+    found = store.tasks()
+    assert [each.task.id for each in found] == [task.id for task in [*TASKS, late]]
+    assert [(each.closed, each.open_from) for each in found] == [(None, 0)] * 4
+    assert store.add([batch(late, [1])]) == [COUNTED]  # registered by another process
+    store.close()
+    other.close()
+
+
+def test_a_closed_task_takes_no_reports_and_keeps_its_counts(opener: Callable[[], Store]) -> None:
+    store, other = opener(), opener()
+    assert store.add([batch(DELAY, [1]), batch(HEADING, [1])]) == [COUNTED, COUNTED]
+    assert other.close_task(DELAY.id, 5_000)
+    assert not other.close_task(DELAY.id, 6_000)
+    assert store.add([batch(DELAY, [1]), batch(DELAY, [2], number=1), batch(HEADING, [2], number=1)]) == [
+        CLOSED,
+        CLOSED,
+        COUNTED,
+    ]
+    store.register(TASKS)  # as every start of a server does: it opens nothing
+    assert {each.task.name: each.closed for each in store.tasks()}["delay"] == 5_000
+    assert store.counts(DELAY).tolist() == counted(DELAY, [1])
+    assert other.open_task(DELAY.id)
+    assert not other.open_task(DELAY.id)
+    assert store.add([batch(DELAY, [1]), batch(DELAY, [2], number=1)]) == [REPLAYED, COUNTED]
+    store.close()
+    other.close()
+
+
+def test_a_task_that_nobody_registered_cannot_be_closed_or_opened(store: Store) -> None:
+    assert not store.close_task("ab" * 32, 5_000)
+    assert not store.open_task("ab" * 32)
+
+
+def test_no_writer_counts_after_a_task_was_closed(opener: Callable[[], Store]) -> None:
+    stop = threading.Event()
+    outcomes: list[Outcome] = []
+
+    def write(offset: int) -> None:
+        mine = opener()
+        number = offset
+        while not stop.is_set():
+            outcomes.extend(mine.add([batch(DELAY, [3], number=number)]))
+            number += 2
+        mine.close()
+
+    threads = [threading.Thread(target=write, args=(offset,)) for offset in range(2)]
+    for thread in threads:
+        thread.start()
+    store = opener()
+    while store.version(DELAY) < 20:
+        pass
+    store.close_task(DELAY.id, 5_000)
+    version = store.version(DELAY)
+    while outcomes.count(CLOSED) < 20:
+        pass
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert store.version(DELAY) == version == outcomes.count(COUNTED)
+    store.close()
+
+
+def test_the_version_changes_with_the_counts_and_only_then(opener: Callable[[], Store]) -> None:
+    store, other = opener(), opener()
+    assert store.version(DELAY) == 0
+    other.add([batch(DELAY, [1, 1, 2]), batch(DELAY, [4], number=1, epoch=101)])
+    assert store.version(DELAY) == 4
+    assert store.add([batch(DELAY, [1, 1, 2])]) == [REPLAYED]
+    store.prune(DELAY, before=101)
+    store.close_task(DELAY.id, 5_000)
+    assert store.version(DELAY) == 4
+    assert store.version(HEADING) == 0
+    assert [each.open_from for each in store.tasks()] == [101, 0, 0]
+    store.close()
+    other.close()
+
+
+@pytest.mark.parametrize("method", ["close_task", "add_key", "vacuum"])
+def test_administration_while_a_writer_writes(store: Store, method: str) -> None:
+    stop = threading.Event()
+    added: list[Outcome] = []
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            added.extend(store.add([batch(DELAY, [3], number=number)]))
+            number += 1
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not added:
+        pass
+    for n in range(20):
+        if method == "close_task":
+            assert store.close_task(HEADING.id, n)
+            assert store.open_task(HEADING.id)
+        elif method == "vacuum":
+            store.vacuum()
+        else:
+            store.add_key(StoredKey(f"k{n}", bytes(32), "read", None, "", n, None))
+    stop.set()
+    thread.join()
+    assert added == [COUNTED] * len(added)
+    assert store.counts(DELAY).sum() == len(added)
+
+
+def test_a_whole_store_has_no_problems_and_keeps_everything_through_a_vacuum(store: Store) -> None:
+    store.add([batch(DELAY, [n % 200], number=n, epoch=n // 500) for n in range(2000)])
+    store.prune(DELAY, before=3)
+    before = store.size
+    store.vacuum()
+    assert 0 < store.size <= before
+    assert store.check() == []
+    assert store.counts(DELAY).sum() == 2000
+    assert store.add([batch(DELAY, [9], number=1999, epoch=3)]) == [REPLAYED]

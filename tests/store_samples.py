@@ -1,0 +1,28 @@
+"""Tasks and batches for the tests of stores."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arcwise.domains import Circle, Interval
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.store import Outcome
+from arcwise.tasks import Task
+from arcwise.wire import Batch, pack_codes
+
+DELAY = Task("delay", Interval(0, 1), 1.0)
+HEADING = Task("heading", Circle(360), 1.0)
+WIDE = Task("wide", Interval(0, 1), 1.0, mechanism=OptimalPiecewise(Interval(0, 1), 1.0, nodes=300))
+TASKS = [DELAY, HEADING, WIDE]
+
+COUNTED, REPLAYED, CLOSED = Outcome.COUNTED, Outcome.REPLAYED, Outcome.CLOSED
+
+
+def batch(task: Task, codes: list[int], *, number: int = 0, epoch: int = 100) -> Batch:
+    width = 1 if task.mechanism.kernel.codes <= 256 else 2
+    return Batch(bytes.fromhex(task.id), number.to_bytes(16, "big"), epoch, pack_codes(codes, width))
+
+
+def counted(task: Task, codes: list[int]) -> list[int]:
+    counts: list[int] = np.bincount(codes, minlength=task.mechanism.kernel.codes).tolist()
+    return counts
