@@ -83,15 +83,17 @@ class Database:
     def _keep_a_log(self) -> None:
         """Change to a write-ahead log. SQLite does not wait when another process does so at the same time."""
         deadline = time.monotonic() + _BUSY_SECONDS
-        while True:
-            try:
-                self.writer.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.005)
-            else:
-                return
+        while not self._changed_to_a_log(last_try=time.monotonic() > deadline):
+            time.sleep(0.005)
+
+    def _changed_to_a_log(self, *, last_try: bool) -> bool:
+        try:
+            self.writer.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if last_try or "locked" not in str(error):
+                raise
+            return False
+        return True
 
     def _state(self) -> tuple[int, int]:
         """Return the schema's version and the number of tables, both of one moment."""
