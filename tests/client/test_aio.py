@@ -168,6 +168,31 @@ def test_an_uplink_outlives_a_loop_that_ended(
     assert uplink.counters == Counters(sent=1)
 
 
+@pytest.mark.parametrize("turns", range(6))
+def test_a_sender_that_is_cancelled_as_it_is_woken_ends(
+    recorder: Recorder, transport: AsyncRecorder, heading: Task, turns: int
+) -> None:
+    """Else the end of the loop, which cancels it, would wait for it for ever."""
+
+    async def run() -> None:
+        uplink = AsyncUplink(URL, transport=transport, interval=600)
+        assert await AsyncClient(uplink, tasks=[heading]).report("heading", 1)
+        await asyncio.sleep(0.02)  # it waits for the interval
+        (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "arcwise-uplink")
+        uplink.wake()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        sender.cancel()
+        done, _ = await asyncio.wait([sender], timeout=5)
+        for _ in range(2 * (not done)):  # so that this test ends in any case
+            sender.cancel()
+            await asyncio.sleep(0.02)
+        assert done == {sender}
+
+    asyncio.run(run())
+    assert recorder.closed == 1
+
+
 def test_a_flush_that_timed_out_does_not_bind_the_uplink_to_its_loop(
     recorder: Recorder, transport: AsyncRecorder, heading: Task
 ) -> None:

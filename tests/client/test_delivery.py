@@ -150,10 +150,10 @@ def test_a_schedule_that_was_written_down_goes_on_as_if_it_had_not_been(
     now, begun = now + pause, 5.0
     for scope, failures, own, asked in written:
         second.restore(scope, failures, own - pause, asked - pause, begun)
-    for verdict in [None, *after]:
-        if verdict is not None:
-            first.record(verdict, "a", now, 0.0)
-            second.record(verdict, "a", begun, 0.0)
+    for later in [None, *after]:
+        if later is not None:
+            first.record(later, "a", now, 0.0)
+            second.record(later, "a", begun, 0.0)
         for task in TASKS:
             left = max(0.0, first.ready_at(task) - now)
             assert max(0.0, second.ready_at(task) - begun) == pytest.approx(left, abs=1e-6)

@@ -243,8 +243,13 @@ class AsyncUplink(Sending):
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(event.wait(), None if seconds == math.inf else seconds)
+    # Not wait_for: before Python 3.12 it loses a cancellation that comes as the event is set, and what should
+    # end would go on.
+    waiter = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait([waiter], timeout=None if seconds == math.inf else seconds)
+    finally:
+        waiter.cancel()
 
 
 class AsyncClient(Reporter[AsyncUplink]):
