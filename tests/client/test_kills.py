@@ -1,0 +1,32 @@
+"""SIGKILL of processes that report, 500 times at random moments, in both modes of the ledger.
+
+`benchmarks/kill_client.py` holds the study and what it checks after every kill; run it for more of them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from kill_client import kill_reporting, kill_while_made
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@pytest.mark.parametrize("mode", ["strict", "relaxed"])
+def test_charged_is_never_less_than_released_and_the_queue_is_never_damaged(
+    mode: str, tmp_path: Path
+) -> None:
+    went = kill_reporting(tmp_path, mode, kills=250, seed=5)
+    assert went.charged == went.released >= 250
+    # Some were killed between the server's answer and their note of it: those batches came again.
+    assert went.repeats > 0
+    assert went.unacknowledged > 0
+
+
+def test_a_ledger_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
+    assert kill_while_made(tmp_path, kills=60, seed=6) > 0
