@@ -1,0 +1,268 @@
+"""What leaves the process, byte for byte: the code, and nothing else that the value could change.
+
+The same app runs in processes of its own, with values that differ and draws that do not. A server that reads
+bytes from a socket, and knows no HTTP beyond a length, keeps all that arrives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from arcwise.client import FileLedger
+from arcwise.client.transport import user_agent
+from arcwise.domains import Circle
+from arcwise.kernels import WindowKernel
+from arcwise.tasks import DAY, Caps, Task
+from arcwise.wire import BATCH_ID_BYTES, MEDIA_TYPE, decode_batch
+from fixed_draw import FixedDraw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+# Epochs of a year, so that all runs are in one of them.
+TASK = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0), period=366 * DAY)
+VALUES: Sequence[Sequence[float]] = ((0, 0.0, 1e-300), (350.5, 359.99999999999994, 180), (12, 12.25, 299.1))
+
+APP = """
+import asyncio, json, sys
+sys.path.insert(0, sys.argv[1])
+url, kind, ledger, task, values, u = json.loads(sys.argv[2])
+from arcwise.client import AsyncClient, Client, FileLedger, MemoryLedger
+from arcwise.tasks import Task
+from fixed_draw import FixedDraw
+task = Task.load(task)
+ledger = FileLedger(ledger, create=True) if ledger else MemoryLedger()
+options = dict(tasks=[task], ledger=ledger, randomness=FixedDraw(2**63, u), interval=600)
+if kind == "sync":
+    with Client(url, **options) as client:
+        for value in values:
+            assert client.report("heading", value)
+        assert client.flush(30)
+else:
+    async def main():
+        async with AsyncClient(url, **options) as client:
+            for value in values:
+                assert await client.report("heading", value)
+            assert await client.flush(30)
+    asyncio.run(main())
+"""
+
+
+class Socket:
+    """A server that keeps every byte of every connection, and answers each request with 204, or once 503."""
+
+    def __init__(self) -> None:
+        self.trouble = 0
+        self._connections: list[bytes] = []
+        self._ended = threading.Condition()
+        self._open = 0
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:  # closed
+                return
+            with self._ended:
+                self._open += 1
+            with connection:
+                kept = self._keep(connection)
+            with self._ended:
+                self._connections.append(kept)
+                self._open -= 1
+                self._ended.notify_all()
+
+    def _keep(self, connection: socket.socket) -> bytes:
+        kept = pending = b""
+        while data := connection.recv(65536):
+            kept += data
+            pending += data
+            head, found, rest = pending.partition(b"\r\n\r\n")
+            if not found:
+                continue
+            lengths = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+            length = int(lengths[0].split(b":")[1])
+            if len(rest) >= length:
+                pending = rest[length:]
+                status = b"204 No Content"
+                if self.trouble:
+                    self.trouble -= 1
+                    status = b"503 Service Unavailable\r\nContent-Length: 0"
+                connection.sendall(b"HTTP/1.1 " + status + b"\r\n\r\n")
+        return kept
+
+    def taken(self) -> list[bytes]:
+        """Return the bytes of the connections since the last time, once all of them have ended."""
+        with self._ended:
+            assert self._ended.wait_for(lambda: self._open == 0, 30)
+            taken, self._connections = self._connections, []
+            return taken
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def recorder() -> Iterator[Socket]:
+    server = Socket()
+    yield server
+    server.close()
+
+
+class App(NamedTuple):
+    """One way to run the app."""
+
+    kind: str
+    in_file: bool
+
+    def run(
+        self,
+        folder: Path,
+        recorder: Socket,
+        values: Sequence[float],
+        u: int,
+        *,
+        url: str | None = None,
+        **environment: str,
+    ) -> bytes:
+        """Run it in a process of its own; return every byte that it sent."""
+        task = folder / "heading.json"
+        TASK.save(task)
+        ledger = folder / f"{len(list(folder.iterdir()))}.db" if self.in_file else None
+        url = f"http://127.0.0.1:{recorder.port}" if url is None else url
+        arguments = [url, self.kind, ledger and str(ledger), str(task), list(values), u]
+        clean = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
+        tests = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 (a string for sys.path)
+        subprocess.run(
+            [sys.executable, "-c", APP, tests, json.dumps(arguments)],
+            env=clean | environment,
+            check=True,
+            timeout=60,
+        )
+        if ledger is not None:
+            with FileLedger(ledger) as opened:
+                assert opened.outbox(batch_size=1, capacity=1, delay=0, lease=1).counts()[1] == len(values)
+        return b"".join(recorder.taken())
+
+
+APPS = [App(kind, in_file) for kind in ("sync", "async") for in_file in (False, True)]
+
+
+@pytest.fixture(params=APPS, ids=lambda app: f"{app.kind}-{'file' if app.in_file else 'memory'}")
+def app(request: pytest.FixtureRequest) -> App:
+    chosen: App = request.param
+    return chosen
+
+
+def draw_of(place: str) -> int:
+    """Return a second half of a draw: one whose code is the same for all values, or one that tells them."""
+    kernel = TASK.mechanism.kernel
+    assert isinstance(kernel, WindowKernel)
+    return 7 * kernel.background if place == "outside" else kernel.codes * kernel.background
+
+
+def codes_of(values: Sequence[float], u: int) -> bytes:
+    draw = FixedDraw(2**63, u)
+    assert TASK.mechanism.kernel.codes <= 256
+    return bytes(sorted(TASK.mechanism.randomize(value, randomness=draw) for value in values))
+
+
+def without_id(sent: bytes) -> tuple[bytes, bytes]:
+    """Return what was sent with zeros for the batch's random id, and the id."""
+    batch_id = decode_batch(sent.partition(b"\r\n\r\n")[2]).batch_id
+    assert len(batch_id) == BATCH_ID_BYTES
+    assert sent.count(batch_id) == 1
+    return sent.replace(batch_id, bytes(BATCH_ID_BYTES)), batch_id
+
+
+def test_a_request_is_these_bytes(app: App, recorder: Socket, tmp_path: Path) -> None:
+    u = draw_of("window")
+    sent = app.run(tmp_path, recorder, VALUES[1], u)
+    head, _, body = sent.partition(b"\r\n\r\n")
+    assert head.decode("ascii").split("\r\n") == [
+        f"POST /v1/tasks/{TASK.id}/reports HTTP/1.1",
+        f"Host: 127.0.0.1:{recorder.port}",
+        f"Content-Type: {MEDIA_TYPE}",
+        f"User-Agent: {user_agent()}",
+        f"Content-Length: {len(body)}",
+    ]
+    batch = decode_batch(body)
+    assert batch.codes == codes_of(VALUES[1], u)
+    # An array of five: 1, the task's id, the batch's id, the epoch, the codes. Nothing is before or behind.
+    assert body == (
+        b"\x95\x01\xc4\x20" + bytes.fromhex(TASK.id) + b"\xc4\x10" + batch.batch_id
+        + bytes([batch.epoch]) + b"\xc4\x03" + batch.codes
+    )  # fmt: skip
+
+
+def test_nothing_but_the_code_tells_of_the_value(app: App, recorder: Socket, tmp_path: Path) -> None:
+    for place in ("outside", "window"):
+        u = draw_of(place)
+        sent = [app.run(tmp_path, recorder, values, u) for values in VALUES]
+        assert len({len(each) for each in sent}) == 1
+        codes = [codes_of(values, u) for values in VALUES]
+        assert len(set(codes)) == (1 if place == "outside" else len(VALUES))
+        same, ids = zip(*map(without_id, sent), strict=True)
+        assert len(set(ids)) == len(VALUES)
+        for each, own in zip(same, codes, strict=True):
+            assert each == same[0][: -len(own)] + own
+
+
+def test_what_is_sent_again_is_the_same(app: App, recorder: Socket, tmp_path: Path) -> None:
+    recorder.trouble = 2
+    sent = app.run(tmp_path, recorder, VALUES[1], draw_of("window"))
+    once, rest = divmod(len(sent), 3)
+    assert rest == 0
+    assert sent == 3 * sent[:once]
+
+
+def test_nothing_tells_of_the_device(recorder: Socket, tmp_path: Path) -> None:
+    device = {
+        "HOME": str(tmp_path),
+        "HOSTNAME": "somebodys-laptop",
+        "LANG": "de_DE.UTF-8",
+        "TZ": "Asia/Tokyo",
+        "USER": "somebody",
+    }
+    app, u = APPS[0], draw_of("window")
+    here, _ = without_id(app.run(tmp_path, recorder, VALUES[0], u))
+    there, _ = without_id(app.run(tmp_path, recorder, VALUES[0], u, **device))
+    assert here == there
+
+
+def test_a_proxy_sees_no_more_than_the_address(app: App, recorder: Socket, tmp_path: Path) -> None:
+    """Where the environment names one, as in many companies: its requests have no value in them either."""
+    proxy = f"http://127.0.0.1:{recorder.port}"
+    u = draw_of("window")
+    sent = [
+        app.run(tmp_path, recorder, values, u, url="http://localhost:9", HTTP_PROXY=proxy, NO_PROXY="")
+        for values in VALUES[:2]
+    ]
+    (first, _), (second, _) = map(without_id, sent)
+    own = codes_of(VALUES[1], u)
+    assert second == first[: -len(own)] + own
+    assert first.startswith(f"POST http://localhost:9/v1/tasks/{TASK.id}/reports HTTP/1.1\r\n".encode())
+    names = [line.split(b":")[0] for line in first.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]]
+    assert set(names) <= {
+        b"Host",
+        b"Content-Type",
+        b"User-Agent",
+        b"Content-Length",
+        b"Accept",
+        b"Proxy-Connection",
+    }
