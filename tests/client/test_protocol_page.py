@@ -15,6 +15,6 @@ def test_the_table_of_answers_names_the_verdicts() -> None:
     text = PAGE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([0-9, ]+) \|.*\*\*(\w+)\*\*.*\|$", text, re.MULTILINE)
     stated = {int(status): verdict for statuses, verdict in rows for status in statuses.split(",")}
-    assert len(stated) == 11
+    assert len(stated) == 12
     assert stated == {status: classify(status).value for status in stated}
     assert set(stated.values()) == {verdict.value for verdict in Verdict}

@@ -24,7 +24,9 @@ def with_app(tmp_path: Path) -> Run:
         tasks: list[Task], scenario: Callable[[httpx.AsyncClient, FastAPI], Awaitable[None]], **options: Any
     ) -> None:
         async def main() -> None:
-            app = create_app(Settings(tasks, store=f"sqlite:///{tmp_path / 'app.db'}", **options))
+            # Requests that are made in process name no loopback address.
+            given: dict[str, Any] = {"store": f"sqlite:///{tmp_path / 'app.db'}", "open": True} | options
+            app = create_app(Settings(tasks, **given))
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
             async with (
                 app.router.lifespan_context(app),

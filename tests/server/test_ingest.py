@@ -310,11 +310,7 @@ def test_more_than_may_wait_is_turned_away_and_nothing_acknowledged_is_lost(
     with_app(TASKS, scenario, max_waiting_bytes=16 * 1100)
 
 
-def test_a_body_that_never_comes_is_given_up(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from arcwise.server.routes import ingest
-
-    monkeypatch.setattr(ingest, "_BODY_SECONDS", 0.05)
-
+def test_a_body_that_never_comes_is_given_up(with_app: Run) -> None:
     async def silent() -> AsyncIterator[bytes]:
         await asyncio.sleep(30)
         yield b""
@@ -330,7 +326,7 @@ def test_a_body_that_never_comes_is_given_up(with_app: Run, monkeypatch: pytest.
             assert_problem(answer, 408, "slow-body")
         assert await total(http) == 0
 
-    with_app(TASKS, scenario)
+    with_app(TASKS, scenario, body_seconds=0.05)
 
 
 def test_forgotten_ids_stay_refused_when_the_retention_grows_again(with_app: Run) -> None:

@@ -1,20 +1,19 @@
-"""The FastAPI app: routes, problem documents, and the store's life."""
+"""The FastAPI app: its routes, its problem documents and its life."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
-from arcwise.errors import ParameterError, StoreError
+from arcwise.errors import ParameterError
+from arcwise.server.openapi import describe
 from arcwise.server.origins import routes_for_origins
 from arcwise.server.problems import install_problem_handlers
-from arcwise.server.routes import INGEST_OPENAPI, INGEST_PATH, Estimates, Ingest, reader_routes
-from arcwise.server.settings import Settings, epochs_in
-from arcwise.server.store import Store, Writer, open_store
+from arcwise.server.routes import INGEST_PATH, admin_routes, health_routes, reader_routes
+from arcwise.server.runtime import Runtime
+from arcwise.server.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,40 +44,15 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
         settings = Settings(**options)
     elif options:
         raise ParameterError("give either a Settings object or its fields, not both")
-    tasks = {task.id: task for task in settings.served}
-    ingest = Ingest(
-        tasks.values(), retention_days=settings.retention_days, max_body_bytes=settings.max_body_bytes
-    )
-    opened: list[Store] = []
-
-    def store() -> Store:
-        if not opened:
-            raise StoreError("the app has not started: run it under a server, or enter its lifespan")
-        return opened[0]
-
-    estimates = Estimates(store)
-
-    def prune() -> None:
-        # Older batches are refused by now, so their ids need not be known any more.
-        for task in tasks.values():
-            oldest = task.epoch(time.time()) - epochs_in(settings.retention_days, task)
-            store().prune(task, before=oldest)
+    runtime = Runtime(settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        opened.append(open_store(settings.store))
-        store().register(tasks.values())
-        estimates.start()
-        ingest.writer = writer = Writer(
-            store(), max_waiting_bytes=settings.max_waiting_bytes, housekeeping=prune
-        )
+        await runtime.start()
         try:
             yield
         finally:
-            ingest.writer = None
-            await writer.close()
-            await asyncio.to_thread(estimates.close)
-            opened.pop().close()
+            await runtime.stop()
 
     app = FastAPI(
         title="arcwise",
@@ -89,20 +63,10 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
         redirect_slashes=False,  # a redirect would repeat the request's host and path
     )
     # First in the list: the hot path is matched before anything else.
-    app.router.routes[:0] = routes_for_origins(INGEST_PATH, ingest, settings.origins)
-    app.include_router(reader_routes(tasks, estimates))
+    app.router.routes[:0] = routes_for_origins(INGEST_PATH, runtime.ingest, settings.origins)
+    app.include_router(reader_routes(runtime))
+    app.include_router(admin_routes(runtime))
+    app.include_router(health_routes())
     install_problem_handlers(app)
-    _describe_ingestion(app)
+    describe(app)
     return app
-
-
-def _describe_ingestion(app: FastAPI) -> None:
-    """Put the plain route into the OpenAPI document, which FastAPI makes of its own routes only."""
-    generate = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        document = generate()
-        document["paths"][INGEST_PATH] = INGEST_OPENAPI
-        return document
-
-    app.openapi = openapi  # type: ignore[method-assign]

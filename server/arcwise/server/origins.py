@@ -49,7 +49,7 @@ def checked_origins(origins: object) -> tuple[str, ...]:
 def routes_for_origins(path: str, endpoint: ASGIApp, origins: tuple[str, ...]) -> list[Route]:
     """Return the routes of an endpoint that takes POST, and the preflights of browsers where they may come.
 
-    No credentials are allowed, so a browser sends no cookies along; a page may read Retry-After.
+    No credentials are allowed, so a browser sends no cookies. A page may send a key and read Retry-After.
     """
     if not origins:
         return [Route(path, endpoint, methods=["POST"])]
@@ -57,7 +57,7 @@ def routes_for_origins(path: str, endpoint: ASGIApp, origins: tuple[str, ...]) -
         CORSMiddleware,
         allow_origins=origins,
         allow_methods=("POST",),
-        allow_headers=("Content-Type",),
+        allow_headers=("Authorization", "Content-Type"),
         expose_headers=("Retry-After",),
         max_age=_PREFLIGHT_SECONDS,
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI, Request
 
-__all__ = ["Problem", "install_problem_handlers", "store_busy", "unknown_task"]
+__all__ = ["Problem", "install_problem_handlers", "store_busy", "too_many", "unknown_task"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -59,9 +59,19 @@ def unknown_task() -> Problem:
     return Problem(404, "unknown-task", "The server has no such task; GET /v1/tasks lists those it has.")
 
 
-def store_busy(detail: str) -> Problem:
+def store_busy(detail: str, headers: Mapping[str, str] | None = None) -> Problem:
     """Return the problem of a store that cannot be used at the moment."""
-    return Problem(503, "store-busy", detail, headers={"Retry-After": "1"})
+    return Problem(503, "store-busy", detail, headers={"Retry-After": "1", **(headers or {})})
+
+
+def too_many(seconds: int) -> Problem:
+    """Return the problem of a sender that asks more often than it may."""
+    return Problem(
+        429,
+        "too-many-requests",
+        "This key or this address sends more requests a minute than it may; see Retry-After.",
+        headers={"Retry-After": str(seconds)},
+    )
 
 
 def install_problem_handlers(app: FastAPI) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from arcwise.errors import ParameterError, TaskError
 from arcwise.server.origins import checked_origins
@@ -14,7 +14,17 @@ from arcwise.tasks import DAY, Group, Task
 from arcwise.tasks.files import load_json
 from arcwise.wire import MAX_BODY_BYTES
 
-__all__ = ["Settings", "epochs_in", "load_tasks"]
+__all__ = ["STORED_TASKS", "Settings", "epochs_in", "load_tasks"]
+
+
+class _Stored(tuple[Task, ...]):
+    """No task of its own: an object to compare with, so that an empty list stays a mistake."""
+
+    __slots__ = ()
+
+
+STORED_TASKS: Final = _Stored()
+"""Instead of tasks: serve those that the store has, and those that are made over HTTP."""
 
 
 def epochs_in(days: int, task: Task) -> int:
@@ -52,6 +62,18 @@ def _tasks_in(path: Path) -> tuple[Task, ...]:
     return load_json(path, read)
 
 
+_BOUNDS = {
+    "retention_days": (1, 36_500),
+    "max_body_bytes": (1, MAX_BODY_BYTES),
+    "max_waiting_bytes": (1, 1 << 40),
+    "requests_per_minute_per_key": (0, 10**9),
+    "requests_per_minute_per_address": (0, 10**9),
+    "max_batch_codes": (1, MAX_BODY_BYTES),
+    "max_reading_bytes": (1 << 20, 1 << 40),
+}
+"""The least and the largest value of each limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a server is set up.
@@ -59,7 +81,8 @@ class Settings:
     Parameters
     ----------
     tasks
-        The tasks that are served, or the directory that holds their files.
+        The tasks that are served, or the directory that holds their files. Tasks that the store has already,
+        and those that are made over HTTP, are served too: `STORED_TASKS`, the default, for these alone.
     store
         Where counts are kept: ``sqlite:///arcwise.db`` (relative to the working directory) or
         ``sqlite:////var/lib/arcwise/arcwise.db`` (absolute).
@@ -73,6 +96,19 @@ class Settings:
     allow_origins
         Origins such as "https://app.example" whose pages may report from a browser, ``["*"]`` for all; none
         unless given. Whoever is no browser may report either way.
+    open
+        True: everybody may report and read, without a key. False: nobody may. None, the default: without a
+        key only requests from this machine to itself, and only while the store has never had a key. Managing
+        tasks always takes an admin key. ``arcwise key new`` makes keys.
+    requests_per_minute_per_key, requests_per_minute_per_address
+        How many requests a key, an address (a /64 of IPv6) may make; more get 429. 0, the default: no limit.
+        Behind a proxy all have its address, unless `arcwise serve` is told to trust it.
+    max_batch_codes
+        Most codes in a batch.
+    max_reading_bytes
+        Bytes of bodies that may be on their way in at the same moment; beyond that the server answers 503.
+    body_seconds
+        Seconds within which a body must have come.
 
     Attributes
     ----------
@@ -89,21 +125,31 @@ class Settings:
         When a directory of tasks does not hold valid task files.
     """
 
-    tasks: Iterable[Task] | str | PathLike[str]
+    tasks: Iterable[Task] | str | PathLike[str] = STORED_TASKS
     store: str = "sqlite:///arcwise.db"
     retention_days: int = 30
     max_body_bytes: int = MAX_BODY_BYTES
     max_waiting_bytes: int = 64 << 20
     allow_origins: Iterable[str] = ()
+    open: bool | None = None
+    requests_per_minute_per_key: int = 0
+    requests_per_minute_per_address: int = 0
+    max_batch_codes: int = MAX_BODY_BYTES
+    max_reading_bytes: int = 64 << 20
+    body_seconds: float = 30.0
     served: tuple[Task, ...] = field(init=False, repr=False)
     origins: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        most = {"retention_days": 36_500, "max_body_bytes": MAX_BODY_BYTES, "max_waiting_bytes": 1 << 40}
-        for name, bound in most.items():
+        for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
-            if type(value) is not int or not 1 <= value <= bound:
-                raise ParameterError(f"{name} must be an integer from 1 to {bound}, got {value!r}")
+            if type(value) is not int or not least <= value <= most:
+                raise ParameterError(f"{name} must be an integer from {least} to {most}, got {value!r}")
+        seconds = self.body_seconds
+        if type(seconds) not in (int, float) or not 0 < seconds <= 3600:
+            raise ParameterError(f"body_seconds must be above 0 and at most 3600, got {seconds!r}")
+        if self.open not in (True, False, None):
+            raise ParameterError(f"open must be True, False or None, got {self.open!r}")
         tasks = self.tasks
         if not isinstance(tasks, (str, PathLike, Iterable)):
             raise ParameterError(f"tasks must be Task objects or a directory, got {tasks!r}")
@@ -112,7 +158,7 @@ class Settings:
             if not isinstance(task, Task):
                 raise ParameterError(f"tasks must be Task objects or a directory, got {task!r} among them")
         names = [task.name for task in served]
-        if not names or len(set(names)) < len(names):
+        if (not names and tasks is not STORED_TASKS) or len(set(names)) < len(names):
             raise ParameterError(f"tasks must be at least one, each with a name of its own; got {names}")
         object.__setattr__(self, "served", served)
         object.__setattr__(self, "origins", checked_origins(self.allow_origins))

@@ -19,6 +19,7 @@ _COMMANDS = {
     "design": "arcwise.server.cli.design",
     "estimate": "arcwise.server.cli.estimate",
     "group": "arcwise.server.cli.group",
+    "key": "arcwise.server.cli.key",
     "plan": "arcwise.server.cli.plan",
     "reproduce": "arcwise.server.cli.reproduce",
     "serve": "arcwise.server.cli.serve",

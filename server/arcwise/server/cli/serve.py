@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gc
 import socket
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 import uvicorn
 
+from arcwise.errors import ParameterError
+from arcwise.server.access.local import is_loopback
 from arcwise.server.app import create_app
-from arcwise.server.settings import Settings
+from arcwise.server.settings import STORED_TASKS, Settings
 from arcwise.server.store import open_store
 
 __all__ = ["serve"]
@@ -36,8 +39,8 @@ class _Server(uvicorn.Server):
 @click.option(
     "--tasks",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    required=True,
-    help="Directory of task and group files (*.json), made with `arcwise task new` and `arcwise group new`.",
+    help="Directory of task and group files (*.json), made with `arcwise task new` and `arcwise group new`. "
+    "Tasks that the store has are served too; without this option, only they.",
 )
 @click.option("--store", default="sqlite:///arcwise.db", show_default=True, help="Where counts are kept.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -62,16 +65,42 @@ class _Server(uvicorn.Server):
     help="An origin such as https://app.example whose pages may report from a browser; * for all. "
     "Can be given several times.",
 )
+@click.option(
+    "--open",
+    "open_",
+    is_flag=True,
+    help="Let everybody who reaches the server report and read, without a key.",
+)
 def serve(
-    *, tasks: Path, store: str, host: str, port: int, retention_days: int, origins: tuple[str, ...]
+    *,
+    tasks: Path | None,
+    store: str,
+    host: str,
+    port: int,
+    retention_days: int,
+    origins: tuple[str, ...],
+    open_: bool,
 ) -> None:
     """Collect reports and serve estimates.
 
     Batches are acknowledged after a durable commit. Stop it with Ctrl-C or SIGTERM: what was taken is
     written first.
     """
-    app = create_app(Settings(tasks, store=store, retention_days=retention_days, allow_origins=origins))
-    open_store(store).close()  # says what is wrong with it before anything listens
+    app = create_app(
+        Settings(
+            STORED_TASKS if tasks is None else tasks,
+            store=store,
+            retention_days=retention_days,
+            allow_origins=origins,
+            open=True if open_ else None,
+        )
+    )
+    with closing(open_store(store)) as opened:  # says what is wrong with it before anything listens
+        if not (open_ or is_loopback(host) or opened.keys()):
+            raise ParameterError(
+                f"the store has no keys, and {host} is not this machine alone: everybody who reaches it "
+                "could report and read. Make keys with `arcwise key new`, or say --open"
+            )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)

@@ -6,61 +6,34 @@ three times as much as all of this together.
 
 from __future__ import annotations
 
-import asyncio
-import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from arcwise.errors import StoreError, WireError
+from arcwise.server.limits import Bodies
 from arcwise.server.problems import Problem, store_busy, unknown_task
 from arcwise.server.settings import epochs_in
 from arcwise.server.store import Busy, Outcome
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
 
-if sys.version_info >= (3, 11):
-    from asyncio import timeout
-else:
-    from async_timeout import timeout
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from starlette.types import Receive, Scope, Send
 
+    from arcwise.server.access import Gate
+    from arcwise.server.catalogue import Catalogue
+    from arcwise.server.settings import Settings
     from arcwise.server.store import Writer
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["INGEST_OPENAPI", "INGEST_PATH", "Ingest"]
+__all__ = ["INGEST_PATH", "Ingest"]
 
 INGEST_PATH = "/v1/tasks/{task_id}/reports"
-INGEST_OPENAPI = {
-    "post": {
-        "summary": "Take a batch of reports",
-        "description": "204 after a durable commit; also when the batch had been counted before.",
-        "operationId": "take_reports",
-        "parameters": [
-            {"name": "task_id", "in": "path", "required": True, "schema": {"type": "string"}},
-        ],
-        "requestBody": {
-            "required": True,
-            "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-        },
-        "responses": {
-            "204": {"description": "Counted, now or earlier"},
-            "default": {
-                "description": "Nothing was stored",
-                "content": {"application/problem+json": {"schema": {"type": "object"}}},
-            },
-        },
-    }
-}
 
 _MEDIA_TYPE = MEDIA_TYPE.encode("ascii")
 _ACCEPTED_BODY = {"type": "http.response.body", "body": b""}
-_BODY_SECONDS = 30.0
 _DAYS_AHEAD = 1
 _FEW = 512
 
@@ -81,18 +54,17 @@ class Ingest:
     204: the batch is counted, now or earlier. Everything else is a problem document, and nothing is stored.
     """
 
-    def __init__(self, tasks: Iterable[Task], *, retention_days: int, max_body_bytes: int) -> None:
-        self._rules = {
-            task.id: _Rules(
-                task,
-                task.mechanism.kernel.codes,
-                np.dtype(code_format(task.mechanism.kernel.codes)),
-                epochs_in(retention_days, task),
-                epochs_in(_DAYS_AHEAD, task),  # devices' clocks and time zones are what they are
-            )
-            for task in tasks
-        }
-        self._max_body = max_body_bytes
+    def __init__(self, catalogue: Catalogue, gate: Gate, settings: Settings) -> None:
+        self._catalogue = catalogue
+        self._gate = gate
+        self._retention_days = settings.retention_days
+        self._max_codes = settings.max_batch_codes
+        self._rules: dict[str, _Rules] = {}
+        self.bodies = Bodies(
+            most=settings.max_body_bytes,
+            most_at_once=settings.max_reading_bytes,
+            seconds=settings.body_seconds,
+        )
         self.writer: Writer | None = None  # set while the app runs
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,7 +80,9 @@ class Ingest:
 
     async def _take(self, scope: Scope, receive: Receive) -> None:
         task_id: str = scope["path_params"]["task_id"]
-        body = await self._body(scope, receive)
+        self._gate.check(scope, "ingest", task_id)
+        _check_type(scope)
+        body = await self.bodies.read(scope, receive)
         batch = self._checked(task_id, body)
         try:
             if self.writer is None:
@@ -121,60 +95,16 @@ class Ingest:
         if outcome is Outcome.CLOSED:
             raise _epoch_closed()
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        content_type = b""
-        for name, value in scope["headers"]:
-            if name == b"content-type":
-                content_type = value
-            elif name == b"content-length" and int(value) > self._max_body:
-                raise self._too_large()
-        if content_type.partition(b";")[0].strip().lower() != _MEDIA_TYPE:
-            raise Problem(415, "media-type", f"The body must be of the type {MEDIA_TYPE}.")
-        try:
-            async with timeout(_BODY_SECONDS):
-                return await self._read(receive)
-        except asyncio.TimeoutError:
-            raise Problem(
-                408,
-                "slow-body",
-                f"The body did not arrive within {_BODY_SECONDS:g} seconds.",
-                headers={"Connection": "close"},
-            ) from None
-
-    async def _read(self, receive: Receive) -> bytes:
-        more = True
-        parts: list[bytes] = []
-        size = 0
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Problem(400, "incomplete-body", "The connection ended before the body did.")
-            part = message.get("body", b"")
-            more = message.get("more_body", False)
-            size += len(part)
-            if size > self._max_body:
-                raise self._too_large()
-            parts.append(part)
-        return b"".join(parts)
-
-    def _too_large(self) -> Problem:
-        return Problem(
-            413,
-            "too-large",
-            f"A body takes at most {self._max_body} bytes; send smaller batches.",
-            headers={"Connection": "close"},
-        )
-
     def _checked(self, task_id: str, body: bytes) -> Batch:
-        rules = self._rules.get(task_id)
-        if rules is None:
-            raise unknown_task()
+        rules = self._rules.get(task_id) or self._learn(task_id)
         try:
             batch = decode_batch(body)
         except WireError as error:
             raise Problem(400, "malformed-batch", f"Not a batch: {error}.") from None
         if batch.task_id.hex() != task_id:
             raise Problem(400, "wrong-task", "The task id in the body is not the one in the path.")
+        if task_id in self._catalogue.closed:
+            raise Problem(410, "task-closed", "The task is closed; its reports are not counted any more.")
         epoch = rules.task.epoch(time.time())
         if batch.epoch < epoch - rules.epochs_back:
             raise _epoch_closed()
@@ -183,6 +113,8 @@ class Ingest:
                 422, "epoch-ahead", "The batch's epoch lies in the future; check the device's clock."
             )
         width = rules.packed_as.itemsize
+        if len(batch.codes) // width > self._max_codes:
+            raise Problem(413, "too-many-codes", f"A batch takes at most {self._max_codes} codes.")
         if len(batch.codes) % width or _largest(batch.codes, rules.packed_as) >= rules.codes:
             raise Problem(
                 422,
@@ -191,9 +123,34 @@ class Ingest:
             )
         return batch
 
+    def _learn(self, task_id: str) -> _Rules:
+        task = self._catalogue.tasks.get(task_id)
+        if task is None:
+            raise unknown_task()
+        codes = task.mechanism.kernel.codes
+        rules = self._rules[task_id] = _Rules(
+            task,
+            codes,
+            np.dtype(code_format(codes)),
+            epochs_in(self._retention_days, task),
+            epochs_in(_DAYS_AHEAD, task),  # devices' clocks and time zones are what they are
+        )
+        return rules
+
+
+def _check_type(scope: Scope) -> None:
+    for name, value in scope["headers"]:
+        if name == b"content-type" and (
+            value == _MEDIA_TYPE or value.partition(b";")[0].strip().lower() == _MEDIA_TYPE
+        ):
+            return
+    raise Problem(415, "media-type", f"The body must be of the type {MEDIA_TYPE}.")
+
 
 def _epoch_closed() -> Problem:
-    return Problem(410, "epoch-closed", "The batch's epoch is closed; its reports are not counted.")
+    return Problem(
+        410, "epoch-closed", "The batch's epoch, or its task, is closed; its reports are not counted."
+    )
 
 
 def _largest(packed: bytes, packed_as: np.dtype[Any]) -> int:

@@ -1,4 +1,4 @@
-"""GET /v1/tasks, /v1/tasks/{id}, its estimate and its series, /health/live: what readers ask."""
+"""GET /v1/tasks, /v1/tasks/{id}, its estimate and its series: what readers ask."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from arcwise.server.estimators.epochs import Span, epochs_in_step, read_epoch
 from arcwise.server.problems import Problem, unknown_task
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from arcwise.server.routes.estimates import Estimates
+    from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
 __all__ = ["reader_routes"]
@@ -24,30 +22,38 @@ _To = Annotated[str | None, Query(alias="to", description=f"Epochs that start be
 _Every = Annotated[str, Query(description="In a point: epoch, day, week, or a whole number of epochs.")]
 
 
-def reader_routes(tasks: Mapping[str, Task], estimates: Estimates) -> APIRouter:
+def reader_routes(runtime: Runtime) -> APIRouter:
     """Return the routes that read."""
-    router = APIRouter()
+    router = APIRouter(tags=["tasks"])
+    estimates = runtime.estimates
 
-    def known(task_id: str) -> Task:
-        task = tasks.get(task_id)
+    def known(request: Request, task_id: str) -> Task:
+        # The key first: without it nobody is told which tasks there are.
+        runtime.gate.check(request.scope, "read", task_id)
+        task = runtime.catalogue.tasks.get(task_id)
         if task is None:
             raise unknown_task()
         return task
 
     @router.get("/v1/tasks", summary="List the tasks")
-    async def list_tasks() -> dict[str, Any]:
-        """Every task with its id and its kernel, as its file would hold it."""
-        return {"tasks": [task.to_json() for task in tasks.values()]}
+    async def list_tasks(request: Request) -> dict[str, Any]:
+        """Every task as its file would hold it, and when those that are closed were, in Unix seconds."""
+        tasks, closed = runtime.catalogue.tasks, runtime.catalogue.closed
+        mine = runtime.gate.readable(request.scope, tasks)
+        return {
+            "tasks": [tasks[task_id].to_json() for task_id in mine],
+            "closed": {task_id: closed[task_id] for task_id in mine if task_id in closed},
+        }
 
     @router.get("/v1/tasks/{task_id}", summary="Show one task")
-    async def show_task(task_id: str) -> dict[str, Any]:
+    async def show_task(request: Request, task_id: str) -> dict[str, Any]:
         """One task, as its file would hold it."""
-        return known(task_id).to_json()
+        return known(request, task_id).to_json()
 
     @router.get("/v1/tasks/{task_id}/estimate", summary="Estimate from all reports so far, or of some epochs")
     async def show_estimate(request: Request, task_id: str, start: _From = None, end: _To = None) -> Any:
         """`n`, and each estimate that the task allows as value, low, high and method."""
-        task = known(task_id)
+        task = known(request, task_id)
         _check_names(request, {"from", "to"})
         if start is None and end is None:
             return await estimates.of(task)
@@ -58,7 +64,7 @@ def reader_routes(tasks: Mapping[str, Task], estimates: Estimates) -> APIRouter:
         request: Request, task_id: str, every: _Every = "epoch", start: _From = None, end: _To = None
     ) -> Response:
         """Points of merged epochs, in order and without holes, each with its mean or its direction."""
-        task = known(task_id)
+        task = known(request, task_id)
         _check_names(request, {"every", "from", "to"})
         span = _span(task, start, end)
         try:
@@ -69,11 +75,6 @@ def reader_routes(tasks: Mapping[str, Task], estimates: Estimates) -> APIRouter:
                 "be a whole number of the task's periods."
             ) from None
         return _json(await estimates.series(task, span, epochs))
-
-    @router.get("/health/live", summary="The process answers")
-    async def live() -> dict[str, str]:
-        """Whether the process answers at all."""
-        return {"status": "ok"}
 
     return router
 

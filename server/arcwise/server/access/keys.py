@@ -1,0 +1,72 @@
+"""Keys: how they are made, and what is kept of them."""
+
+from __future__ import annotations
+
+import secrets
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from arcwise.errors import ParameterError
+from arcwise.server.store import StoredKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["SCOPES", "digest", "key_id", "new_key"]
+
+SCOPES = ("ingest", "read", "admin")
+"""What a key is good for: sending reports, reading estimates, managing tasks. None includes another."""
+
+_SECRET_BYTES = 32
+_ID_BYTES = 6
+_MAX_LABEL = 200
+_LONGEST = 512
+"""Bytes of a header's value that are looked at: a key has 92 at most."""
+
+
+def new_key(
+    scope: str, *, tasks: Iterable[str] | None = None, label: str = "", now: float
+) -> tuple[str, StoredKey]:
+    """Make a key; return it, to be shown once, and what a store keeps.
+
+    A key is ``arcwise_SCOPE_ID_SECRET``: the prefix lets scanners of source code find keys that were
+    published by mistake, the id finds its row, and the secret is 256 random bits. That is why a plain SHA-256
+    is enough: slow hashes protect what people choose, and nobody guesses 256 bits.
+
+    Parameters
+    ----------
+    scope
+        "ingest", "read" or "admin".
+    tasks
+        Ids (hex) of the tasks that it is good for; all unless given.
+    label
+        Words for people, up to 200 characters.
+    now
+        Unix seconds.
+
+    Raises
+    ------
+    ParameterError
+        When the scope is another one, the label is too long or not printable, or no task is given in `tasks`.
+    """
+    if scope not in SCOPES:
+        raise ParameterError(f"scope must be one of {', '.join(SCOPES)}; got {scope!r}")
+    if len(label) > _MAX_LABEL or not label.isprintable():
+        raise ParameterError(f"label must be at most {_MAX_LABEL} printable characters, got {label!r}")
+    good_for = None if tasks is None else tuple(dict.fromkeys(tasks))
+    if good_for is not None and (not good_for or scope == "admin"):
+        raise ParameterError("tasks must be at least one id, or None for all; an admin key is good for all")
+    name = secrets.token_hex(_ID_BYTES)
+    key = f"arcwise_{scope}_{name}_{secrets.token_hex(_SECRET_BYTES)}"
+    return key, StoredKey(name, digest(key.encode("ascii")), scope, good_for, label, int(now), None)
+
+
+def digest(key: bytes) -> bytes:
+    """Return the SHA-256 of a key, 32 bytes."""
+    return sha256(key).digest()
+
+
+def key_id(key: bytes) -> str:
+    """Return the id that a key names, or "" where it has none."""
+    parts = key[:_LONGEST].split(b"_")
+    return parts[2].decode("latin-1") if len(parts) == 4 and parts[0] == b"arcwise" else ""

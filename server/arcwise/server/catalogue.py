@@ -1,0 +1,55 @@
+"""The tasks that are served: those that the server was given, and those that its store has."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from arcwise.server.store import StoredTask
+    from arcwise.tasks import Task
+
+__all__ = ["Catalogue"]
+
+
+class Catalogue:
+    """Tasks by id, and which of them are closed, as the store had them when it was last read.
+
+    A task that a store has once is served until it is closed: devices still have it, whatever became of its
+    file. Closed tasks take no reports; their estimates stay.
+
+    Parameters
+    ----------
+    given
+        The tasks that the server was started with; they come first.
+    """
+
+    def __init__(self, given: Iterable[Task]) -> None:
+        self._tasks = {task.id: task for task in given}
+        self._closed: dict[str, int] = {}
+
+    @property
+    def tasks(self) -> Mapping[str, Task]:
+        """Every task by its id, a view."""
+        return MappingProxyType(self._tasks)
+
+    @property
+    def closed(self) -> Mapping[str, int]:
+        """When tasks were closed, in Unix seconds, by their ids; open ones are not in it."""
+        return MappingProxyType(self._closed)
+
+    def open_name(self, name: str) -> Task | None:
+        """Return the open task of a name, the newest of several."""
+        found = [task for task in self._tasks.values() if task.name == name and task.id not in self._closed]
+        return found[-1] if found else None
+
+    def load(self, stored: Iterable[StoredTask]) -> None:
+        """Take over what the store has now. Tasks never go away."""
+        stored = list(stored)
+        # Replaced as a whole: an iteration that is under way keeps its own.
+        self._tasks = self._tasks | {
+            entry.task.id: entry.task for entry in stored if entry.task.id not in self._tasks
+        }
+        self._closed = {entry.task.id: entry.closed for entry in stored if entry.closed is not None}

@@ -1,0 +1,137 @@
+"""`arcwise key`: make, list and revoke the keys of a server, in its store."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arcwise.errors import ParameterError
+from arcwise.server.access import SCOPES, new_key
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from arcwise.server.store import Store, StoredKey
+
+__all__ = ["key"]
+
+_store = click.option(
+    "--store",
+    "url",
+    default="sqlite:///arcwise.db",
+    show_default=True,
+    envvar="ARCWISE_STORE",
+    help="The server's store, also as ARCWISE_STORE.",
+)
+
+
+@click.group()
+def key() -> None:
+    """Make, list and revoke the keys that a server asks for.
+
+    A server without keys serves only its own machine. From the first key on it asks for one.
+    """
+
+
+@key.command()
+@click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    required=True,
+    help="ingest sends reports, read reads tasks and estimates, admin makes and closes tasks.",
+)
+@click.option(
+    "--task",
+    "tasks",
+    multiple=True,
+    metavar="TASK",
+    help="Good for this task only: its name in the store, its id, or its file. Can be given several times.",
+)
+@click.option("--label", default="", help="Words that tell this key from others, for the list.")
+@_store
+def new(*, scope: str, tasks: tuple[str, ...], label: str, url: str) -> None:
+    """Make a key and print it, once: the store keeps only its SHA-256.
+
+    Running servers take it within ten seconds.
+    """
+    with closing(open_store(url)) as store:
+        ids = [_task_id(store, task) for task in tasks] if tasks else None
+        secret, stored = new_key(scope, tasks=ids, label=label, now=time.time())
+        store.add_key(stored)
+    click.echo(secret)
+    click.echo(f"The key {stored.id} is shown once. arcwise key revoke {stored.id} ends it.", err=True)
+
+
+@key.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@_store
+def list_(*, as_json: bool, url: str) -> None:
+    """List the keys: ids, scopes, tasks and times; the keys themselves are nowhere."""
+    with closing(open_store(url, create=False)) as store:
+        keys = store.keys()
+        names = {entry.task.id: entry.task.name for entry in store.tasks()}
+    if as_json:
+        click.echo(json.dumps([_shown(stored) for stored in keys]))
+        return
+    if not keys:
+        click.echo("No keys: a server with this store serves its own machine only. Make one: arcwise key new")
+    for stored in keys:
+        good_for = "all tasks" if stored.tasks is None else ", ".join(names.get(t, t) for t in stored.tasks)
+        times = f"made {_time(stored.created)}"
+        if stored.revoked is not None:
+            times += f", revoked {_time(stored.revoked)}"
+        click.echo(f"{stored.id}  {stored.scope:<6}  {good_for}  {times}  {stored.label}".rstrip())
+
+
+@key.command()
+@click.argument("key_id", metavar="ID")
+@_store
+def revoke(*, key_id: str, url: str) -> None:
+    """End a key. Running servers refuse it within ten seconds; it cannot be brought back.
+
+    ID is the key's id, as `arcwise key list` shows it; a whole key is taken too.
+    """
+    # Whoever has the key at hand and nothing else, must be able to end it.
+    name = key_id.split("_")[2] if key_id.count("_") == 3 else key_id
+    with closing(open_store(url, create=False)) as store:
+        revoked = store.revoke_key(name, int(time.time()))
+        keys = store.keys()
+    if not revoked and any(stored.id == name for stored in keys):
+        raise ParameterError(f"the key {name} was revoked before")
+    if not revoked:
+        raise ParameterError("ID must be that of a key in this store; `arcwise key list` shows them")
+    click.echo(f"revoked {name}; running servers refuse it within ten seconds")
+
+
+def _task_id(store: Store, text: str) -> str:
+    stored = [entry.task for entry in store.tasks()]
+    found = {task.id for task in stored if text in (task.name, task.id)}
+    if len(found) > 1:
+        raise ParameterError(f"task must be one; several have the name {text!r}: {', '.join(sorted(found))}")
+    if found:
+        return found.pop()
+    if Path(text).is_file():
+        return Task.load(text).id
+    names = ", ".join(sorted({task.name for task in stored})) or "none yet"
+    raise ParameterError(f"task must be a name or an id in the store ({names}), or a task file, got {text!r}")
+
+
+def _shown(stored: StoredKey) -> dict[str, Any]:
+    return {
+        "id": stored.id,
+        "scope": stored.scope,
+        "tasks": stored.tasks,
+        "label": stored.label,
+        "created": stored.created,
+        "revoked": stored.revoked,
+    }
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")

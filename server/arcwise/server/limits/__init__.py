@@ -1,0 +1,8 @@
+"""Bounds on what one sender can take: rates, bodies, connections."""
+
+from __future__ import annotations
+
+from arcwise.server.limits.bodies import Bodies
+from arcwise.server.limits.rates import Rate, address_of
+
+__all__ = ["Bodies", "Rate", "address_of"]

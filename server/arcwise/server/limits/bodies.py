@@ -1,0 +1,107 @@
+"""Reading bodies within bounds: of one, of all at once, and of time."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from arcwise.server.problems import Problem, store_busy
+
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:
+    from async_timeout import timeout
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope
+
+__all__ = ["Bodies"]
+
+_CLOSE = {"Connection": "close"}
+
+
+class Bodies:
+    """Reads the bodies of requests.
+
+    Parameters
+    ----------
+    most
+        Bytes of the largest body.
+    most_at_once
+        Bytes of all bodies that are being read at the same moment; more are turned away.
+    seconds
+        Within which a body must be there, from its head on.
+    """
+
+    def __init__(self, *, most: int, most_at_once: int, seconds: float) -> None:
+        self._most = most
+        self._most_at_once = most_at_once
+        self._seconds = seconds
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of bodies that are being read now."""
+        return self._held
+
+    async def read(self, scope: Scope, receive: Receive, *, most: int | None = None) -> bytes:
+        """Return the body of a request.
+
+        Parameters
+        ----------
+        scope, receive
+            Of the request, as ASGI has them.
+        most
+            Bytes of this body, where it is another number.
+
+        Raises
+        ------
+        Problem
+            400 when the connection ends before the body, 408 when it is slow, 413 when it is too large, 503
+            when too much is being read.
+        """
+        most = self._most if most is None else most
+        for name, value in scope["headers"]:
+            # A length that is no number does not get through the HTTP parser.
+            if name == b"content-length" and int(value) > most:
+                raise _too_large(most)
+        try:
+            async with timeout(self._seconds):
+                return await self._parts(receive, most)
+        except asyncio.TimeoutError:
+            raise Problem(
+                408,
+                "slow-body",
+                f"The body did not arrive within {self._seconds:g} seconds.",
+                headers=_CLOSE,
+            ) from None
+
+    async def _parts(self, receive: Receive, most: int) -> bytes:
+        more = True
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Problem(400, "incomplete-body", "The connection ended before the body did.")
+                part = message.get("body", b"")
+                more = message.get("more_body", False)
+                size += len(part)
+                self._held += len(part)
+                if size > most:
+                    raise _too_large(most)
+                if self._held > self._most_at_once:
+                    raise store_busy(
+                        "Too many bodies are being read at once; send this one again later.", _CLOSE
+                    )
+                parts.append(part)
+        finally:
+            self._held -= size
+        return b"".join(parts)
+
+
+def _too_large(most: int) -> Problem:
+    detail = f"A body takes at most {most} bytes; send smaller batches."
+    return Problem(413, "too-large", detail, headers=_CLOSE)

@@ -1,0 +1,99 @@
+"""How often one key or one address may ask. Addresses are kept as digests under a key that nobody sees."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from hashlib import blake2b
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import Scope
+
+__all__ = ["Rate", "address_of"]
+
+_MOST = 100_000
+_ROTATION_SECONDS = 600.0
+
+
+class Rate:
+    """At most so many requests a minute from each sender, as many at once, in memory only.
+
+    The generic cell rate algorithm: one number per sender, the time at which its bucket is empty again.
+    Senders are known by a digest under a random key that is drawn anew every ten minutes, with which all of
+    them are forgotten. No more than 100,000 are kept; those that asked least of late are forgotten first.
+
+    Parameters
+    ----------
+    per_minute
+        Requests a minute; 0: no limit.
+    clock
+        Seconds that only go forward.
+
+    Examples
+    --------
+    >>> rate = Rate(2)
+    >>> [rate.wait("a"), rate.wait("a"), rate.wait("b")]
+    [0, 0, 0]
+    >>> 29 <= rate.wait("a") <= 30
+    True
+    """
+
+    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_minute = per_minute
+        self._cost = 60.0 / per_minute if per_minute else 0.0
+        self._clock = clock
+        self._empty_at: dict[bytes, float] = {}
+        self._key = b""
+        self._rotate_at = -math.inf
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return self._per_minute > 0
+
+    def wait(self, sender: str) -> int:
+        """Count a request; return 0, or after how many seconds it may come again: then it was not counted."""
+        if not self._per_minute:
+            return 0
+        now = self._clock()
+        if now >= self._rotate_at or len(self._empty_at) >= _MOST:
+            self._forget(now)
+        name = blake2b(sender.encode(), key=self._key, digest_size=16).digest()
+        empty_at = max(self._empty_at.get(name, now), now) + self._cost
+        # A full bucket takes a minute to run empty. The slack is what sums of floats may be off.
+        over = empty_at - now - 60.0 - 1e-9 * self._cost
+        if over > 0:
+            return max(1, math.ceil(over))
+        self._empty_at[name] = empty_at
+        return 0
+
+    def _forget(self, now: float) -> None:
+        if now >= self._rotate_at:
+            self._key = os.urandom(32)
+            self._rotate_at = now + _ROTATION_SECONDS
+            self._empty_at.clear()
+            return
+        # Empty buckets are those of nobody; where too many are not, half of them go.
+        kept = sorted((item for item in self._empty_at.items() if item[1] > now), key=lambda item: -item[1])
+        self._empty_at = dict(kept[: _MOST // 2])
+
+
+def address_of(scope: Scope) -> str:
+    """Return whom a request counts for: its IPv4 address, or the /64 of its IPv6 address (one sender's)."""
+    client = scope.get("client")
+    if not client:
+        return ""
+    try:
+        address = ip_address(client[0])
+    except ValueError:
+        return str(client[0])
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(IPv6Address(int(address) >> 64 << 64))

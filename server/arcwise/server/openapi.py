@@ -1,0 +1,105 @@
+"""What FastAPI cannot say of the app by itself: the binary route, the keys, and what a problem looks like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from arcwise.server.routes import INGEST_PATH
+from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["describe"]
+
+PROBLEM = {
+    "type": "object",
+    "description": "RFC 9457. It never repeats what was sent.",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "pattern": "^urn:arcwise:problem:[a-z0-9-]+$"},
+        "title": {"type": "string"},
+        "status": {"type": "integer", "minimum": 400, "maximum": 599},
+        "detail": {"type": "string"},
+    },
+}
+
+_PROBLEMS = {
+    "description": "A problem document; docs/protocol.md lists them",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+_TASK_ID = {
+    "name": "task_id",
+    "in": "path",
+    "required": True,
+    "description": "The task's id: SHA-256 of its canonical bytes, in hex.",
+    "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+}
+
+_INGEST: dict[str, Any] = {
+    "post": {
+        "tags": ["reports"],
+        "summary": "Take a batch of reports",
+        "description": (
+            "204 after a durable commit; also when the batch had been counted before. The body is one "
+            "msgpack array: `[1, task_id (bin, 32 bytes), batch_id (bin, 16 random bytes), epoch (uint below "
+            "2**32), codes (bin)]`. Codes are little-endian unsigned integers below K, the number of codes "
+            "of the task's kernel: one byte each while K <= 256, else two. See docs/protocol.md."
+        ),
+        "operationId": "take_reports",
+        "security": [{"ingest": []}, {}],
+        "parameters": [_TASK_ID],
+        "requestBody": {
+            "required": True,
+            "content": {
+                MEDIA_TYPE: {"schema": {"type": "string", "format": "binary", "maxLength": MAX_BODY_BYTES}}
+            },
+        },
+        "responses": {"204": {"description": "Counted, now or earlier"}, "default": _PROBLEMS},
+    }
+}
+
+_SCHEMES = {
+    "ingest": "Sends reports",
+    "read": "Reads tasks and estimates",
+    "admin": "Makes, closes and opens tasks",
+}
+
+
+def describe(app: FastAPI) -> None:
+    """Complete the OpenAPI document, which FastAPI makes of its own routes only."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = generate()
+        if INGEST_PATH in document["paths"]:  # FastAPI keeps the document that it made
+            return document
+        document["paths"][INGEST_PATH] = _INGEST
+        components = document.setdefault("components", {})
+        components.setdefault("schemas", {})["Problem"] = PROBLEM
+        components["securitySchemes"] = {
+            scope: {
+                "type": "http",
+                "scheme": "bearer",
+                "description": f"{what}: `arcwise key new --scope {scope}`",
+            }
+            for scope, what in _SCHEMES.items()
+        }
+        for path, operations in document["paths"].items():
+            for operation in operations.values():
+                _complete(path, operation)
+        # Errors of validation are problem documents too.
+        for name in ("HTTPValidationError", "ValidationError"):
+            components["schemas"].pop(name, None)
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _complete(path: str, operation: dict[str, Any]) -> None:
+    operation["responses"].pop("422", None)
+    operation["responses"]["default"] = _PROBLEMS
+    if not path.startswith("/health/") and "security" not in operation:
+        needed = "admin" if "tasks:admin" in operation.get("tags", ()) else "read"
+        operation["security"] = [{"admin": []}] if needed == "admin" else [{"read": []}, {}]

@@ -1,0 +1,105 @@
+"""POST /v1/tasks, and its close and open: what an admin key may do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from arcwise.errors import ArcwiseError, StoreError
+from arcwise.server.problems import Problem, store_busy, unknown_task
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arcwise.server.runtime import Runtime
+
+__all__ = ["admin_routes"]
+
+_MAX_TASK_BYTES = 8 << 20
+"""A table of a megabyte of integers is some three megabytes of decimal digits."""
+
+_TASK_BODY = {
+    "requestBody": {
+        "required": True,
+        "description": "A task as its file holds it, made with `arcwise task new`.",
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+}
+
+
+def admin_routes(runtime: Runtime) -> APIRouter:
+    """Return the routes that manage tasks."""
+    router = APIRouter(tags=["tasks:admin"])
+
+    @router.post("/v1/tasks", summary="Make a task known", status_code=201, openapi_extra=_TASK_BODY)
+    async def make_task(request: Request) -> Response:
+        """Serve a task from now on; 200 when it is known already. Its certificate is checked."""
+        runtime.gate.check(request.scope, "admin")
+        body = await runtime.ingest.bodies.read(request.scope, request.receive, most=_MAX_TASK_BYTES)
+        task = await asyncio.to_thread(_read_task, body)
+        if task.id in runtime.catalogue.tasks:
+            return _state(runtime, task.id, 200)
+        if runtime.catalogue.open_name(task.name) is not None:
+            raise Problem(
+                409,
+                "name-taken",
+                "An open task has this name already; close it first, or choose another name.",
+            )
+        await _change(lambda: runtime.store().register([task]))
+        await _change(runtime.refresh)
+        return _state(runtime, task.id, 201)
+
+    @router.post("/v1/tasks/{task_id}/close", summary="Take no more reports of a task")
+    async def close_task(request: Request, task_id: str) -> Response:
+        """No worker counts a report once this has answered; estimates stay. Closing twice changes nothing."""
+        known(request, task_id)
+        await _change(lambda: runtime.store().close_task(task_id, int(time.time())))
+        await _change(runtime.refresh)
+        return _state(runtime, task_id, 200)
+
+    @router.post("/v1/tasks/{task_id}/open", summary="Take reports of a closed task again")
+    async def open_task(request: Request, task_id: str) -> Response:
+        """Other workers take them within ten seconds. Reports that were refused meanwhile are lost."""
+        known(request, task_id)
+        await _change(lambda: runtime.store().open_task(task_id))
+        await _change(runtime.refresh)
+        return _state(runtime, task_id, 200)
+
+    def known(request: Request, task_id: str) -> None:
+        runtime.gate.check(request.scope, "admin")
+        if task_id not in runtime.catalogue.tasks:
+            raise unknown_task()
+
+    return router
+
+
+def _read_task(body: bytes) -> Task:
+    try:
+        return Task.from_json(json.loads(body))
+    except (ArcwiseError, ValueError, RecursionError):
+        # What is wrong with it holds what was sent; the command says it where the file is.
+        raise Problem(
+            422,
+            "invalid-task",
+            "The body is not the file of a valid task; `arcwise task verify FILE` says why.",
+        ) from None
+
+
+async def _change(change: Callable[[], object]) -> None:
+    try:
+        await asyncio.to_thread(change)
+    except StoreError:
+        raise store_busy("The store cannot be changed now.") from None
+
+
+def _state(runtime: Runtime, task_id: str, status: int) -> Response:
+    state: dict[str, Any] = {"task_id": task_id, "closed": runtime.catalogue.closed.get(task_id)}
+    return JSONResponse(
+        state, status, headers={"Location": f"/v1/tasks/{task_id}"} if status == 201 else None
+    )

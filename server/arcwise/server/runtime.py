@@ -1,0 +1,127 @@
+"""What lives while the app runs: the store, the writer, estimates; keys and tasks as the store has them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from arcwise.errors import StoreError
+from arcwise.server.access import REFRESH_SECONDS, Gate
+from arcwise.server.catalogue import Catalogue
+from arcwise.server.routes import Estimates, Ingest
+from arcwise.server.settings import epochs_in
+from arcwise.server.store import Store, Writer, open_store
+
+if TYPE_CHECKING:
+    from arcwise.server.settings import Settings
+
+__all__ = ["Runtime"]
+
+_log = logging.getLogger("arcwise.server")
+
+
+class Runtime:
+    """Everything of an app that is more than its routes.
+
+    Parameters
+    ----------
+    settings
+        How the server is set up.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._store: Store | None = None
+        self.gate = Gate(
+            open=settings.open,
+            per_key=settings.requests_per_minute_per_key,
+            per_address=settings.requests_per_minute_per_address,
+        )
+        self.catalogue = Catalogue(settings.served)
+        self.estimates = Estimates(self.store)
+        self.ingest = Ingest(self.catalogue, self.gate, settings)
+
+    def store(self) -> Store:
+        """Return the store.
+
+        Raises
+        ------
+        StoreError
+            When the app does not run.
+        """
+        if self._store is None:
+            raise StoreError("the app has not started: run it under a server, or enter its lifespan")
+        return self._store
+
+    async def start(self) -> None:
+        """Open the store and take requests.
+
+        Raises
+        ------
+        StoreError
+            When the store cannot be opened.
+        """
+        settings = self._settings
+        self._store = store = open_store(settings.store)
+        try:
+            store.register(settings.served)
+            self.refresh()
+        except BaseException:
+            self._store = None
+            store.close()
+            raise
+        self.estimates.start()
+        self._writer = Writer(store, max_waiting_bytes=settings.max_waiting_bytes, housekeeping=self._prune)
+        self.ingest.writer = self._writer
+        self._watching = asyncio.create_task(self._watch(), name="arcwise-watch")
+
+    async def stop(self) -> None:
+        """Write everything that was taken, and close the store."""
+        self._watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._watching
+        self.ingest.writer = None
+        await self._writer.close()
+        await asyncio.to_thread(self.estimates.close)
+        store, self._store = self.store(), None
+        store.close()
+
+    def refresh(self) -> None:
+        """Read keys and tasks from the store; may be called from any thread.
+
+        Raises
+        ------
+        StoreError
+            When it cannot be read.
+        """
+        store = self.store()
+        keys, stored = store.keys(), store.tasks()
+        # Those that another worker has made: this one's writer must know them before a batch comes.
+        new = [entry.task for entry in stored if entry.task.id not in self.catalogue.tasks]
+        if new:
+            store.register(new)
+        self.gate.load(keys)
+        self.catalogue.load(stored)
+
+    async def _watch(self) -> None:
+        failing = False
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            try:
+                await asyncio.to_thread(self.refresh)
+                failing = False
+            except StoreError as error:
+                if not failing:
+                    _log.error("keys and tasks cannot be read, those known last go on: %s", error)
+                failing = True
+            except Exception:
+                _log.exception("keys and tasks were not read")
+
+    def _prune(self) -> None:
+        # Older batches are refused by now, so their ids need not be known any more.
+        for task in self.catalogue.tasks.values():
+            oldest = task.epoch(time.time()) - epochs_in(self._settings.retention_days, task)
+            self.store().prune(task, before=oldest)

@@ -1,0 +1,353 @@
+"""Keys: what each may do, what is kept of them, and that nothing tells them."""
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from fastapi import FastAPI
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.server import Settings, access, create_app
+from arcwise.server.access import Gate, new_key
+from arcwise.server.access import gate as gate_module
+from arcwise.server.cli import main
+from arcwise.server.problems import Problem
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from server_processes import serving
+
+Run = Callable[..., None]
+HEADING = Task("heading", Circle(360), 1.0)
+DELAY = Task("delay", Interval(0, 1), 1.0)
+TASKS = [HEADING, DELAY]
+SCOPES = ("ingest", "read", "admin")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Return the store of the app that `with_app` starts, with both tasks in it."""
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    store = open_store(url)
+    store.register(TASKS)
+    store.close()
+    return url
+
+
+def make(url: str, scope: str, *options: str) -> str:
+    result = CliRunner().invoke(main, ["key", "new", "--scope", scope, "--store", url, *options])
+    assert result.exit_code == 0, result.output
+    key = result.stdout.strip()
+    assert result.stderr.startswith(f"The key {key.split('_')[2]} is shown once.")
+    return key
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+def body(task: Task) -> bytes:
+    return encode_batch(Batch(bytes.fromhex(task.id), os.urandom(16), task.epoch(time.time()), b"\x07"))
+
+
+async def report(http: httpx.AsyncClient, task: Task, headers: dict[str, str]) -> httpx.Response:
+    return await http.post(
+        f"/v1/tasks/{task.id}/reports", content=body(task), headers={"content-type": MEDIA_TYPE, **headers}
+    )
+
+
+async def statuses(http: httpx.AsyncClient, task: Task, headers: dict[str, str]) -> dict[str, int]:
+    """Try everything that there is to do with a task; return how each was answered."""
+    answers = {
+        "report": await report(http, task, headers),
+        "list": await http.get("/v1/tasks", headers=headers),
+        "show": await http.get(f"/v1/tasks/{task.id}", headers=headers),
+        "estimate": await http.get(f"/v1/tasks/{task.id}/estimate", headers=headers),
+        "series": await http.get(f"/v1/tasks/{task.id}/series", headers=headers),
+        "make": await http.post("/v1/tasks", json=task.to_json(), headers=headers),
+        "close": await http.post(f"/v1/tasks/{task.id}/close", headers=headers),
+        "open": await http.post(f"/v1/tasks/{task.id}/open", headers=headers),
+        "live": await http.get("/health/live", headers=headers),
+    }
+    for answer in answers.values():
+        if answer.status_code >= 400:
+            assert answer.headers["content-type"] == "application/problem+json"
+            challenge = answer.headers["www-authenticate"]
+            assert challenge.startswith('Bearer realm="arcwise"')
+            assert ("error=" in challenge) == (answer.json()["type"] != "urn:arcwise:problem:key-missing")
+            assert "arcwise_" not in answer.text + str(answer.headers)
+    return {name: answer.status_code for name, answer in answers.items()}
+
+
+READS = ("show", "estimate", "series")
+MANAGES = ("make", "close", "open")
+MAY = {"ingest": {"report": 204}, "read": dict.fromkeys(READS, 200), "admin": dict.fromkeys(MANAGES, 200)}
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_each_key_may_do_its_own_and_nothing_else(with_app: Run, url: str, scope: str) -> None:
+    key = make(url, scope)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        others = dict.fromkeys(("report", *READS, *MANAGES), 403)
+        expected = others | MAY[scope] | {"list": 403 if scope == "ingest" else 200, "live": 200}
+        assert await statuses(http, HEADING, bearer(key)) == expected
+        assert await statuses(http, HEADING, {"Authorization": f"bEARER  {key} "}) == expected
+
+    with_app(TASKS, scenario, open=None)
+
+
+def test_no_key_and_keys_that_are_none(with_app: Run, url: str) -> None:
+    good = make(url, "ingest")
+    forged = good[:-1] + ("0" if good[-1] != "0" else "1")
+    refused = dict.fromkeys(("report", "list", *READS, *MANAGES), 401) | {"live": 200}
+    wrong = [
+        {},
+        {"authorization": ""},
+        {"authorization": "Bearer"},
+        {"authorization": good},
+        {"authorization": f"Basic {good}"},
+        bearer(forged),
+        bearer(good.replace("ingest", "read")),
+        bearer(good.replace("ingest", "admin")),
+        bearer(good + "0"),
+        bearer("arcwise_ingest_000000000000_" + "0" * 64),
+        bearer("_" * 3),
+        bearer("_" * 10_000),
+        bearer(hashlib.sha256(good.encode()).hexdigest()),
+    ]
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for headers in wrong:
+            assert await statuses(http, HEADING, headers) == refused
+        twice = [("content-type", MEDIA_TYPE), ("authorization", f"Bearer {good}")] * 2
+        answer = await http.post(f"/v1/tasks/{HEADING.id}/reports", content=body(HEADING), headers=twice)
+        assert answer.status_code == 401
+        assert (await report(http, HEADING, bearer(good))).status_code == 204
+
+    with_app(TASKS, scenario, open=None)
+    store = open_store(url)
+    assert store.counts(HEADING).sum() == 1  # nothing else was stored
+    store.close()
+
+
+def test_a_key_for_one_task_is_not_for_another(with_app: Run, url: str) -> None:
+    ingest, read = make(url, "ingest", "--task", "heading"), make(url, "read", "--task", HEADING.id)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await report(http, HEADING, bearer(ingest))).status_code == 204
+        assert (await report(http, DELAY, bearer(ingest))).status_code == 403
+        shown = (await http.get("/v1/tasks", headers=bearer(read))).json()["tasks"]
+        assert [task["name"] for task in shown] == ["heading"]
+        for path, status in ((HEADING.id, 200), (DELAY.id, 403), ("0" * 64, 403)):
+            assert (await http.get(f"/v1/tasks/{path}/estimate", headers=bearer(read))).status_code == status
+
+    with_app(TASKS, scenario, open=None)
+
+
+def test_a_key_that_is_made_or_revoked_is_seen_by_an_app_that_runs(
+    with_app: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arcwise.server.runtime.REFRESH_SECONDS", 0.01)
+    first = make(url, "ingest")
+
+    async def until(http: httpx.AsyncClient, key: str, status: int) -> None:
+        while (await report(http, HEADING, bearer(key))).status_code != status:
+            await asyncio.sleep(0.01)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        second = make(url, "ingest")
+        await until(http, second, 204)
+        assert CliRunner().invoke(main, ["key", "revoke", second, "--store", url]).exit_code == 0
+        await until(http, second, 401)
+        assert (await report(http, HEADING, bearer(first))).status_code == 204
+
+    with_app(TASKS, scenario, open=None)
+    assert access.REFRESH_SECONDS <= 5  # and 10 seconds are promised
+
+
+LOCAL = "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("base", "headers", "status"),
+    [
+        (LOCAL, {}, 204),
+        ("http://localhost:8000", {}, 204),
+        ("http://[::1]:8000", {}, 204),
+        ("http://192.0.2.1:8000", {}, 401),
+        ("http://reports.example", {}, 401),
+        (LOCAL, {"host": "evil.example"}, 401),  # a name that somebody points to 127.0.0.1
+        (LOCAL, {"host": "127.0.0.1.evil.example:8000"}, 401),
+        (LOCAL, {"x-forwarded-for": "192.0.2.1"}, 401),
+        (LOCAL, {"forwarded": "for=192.0.2.1"}, 401),
+        (LOCAL, {"via": "1.1 proxy"}, 401),
+    ],
+)
+def test_without_keys_only_this_machine_is_served(
+    tmp_path: Path, base: str, headers: dict[str, str], status: int
+) -> None:
+    async def main() -> None:
+        app = create_app(tasks=TASKS, store=f"sqlite:///{tmp_path / 'app.db'}")
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url=base) as http,
+        ):
+            assert (await report(http, HEADING, headers)).status_code == status
+            assert (await http.get("/v1/tasks", headers=headers)).status_code == (
+                200 if status == 204 else 401
+            )
+            for path in ("/v1/tasks", f"/v1/tasks/{HEADING.id}/close"):
+                assert (await http.post(path, headers=headers)).status_code == 401
+
+    asyncio.run(main())
+
+
+def test_the_first_key_closes_the_door_and_revoking_the_last_does_not_open_it(url: str) -> None:
+    key = make(url, "read")
+
+    async def asked() -> int:
+        app = create_app(tasks=TASKS, store=url)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=LOCAL) as http,
+        ):
+            return (await http.get("/v1/tasks")).status_code
+
+    assert asyncio.run(asked()) == 401
+    assert CliRunner().invoke(main, ["key", "revoke", key.split("_")[2], "--store", url]).exit_code == 0
+    assert asyncio.run(asked()) == 401
+
+
+@pytest.mark.parametrize(("open_", "status"), [(True, 204), (False, 401)])
+def test_open_and_closed_by_words(with_app: Run, open_: bool, status: int) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await report(http, HEADING, {})).status_code == status
+        assert (
+            await http.post("/v1/tasks", json=HEADING.to_json())
+        ).status_code == 401  # needs a key even so
+
+    with_app(TASKS, scenario, open=open_)
+    with pytest.raises(ParameterError, match="open must be True, False or None, got 'yes'"):
+        Settings(TASKS, open="yes")  # type: ignore[arg-type]
+
+
+def test_what_is_kept_is_a_digest(url: str, tmp_path: Path) -> None:
+    keys = [make(url, scope) for scope in SCOPES]
+    assert len({key.split("_")[3] for key in keys}) == 3
+    files = b"".join(path.read_bytes() for path in tmp_path.glob("app.db*"))
+    for key in keys:
+        _, _, name, secret = key.split("_")
+        assert len(bytes.fromhex(secret)) == 32
+        assert name.encode() in files
+        assert secret.encode() not in files
+        assert hashlib.sha256(key.encode()).digest() in files
+
+
+def test_digests_are_compared_in_constant_time_also_for_unknown_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def watched(left: bytes, right: bytes) -> bool:
+        compared.append((left, right))
+        return left == right
+
+    monkeypatch.setattr(gate_module, "compare_digest", watched)
+    gate = Gate(open=False)
+    key, stored = new_key("ingest", now=0)
+    gate.load([stored])
+    for sent in (key, key[:-1] + "x", "arcwise_ingest_unknown_key", "nonsense"):
+        scope = {"type": "http", "headers": [(b"authorization", f"Bearer {sent}".encode())]}
+        with nullcontext() if sent == key else pytest.raises(Problem):
+            gate.check(scope, "ingest")
+    assert [len(left) for left, _ in compared] == [32] * 4
+    assert [right for _, right in compared] == [stored.digest] * 2 + [bytes(32)] * 2
+
+
+def test_keys_by_command(url: str, tmp_path: Path) -> None:
+    runner = CliRunner()
+    empty = runner.invoke(main, ["key", "list", "--store", url])
+    assert "No keys" in empty.output
+    DELAY.save(tmp_path / "delay.json")
+    key = make(
+        url, "ingest", "--task", "heading", "--task", str(tmp_path / "delay.json"), "--label", "the app"
+    )
+    name = key.split("_")[2]
+    listed = runner.invoke(main, ["key", "list", "--store", url])
+    assert listed.output.startswith(f"{name}  ingest  heading, delay  made ")
+    assert listed.output.rstrip().endswith("the app")
+    assert key.split("_")[3] not in listed.output
+    as_json = runner.invoke(main, ["key", "list", "--json", "--store", url])
+    assert f'"tasks": ["{HEADING.id}", "{DELAY.id}"]' in as_json.output
+    assert runner.invoke(main, ["key", "revoke", name, "--store", url]).exit_code == 0
+    assert ", revoked " in runner.invoke(main, ["key", "list", "--store", url]).output
+    for words, message in (
+        (["revoke", name], "was revoked before"),
+        (["revoke", "nobody"], "ID must be that of a key in this store"),
+        (["new", "--scope", "ingest", "--task", "speed"], "in the store (delay, heading)"),
+        (["new", "--scope", "admin", "--task", "heading"], "an admin key is good for all"),
+        (["new", "--scope", "write"], "'write' is not one of"),
+        (["new", "--scope", "read", "--label", "a\nb"], "label must be at most 200 printable characters"),
+    ):
+        result = runner.invoke(main, ["key", *words, "--store", url])
+        assert result.exit_code != 0
+        assert message in result.output
+    missing = runner.invoke(main, ["key", "list", "--store", f"sqlite:///{tmp_path}/none.db"])
+    assert missing.exit_code == 1
+
+
+def test_two_tasks_of_a_name_ask_for_the_id(url: str) -> None:
+    other = Task("heading", Circle(360), 2.0)
+    store = open_store(url)
+    store.register([other])
+    store.close()
+    result = CliRunner().invoke(main, ["key", "new", "--scope", "read", "--task", "heading", "--store", url])
+    assert result.exit_code == 1
+    assert other.id in result.output
+    assert HEADING.id in result.output
+    make(url, "read", "--task", other.id)
+
+
+def test_the_command_refuses_to_be_open_to_the_world_by_accident(url: str, tmp_path: Path) -> None:
+    HEADING.save(tmp_path / "heading.json")
+    serve = ["serve", "--tasks", str(tmp_path), "--store", url, "--port", "0"]
+    result = CliRunner().invoke(main, [*serve, "--host", "0.0.0.0"])
+    assert result.exit_code == 1
+    assert "the store has no keys, and 0.0.0.0 is not this machine alone" in result.output
+    assert "arcwise key new" in result.output
+    assert "--open" in result.output
+    # Past that check, it fails at an address that nobody has.
+    for options in (["--open"], []):
+        result = CliRunner().invoke(main, [*serve, "--host", "192.0.2.1", *options])
+        assert "cannot listen on 192.0.2.1" in result.output
+        make(url, "ingest")
+
+
+def test_nothing_secret_in_what_a_server_says(tmp_path: Path) -> None:
+    HEADING.save(tmp_path / "heading.json")
+    url = f"sqlite:///{tmp_path / 'server.db'}"
+    key = make(url, "ingest")
+    secret = key.split("_")[3]
+    answers = ""
+    with serving(tmp_path) as (base, process), httpx.Client(base_url=base, timeout=10) as http:
+        path = f"/v1/tasks/{HEADING.id}/reports"
+        for sent in (key, key + "0", f"arcwise_read_0_{secret}", secret):
+            headers = {"content-type": MEDIA_TYPE, **bearer(sent)}
+            for content in (body(HEADING), secret.encode(), b""):
+                answer = http.post(path, content=content, headers=headers)
+                answers += answer.text + str(answer.headers)
+            answers += http.get(f"/{secret}?key={secret}", headers=headers).text
+        process.terminate()
+        said = process.stdout.read() if process.stdout else ""
+    said += (tmp_path / "stderr").read_text("utf-8")
+    assert "key-unknown" in answers
+    assert "malformed-batch" in answers
+    assert secret not in answers + said
