@@ -6,13 +6,18 @@ from pathlib import Path
 import pytest
 
 from arcwise.server.store import Store, open_store
+from postgres import fresh_schema
 from store_samples import TASKS
 
 
-@pytest.fixture(params=["sqlite"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the URL of a store that does not exist yet."""
-    return f"sqlite:///{tmp_path / 'counts.db'}"
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Yield the URL of a store that does not exist yet."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'counts.db'}"
+    else:
+        with fresh_schema() as schema:
+            yield schema
 
 
 @pytest.fixture

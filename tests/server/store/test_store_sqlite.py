@@ -64,3 +64,14 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 def test_a_url_that_names_no_store(url: str) -> None:
     with pytest.raises(ParameterError, match="store must be sqlite:///FILE"):
         open_store(url)
+
+
+def test_a_vacuum_gives_the_space_of_forgotten_ids_back(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
+    store.register([DELAY])
+    store.add([batch(DELAY, [1], number=n, epoch=n // 5000) for n in range(5001)])
+    store.prune(DELAY, before=1)
+    before = store.size
+    store.vacuum()
+    assert store.size < before / 4
+    store.close()

