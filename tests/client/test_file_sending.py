@@ -193,6 +193,20 @@ def test_no_report_leaves_before_its_random_delay(
         assert recorder.codes == 4
 
 
+def test_what_an_earlier_process_left_is_sent_without_a_report(
+    path: Path, recorder: Recorder, heading: Task
+) -> None:
+    with running(path, recorder, heading) as app:
+        app.client.report("heading", 1.0)
+    with (
+        FileLedger(path) as ledger,
+        Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=0) as client,
+    ):
+        assert recorder.busy.wait(5)
+        assert client.flush(5)
+        assert client.counters == Counters(sent=1)
+
+
 def test_what_the_app_no_longer_knows_is_sent_all_the_same(
     path: Path, recorder: Recorder, heading: Task, speed: Task
 ) -> None:
