@@ -82,7 +82,7 @@ def main() -> None:
             "arcwise/py.typed",
             "arcwise/client/py.typed",
             "arcwise/server/py.typed",
-            "arcwise/server/store/schema.sql",
+            *(path.relative_to(ROOT / "server").as_posix() for path in (ROOT / "server").rglob("*.sql")),
         ):
             if needed not in names:
                 raise SystemExit(f"the wheel lacks {needed}")
