@@ -37,3 +37,10 @@ def store(opener: Callable[[], Store]) -> Iterator[Store]:
     opened = opener()
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """Yield the URL of a PostgreSQL store that does not exist yet."""
+    with fresh_schema() as schema:
+        yield schema

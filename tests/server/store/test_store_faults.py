@@ -1,0 +1,251 @@
+"""Lost replies, a database that crashes and comes back, full disks: nothing is lost, nothing counts twice."""
+
+import contextlib
+import multiprocessing
+import resource
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from arcwise.errors import StoreError
+from arcwise.server.store import Store, open_store
+from postgres import OwnServer, fresh_schema, wait_until_ready
+from store_samples import COUNTED, DELAY, REPLAYED, TASKS, WIDE, batch, counted
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+class Proxy:
+    """Passes TCP on to a PostgreSQL server, until told to lose a reply, or everything."""
+
+    def __init__(self, url: str) -> None:
+        self.lose_next_reply = False
+        self.down = False
+        self.lost = 0
+        target = conninfo_to_dict(url)
+        host, port = str(target.get("host") or "127.0.0.1"), int(target.get("port") or 5432)
+        self._target = f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        parts = urlsplit(url)
+        user = f"{target['user']}@"
+        query = "&".join(part for part in parts.query.split("&") if part.startswith("options="))
+        self.url = f"postgresql://{user}127.0.0.1:{self._listener.getsockname()[1]}{parts.path}?{query}"
+        self._sockets: list[socket.socket] = [self._listener]
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                if self.down:
+                    client.close()
+                    continue
+                unix = isinstance(self._target, str)
+                server = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
+                server.connect(self._target)
+                self._sockets += [client, server]
+                for source, sink, replies in ((client, server, False), (server, client, True)):
+                    thread = threading.Thread(target=self._pass_on, args=(source, sink, replies))
+                    self._threads.append(thread)
+                    thread.start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket, replies: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if replies and self.lose_next_reply:
+                    # The server has answered a statement that is its own transaction: it is committed.
+                    self.lose_next_reply = False
+                    self.lost += 1
+                    break
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for end in self._sockets:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        for thread in self._threads:
+            thread.join(10)
+
+
+@pytest.fixture
+def proxy(postgres_url: str) -> Iterator[Proxy]:
+    opened = Proxy(postgres_url)
+    yield opened
+    opened.close()
+
+
+def test_a_commit_whose_reply_was_lost_is_neither_erased_nor_doubled(proxy: Proxy, postgres_url: str) -> None:
+    with contextlib.closing(open_store(proxy.url)) as store:
+        store.register(TASKS)
+        assert store.add([batch(DELAY, [1]), batch(WIDE, [5])]) == [COUNTED, COUNTED]
+        proxy.lose_next_reply = True
+        # The store tries again by itself, and finds its own ids.
+        group = [batch(DELAY, [2, 2], number=1), batch(WIDE, [300], number=1)]
+        assert store.add(group) == [REPLAYED, REPLAYED]
+        assert proxy.lost == 1
+        assert store.add([batch(DELAY, [3], number=2)]) == [COUNTED]
+    with contextlib.closing(open_store(postgres_url)) as other:
+        assert other.counts(DELAY).tolist() == counted(DELAY, [1, 2, 2, 3])
+        assert other.counts(WIDE).tolist() == counted(WIDE, [5, 300])
+
+
+def test_a_reply_lost_on_a_network_that_stays_down(proxy: Proxy, postgres_url: str) -> None:
+    with contextlib.closing(open_store(proxy.url)) as store:
+        store.register(TASKS)
+        store.add([batch(DELAY, [1])])
+        proxy.lose_next_reply = proxy.down = True
+        with pytest.raises(StoreError, match="cannot write to postgresql://"):
+            store.add([batch(DELAY, [2], number=1)])
+        with pytest.raises(StoreError):
+            store.add([batch(DELAY, [2], number=1)])
+        proxy.down = False
+        assert store.add([batch(DELAY, [2], number=1)]) == [REPLAYED]  # had been counted all the same
+    with contextlib.closing(open_store(postgres_url)) as other:
+        assert other.counts(DELAY).tolist() == counted(DELAY, [1, 2])
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OwnServer]:
+    """Yield a PostgreSQL that tests may crash."""
+    own = OwnServer()
+    yield own
+    own.stop()
+
+
+def test_a_database_that_crashes_under_load(server: OwnServer) -> None:
+    """Each code is sent by one batch only, so a 2 is a double count and a missing 1 a loss."""
+    with fresh_schema(server.url) as url:
+        stop = threading.Event()
+        progress: list[int] = []
+        failures: list[str] = []
+
+        def added(store: Store, number: int) -> bool:
+            try:
+                store.add([batch(DELAY, [number % 200], number=number, epoch=number // 200)])
+            except StoreError as error:
+                failures.append(str(error))
+                return False
+            return True
+
+        def write(writer: int) -> None:
+            with contextlib.closing(open_store(url)) as store:
+                store.register(TASKS)
+                number = writer
+                while not stop.is_set():
+                    if added(store, number):
+                        progress.append(number)
+                        number += 3
+                    else:
+                        time.sleep(0.02)
+
+        open_store(url).close()
+        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(3):
+            enough = len(progress) + 60
+            while len(progress) < enough:
+                time.sleep(0.01)
+            failed = len(failures)
+            server.crash()
+            while len(failures) == failed:
+                time.sleep(0.01)
+            server.start()
+            wait_until_ready(url)
+        enough = len(progress) + 60
+        while len(progress) < enough:
+            time.sleep(0.01)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        with contextlib.closing(open_store(url)) as store:
+            found = {
+                epoch * 200 + int(code): int(counts[code])
+                for epoch, counts in store.counts_by_epoch(DELAY).items()
+                for code in counts.nonzero()[0]
+            }
+            assert set(found.values()) == {1}
+            assert set(progress) <= set(found)
+            # What failed last and was never tried again may have been counted: at most one a writer.
+            assert len(set(found) - set(progress)) <= 3
+            assert store.check() == []
+
+
+@contextlib.contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Let no process that is started meanwhile write a file beyond a size."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_under_postgres_stores_nothing_of_the_group_and_heals(server: OwnServer) -> None:
+    """The server must not let a table grow any more: PostgreSQL takes that as it takes a full disk."""
+    with fresh_schema(server.url) as url, contextlib.closing(open_store(url)) as store:
+        store.register(TASKS)
+        store.add([batch(DELAY, [1])])
+        with contextlib.closing(psycopg.connect(url, autocommit=True)) as connection:
+            # Other ids, until the table is larger than a segment of the log (16 MiB): that must not be what
+            # is too large.
+            connection.execute(
+                "INSERT INTO batch SELECT 0, decode(lpad(to_hex(n), 32, '0'), 'hex'), 0"
+                " FROM generate_series(1, 400000) n"
+            )
+            (size,) = connection.execute("SELECT pg_relation_size('batch')").fetchone() or (0,)
+        assert size > 17 * 2**20
+        server.crash()
+        with largest_file((size // 8192 + 4) * 8192):
+            server.start()
+        group = [batch(DELAY, [2], number=n) for n in range(1, 4000)]
+        with pytest.raises(StoreError, match="File too large"):
+            store.add(group)
+        assert store.counts(DELAY).tolist() == counted(DELAY, [1])
+        assert store.add([batch(DELAY, [1])]) == [REPLAYED]
+        server.crash()
+        server.start()
+        assert store.add(group) == [COUNTED] * 3999
+        assert store.counts(DELAY).tolist() == counted(DELAY, [1] + [2] * 3999)
+        assert [problem for problem in store.check() if "task 0" not in problem] == []
+
+
+def fill(url: str, results: Connection) -> None:
+    """Add to a store of which no file may grow beyond 256 KiB, then without that limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with contextlib.closing(open_store(url)) as store:
+        store.register(TASKS)
+        store.add([batch(DELAY, [1])])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024, hard))
+        group = [batch(DELAY, [2], number=n) for n in range(1, 20_000)]
+        try:
+            store.add(group)
+        except StoreError as error:
+            results.send(str(error))
+        results.send(int(store.counts(DELAY).sum()))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        results.send(store.add([batch(DELAY, [1]), *group]).count(COUNTED))
+        results.send(store.check())
+
+
+def test_a_full_disk_under_sqlite(tmp_path: Path) -> None:
+    receiver, sender = SPAWN.Pipe(duplex=False)
+    child = SPAWN.Process(target=fill, args=(f"sqlite:///{tmp_path / 'a.db'}", sender))
+    child.start()
+    sender.close()
+    told = [receiver.recv() for _ in range(4)]
+    child.join()
+    assert "cannot write to" in told[0]
+    assert told[1:] == [1, 19_999, []]
