@@ -17,7 +17,7 @@ SCHEMA: Final = """
 -- One row. The time is the largest that was ever seen.
 CREATE TABLE state (
     only INTEGER PRIMARY KEY CHECK (only = 1),
-    now REAL NOT NULL CHECK (typeof(now) = 'real'),
+    now REAL NOT NULL CHECK (typeof(now) = 'real' AND abs(now) < 1e12),
     opted_out INTEGER NOT NULL CHECK (opted_out IN (0, 1)),
     pending INTEGER NOT NULL CHECK (typeof(pending) = 'integer' AND pending >= 0),
     sent INTEGER NOT NULL CHECK (typeof(sent) = 'integer' AND sent >= 0)
@@ -31,10 +31,11 @@ CREATE TABLE dropped (reason TEXT PRIMARY KEY, reports INTEGER NOT NULL CHECK (r
 CREATE TABLE accounts (
     account TEXT PRIMARY KEY,
     name TEXT NOT NULL,
-    epsilon INTEGER NOT NULL CHECK (typeof(epsilon) = 'integer' AND epsilon >= 0),
+    epsilon INTEGER NOT NULL CHECK (typeof(epsilon) = 'integer' AND epsilon BETWEEN 0 AND 1e18),
     delta TEXT NOT NULL CHECK (typeof(delta) = 'text' AND delta <> '' AND delta NOT GLOB '*[^0-9]*'),
     window INTEGER NOT NULL CHECK (typeof(window) = 'integer' AND window >= 0),
-    recent_epsilon INTEGER NOT NULL CHECK (typeof(recent_epsilon) = 'integer' AND recent_epsilon <= epsilon),
+    recent_epsilon INTEGER NOT NULL
+        CHECK (typeof(recent_epsilon) = 'integer' AND recent_epsilon BETWEEN 0 AND epsilon),
     recent_delta TEXT NOT NULL
         CHECK (typeof(recent_delta) = 'text' AND recent_delta <> '' AND recent_delta NOT GLOB '*[^0-9]*')
 ) WITHOUT ROWID;
@@ -43,7 +44,7 @@ CREATE TABLE accounts (
 CREATE TABLE entries (
     account TEXT NOT NULL,
     second INTEGER NOT NULL CHECK (typeof(second) = 'integer'),
-    epsilon INTEGER NOT NULL CHECK (typeof(epsilon) = 'integer' AND epsilon >= 0),
+    epsilon INTEGER NOT NULL CHECK (typeof(epsilon) = 'integer' AND epsilon BETWEEN 0 AND 1e18),
     delta TEXT NOT NULL CHECK (typeof(delta) = 'text' AND delta <> '' AND delta NOT GLOB '*[^0-9]*'),
     PRIMARY KEY (account, second)
 ) WITHOUT ROWID;
@@ -61,8 +62,8 @@ CREATE TABLE reports (
     task INTEGER NOT NULL REFERENCES tasks,
     epoch INTEGER NOT NULL CHECK (typeof(epoch) = 'integer'),
     code INTEGER NOT NULL CHECK (typeof(code) = 'integer' AND code BETWEEN 0 AND 65535),
-    created REAL NOT NULL CHECK (typeof(created) = 'real'),
-    ready REAL NOT NULL CHECK (typeof(ready) = 'real')
+    created REAL NOT NULL CHECK (typeof(created) = 'real' AND abs(created) < 1e12),
+    ready REAL NOT NULL CHECK (typeof(ready) = 'real' AND abs(ready) < 1e12)
 );
 CREATE INDEX reports_by_batch ON reports (task, epoch);
 
@@ -72,8 +73,8 @@ CREATE TABLE batches (
     task INTEGER NOT NULL REFERENCES tasks,
     reports INTEGER NOT NULL CHECK (typeof(reports) = 'integer' AND reports > 0),
     first_report INTEGER NOT NULL,
-    created REAL NOT NULL CHECK (typeof(created) = 'real'),
-    leased_until REAL NOT NULL DEFAULT 0 CHECK (typeof(leased_until) = 'real'),
+    created REAL NOT NULL CHECK (typeof(created) = 'real' AND abs(created) < 1e12),
+    leased_until REAL NOT NULL DEFAULT 0 CHECK (typeof(leased_until) = 'real' AND abs(leased_until) < 1e12),
     leased_by INTEGER NOT NULL DEFAULT 0 CHECK (typeof(leased_by) = 'integer'),
     body BLOB NOT NULL CHECK (typeof(body) = 'blob')
 );
@@ -82,8 +83,8 @@ CREATE TABLE batches (
 CREATE TABLE waits (
     scope TEXT PRIMARY KEY,
     failures INTEGER NOT NULL CHECK (typeof(failures) = 'integer'),
-    own REAL NOT NULL CHECK (typeof(own) = 'real'),
-    asked REAL NOT NULL CHECK (typeof(asked) = 'real')
+    own REAL NOT NULL CHECK (typeof(own) = 'real' AND abs(own) < 1e12),
+    asked REAL NOT NULL CHECK (typeof(asked) = 'real' AND abs(asked) < 1e12)
 ) WITHOUT ROWID;
 
 -- Memoised tasks: the draw that rounds their values, how many answers are paid for, and the answers.
