@@ -250,11 +250,13 @@ class FileLedger(Ledger):
 
 _living: weakref.WeakSet[FileLedger] = weakref.WeakSet()
 _held: list[FileLedger] = []
+_forking = threading.Lock()  # two threads can be on their way to a fork at the same moment
 
 
 def _before_fork() -> None:
     # SQLite's locks belong to a process, and what it knows of them would be wrong in the child. So nothing is
     # open while the process forks: parent and child open the file anew, each by itself.
+    _forking.acquire()
     _held[:] = list(_living)
     for ledger in _held:
         ledger._lock.acquire()
@@ -265,12 +267,15 @@ def _after_fork_in_parent() -> None:
     for ledger in _held:
         ledger._lock.release()
     _held.clear()
+    _forking.release()
 
 
 def _after_fork_in_child() -> None:
+    global _forking  # noqa: PLW0603 (another thread of the parent may wait for it)
     for ledger in _held:
         ledger._lock = threading.RLock()
     _held.clear()
+    _forking = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
