@@ -1,0 +1,303 @@
+"""Several processes, threads and clients on one ledger's file: what they may spend is spent once, by all.
+
+A real server counts; every report has a number that no other has. The only times here end a hang.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arcwise.client import Client, FileLedger, HttpxTransport, Outcome
+from arcwise.domains import Interval
+from arcwise.kernels import WindowKernel
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.cli.demo.run import running_server
+from arcwise.server.store import open_store
+from arcwise.tasks import DAY, Caps, Task
+from fixed_draw import FixedDraw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HANG = 120
+NUMBERS = 10_000
+DOMAIN = Interval(0, NUMBERS)
+MECHANISM = OptimalPiecewise(DOMAIN, 1.0, nodes=NUMBERS + 1)
+LIFETIME = Task("lifetime", DOMAIN, 1.0, mechanism=MECHANISM, caps=Caps(lifetime=170.0))
+ROLLING = Task("rolling", DOMAIN, 1.0, mechanism=MECHANISM, caps=Caps(rolling=130.0, window=30 * DAY))
+EVERYTHING = Caps(lifetime=290.0)
+"""Binds first: both tasks together may spend 300."""
+
+
+class Server:
+    """A running server and its store."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        (self._store,) = folder.glob("*.db")
+
+    def counted(self) -> set[tuple[str, int]]:
+        """Return the reports that were counted, by task and number; none may be there twice."""
+        store = open_store(f"sqlite:///{self._store}")
+        try:
+            counts = {task.name: store.counts(task) for task in (LIFETIME, ROLLING)}
+        finally:
+            store.close()
+        assert max(each.max() for each in counts.values()) <= 1
+        return {(name, int(number)) for name, each in counts.items() for number in each.nonzero()[0]}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    with running_server(folder, [LIFETIME, ROLLING]) as (url, _server):
+        yield Server(url, folder)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "ledger.db"
+    FileLedger(path, create=True).close()
+    return path
+
+
+def client_of(url: str, ledger: FileLedger) -> Client:
+    kernel = MECHANISM.kernel
+    assert isinstance(kernel, WindowKernel)
+    return Client(
+        url,
+        tasks=[LIFETIME, ROLLING],
+        ledger=ledger,
+        caps=EVERYTHING,
+        # A value just above a node becomes its code: the report's own number.
+        randomness=FixedDraw(2**64 - 1, kernel.codes * kernel.background),
+        batch_size=7,
+        interval=0.0,
+        transport=HttpxTransport(trust_env=False),
+    )
+
+
+def spend(client: Client, first: int, accepted: list[tuple[str, int]]) -> None:
+    """Report numbers from `first` on to both tasks until no cap allows more."""
+    capped: set[str] = set()
+    number = first
+    while len(capped) < 2:
+        for task in {"lifetime", "rolling"} - capped:
+            outcome = client.report(task, number + 1e-6)
+            if outcome:
+                accepted.append((task, number))
+            elif outcome is Outcome.CAPPED:
+                capped.add(task)
+            else:  # another process wrote for longer than the ledger waits: nothing was charged
+                assert outcome is Outcome.FAILED
+        number += 1
+
+
+def spend_from_threads(client: Client, first: int, threads: int = 3) -> list[tuple[str, int]]:
+    """Let several threads spend, each with numbers of its own; return what was accepted."""
+    accepted: list[list[tuple[str, int]]] = [[] for _ in range(threads)]
+    running = [
+        threading.Thread(target=spend, args=(client, first + 300 * which, accepted[which]), daemon=True)
+        for which in range(threads)
+    ]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join(HANG)
+        assert not thread.is_alive()
+    return [report for each in accepted for report in each]
+
+
+def check(server: Server, path: Path, accepted: list[tuple[str, int]]) -> None:
+    """Check that exactly what the caps allow was accepted, charged, sent and counted, each report once."""
+    assert len(accepted) == 290
+    for task, most in (("lifetime", 170), ("rolling", 130)):
+        assert most - 10 <= sum(name == task for name, _ in accepted) <= most
+    with FileLedger(path) as ledger:
+        client = client_of(server.url, ledger)
+        assert client.budget().epsilon == 290.0
+        assert client.flush(HANG)  # what one process had leased when it ended
+        counters = client.counters
+        client.close()
+    assert (counters.pending, counters.sent, counters.dropped) == (0, 290, {})
+    assert server.counted() == set(accepted)
+
+
+def one_process(url: str, path: str, first: int, relaxed: bool) -> None:
+    """What each of the processes does; tells what was accepted."""
+    with FileLedger(path, relaxed=relaxed) as ledger:
+        client = client_of(url, ledger)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        accepted = spend_from_threads(client, first)
+        client.flush(HANG)
+        client.close()
+    sys.stdout.write(json.dumps(accepted))
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [(False, False, False), (True, True, True), (True, False, True)],
+    ids=["strict", "relaxed", "mixed"],
+)
+def test_processes_of_several_threads_spend_one_budget(
+    server: Server, path: Path, modes: tuple[bool, ...]
+) -> None:
+    here = Path(__file__)
+    code = f"import sys; sys.path[:0] = {[str(here.parent), str(here.parent.parent)]!r}\n"
+    code += "import json; from test_two_processes import one_process; one_process(*json.loads(sys.argv[1]))"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, json.dumps([server.url, str(path), 1000 * which, relaxed])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for which, relaxed in enumerate(modes)
+    ]
+    try:
+        for process in processes:  # all at the same moment
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        outputs = [process.communicate(timeout=HANG)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert [process.returncode for process in processes] == [0] * len(modes)
+    accepted = [(task, number) for output in outputs for task, number in json.loads(output)]
+    check(server, path, accepted)
+
+
+def forked(deed: Callable[[], list[tuple[str, int]]]) -> Callable[[], list[tuple[str, int]]]:
+    """Do it in a forked child; return what waits for the child and returns what it returned."""
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested
+        pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(reader)
+            with os.fdopen(writer, "w") as pipe:
+                json.dump(deed(), pipe)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+
+    def wait() -> list[tuple[str, int]]:
+        deadline = time.monotonic() + HANG
+        while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
+            if time.monotonic() > deadline:
+                os.kill(pid, 9)
+                os.waitpid(pid, 0)
+                pytest.fail("a child hangs")
+            time.sleep(0.01)
+        with os.fdopen(reader) as pipe:
+            assert ended[1] == 0
+            return [(task, number) for task, number in json.load(pipe)]
+
+    return wait
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("relaxed", [False, True], ids=["strict", "relaxed"])
+def test_forked_children_spend_their_parents_budget(server: Server, path: Path, relaxed: bool) -> None:
+    with FileLedger(path, relaxed=relaxed) as ledger, client_of(server.url, ledger) as client:
+        accepted = [
+            ("lifetime", number) for number in range(9000, 9020) if client.report("lifetime", number + 1e-6)
+        ]
+        assert len(accepted) == 20  # its sender runs, and has a connection
+
+        def child(first: int) -> list[tuple[str, int]]:
+            accepted = spend_from_threads(client, first)
+            client.flush(HANG)
+            return accepted
+
+        # Each is forked while its parent and its elder siblings spend.
+        mine: list[tuple[str, int]] = []
+        parent = threading.Thread(target=lambda: mine.extend(spend_from_threads(client, 0)), daemon=True)
+        parent.start()
+        children = [forked(lambda first=first: child(first)) for first in (1000, 2000, 3000)]  # type: ignore[misc]
+        for wait in children:
+            accepted += wait()
+        parent.join(HANG)
+        assert not parent.is_alive()
+        accepted += mine
+        assert client.flush(HANG)
+    check(server, path, accepted)
+
+
+FORKS = """
+import os, sys, threading
+from arcwise.client import FileLedger
+sys.setswitchinterval(1e-6)
+ledgers = [FileLedger(sys.argv[1]) for _ in range(3)]
+
+def fork():
+    for _ in range(100):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+def use():
+    for _ in range(200):
+        for ledger in ledgers:
+            with ledger.reading():
+                pass
+
+threads = [threading.Thread(target=each) for each in (fork, fork, fork, use)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_threads_that_fork_at_the_same_moment_do_not_wait_for_ever(path: Path) -> None:
+    """In a process of its own, which can be ended if they do."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, str(path)], check=True, timeout=HANG)
+
+
+@pytest.mark.parametrize("modes", [(False, False), (False, True)], ids=["strict", "mixed"])
+def test_two_clients_of_one_process_spend_one_budget(
+    server: Server, path: Path, modes: tuple[bool, ...]
+) -> None:
+    ledgers = [FileLedger(path, relaxed=relaxed) for relaxed in modes]
+    # And a third one, on the first one's ledger.
+    clients = [client_of(server.url, ledger) for ledger in (*ledgers, ledgers[0])]
+    accepted: list[list[tuple[str, int]]] = [[] for _ in clients]
+    threads = [
+        threading.Thread(target=spend, args=(client, 1000 * which, accepted[which]), daemon=True)
+        for which, client in enumerate(clients)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG)
+        assert not thread.is_alive()
+    for client in clients:
+        assert client.flush(HANG)
+        assert client.close()
+    for ledger in ledgers:
+        ledger.close()
+    check(server, path, [report for each in accepted for report in each])
