@@ -24,6 +24,7 @@ _COMMANDS = {
     "reproduce": "arcwise.server.cli.reproduce",
     "serve": "arcwise.server.cli.serve",
     "simulate": "arcwise.server.cli.simulate",
+    "store": "arcwise.server.cli.store",
     "task": "arcwise.server.cli.task",
 }
 

@@ -7,11 +7,12 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from arcwise.server.store.export import Record
     from arcwise.server.store.records import StoredKey, StoredTask
     from arcwise.tasks import Task
     from arcwise.wire import Batch
@@ -133,6 +134,37 @@ class Store(ABC):
         -------
         bool
             False when there is no such key, or it was revoked already.
+        """
+
+    @abstractmethod
+    def export(self, *, ids: bool) -> Iterator[Record]:
+        """Yield everything but the keys, all of one moment: a `Header`, then tasks with what they hold.
+
+        Parameters
+        ----------
+        ids
+            With the ids of batches. Without them, who takes the records over cannot tell a replay.
+        """
+
+    @abstractmethod
+    def merge(self, records: Iterable[Record], now: int) -> None:
+        """Add what another store exported, all or nothing.
+
+        Tasks that are new here come as they are there; of the others the counts are added, and batches are
+        closed that are closed in either.
+
+        Parameters
+        ----------
+        records
+            Of `export`, of any store.
+        now
+            The time in Unix seconds.
+
+        Raises
+        ------
+        ParameterError
+            When reports would count twice: those of this store, those of a store that was merged before, or
+            those of batches that are known here.
         """
 
     @property

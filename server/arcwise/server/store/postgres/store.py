@@ -10,16 +10,17 @@ import psycopg
 
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import sparse_counts
-from arcwise.server.store.postgres import keys, upkeep
+from arcwise.server.store.postgres import keys, transfer, upkeep
 from arcwise.server.store.postgres.database import Connection, Database, Link
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from arcwise.server.store.export import Record
     from arcwise.wire import Batch
 
 __all__ = ["PostgresStore"]
@@ -220,6 +221,16 @@ class PostgresStore(Store):
     def revoke_key(self, key_id: str, now: int) -> bool:
         """Make a key useless; see `Store.revoke_key`."""
         return self._write(lambda connection: keys.revoke_key(connection, key_id, now))
+
+    def export(self, *, ids: bool) -> Iterator[Record]:
+        """Yield everything but the keys; see `Store.export`."""
+        with self._database.session("export") as connection:
+            yield from transfer.export(connection, ids=ids)
+
+    def merge(self, records: Iterable[Record], now: int) -> None:
+        """Add what another store exported; see `Store.merge`."""
+        with self._database.session("merge into") as connection:
+            transfer.merge(connection, records, now)
 
     @property
     def size(self) -> int:

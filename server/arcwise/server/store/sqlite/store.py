@@ -9,16 +9,17 @@ import numpy as np
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import count_codes
 from arcwise.server.store.records import StoredKey, StoredTask
-from arcwise.server.store.sqlite import keys, upkeep
+from arcwise.server.store.sqlite import keys, transfer, upkeep
 from arcwise.server.store.sqlite.database import Database
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from arcwise.server.store.export import Record
     from arcwise.wire import Batch
 
 __all__ = ["SQLiteStore"]
@@ -176,6 +177,14 @@ class SQLiteStore(Store):
     def revoke_key(self, key_id: str, now: int) -> bool:
         """Make a key useless; see `Store.revoke_key`."""
         return keys.revoke_key(self._database, key_id, now)
+
+    def export(self, *, ids: bool) -> Iterator[Record]:
+        """Yield everything but the keys; see `Store.export`."""
+        return transfer.export(self._database, ids=ids)
+
+    def merge(self, records: Iterable[Record], now: int) -> None:
+        """Add what another store exported; see `Store.merge`."""
+        transfer.merge(self._database, records, now)
 
     @property
     def size(self) -> int:

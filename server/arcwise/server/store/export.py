@@ -1,0 +1,153 @@
+"""A store as a stream of records, and as a file: JSON lines that any store can take over.
+
+The first line names the format and whose reports these are, then every task is followed by its counts and,
+if asked for, its batch ids; the last line says that nothing is missing. Keys stay where they are.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from arcwise.errors import ArcwiseError, ParameterError
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TextIO
+
+    from numpy.typing import NDArray
+
+__all__ = ["BatchIds", "Counts", "Header", "Record", "TaskState", "read_export", "write_export"]
+
+_FORMAT = 1
+_MOST = 2**62
+_MAX_EPOCH = 2**32
+
+
+class Header(NamedTuple):
+    """The first record.
+
+    Attributes
+    ----------
+    origins
+        Random ids (16 bytes) of the stores whose reports these are: of the one that exports, and of all that
+        were merged into it.
+    reports
+        How many there are.
+    ids
+        Whether batch ids follow.
+    """
+
+    origins: tuple[bytes, ...]
+    reports: int
+    ids: bool
+
+
+class TaskState(NamedTuple):
+    """A task; its counts and batch ids follow. `closed` and `open_from` as in `StoredTask`."""
+
+    task: Task
+    closed: int | None
+    open_from: int
+
+
+class Counts(NamedTuple):
+    """Reports per code, shape (K,), of an epoch of the task before."""
+
+    epoch: int
+    counts: NDArray[np.int64]
+
+
+class BatchIds(NamedTuple):
+    """Ids (16 bytes) of some batches of an epoch of the task before."""
+
+    epoch: int
+    ids: list[bytes]
+
+
+Record = Header | TaskState | Counts | BatchIds
+
+
+def write_export(file: TextIO, records: Iterable[Record]) -> None:
+    """Write records as JSON lines."""
+    lines = 0
+    for record in records:
+        file.write(json.dumps(_to_json(record), separators=(",", ":")) + "\n")
+        lines += 1
+    file.write(json.dumps({"end": lines}) + "\n")
+
+
+def _to_json(record: Record) -> dict[str, Any]:
+    if isinstance(record, Header):
+        origins = [origin.hex() for origin in record.origins]
+        return {"arcwise_export": _FORMAT, "origins": origins, "reports": record.reports, "ids": record.ids}
+    if isinstance(record, TaskState):
+        return {"task": record.task.to_json(), "closed": record.closed, "open_from": record.open_from}
+    if isinstance(record, Counts):
+        return {"epoch": record.epoch, "counts": record.counts.tolist()}
+    return {"epoch": record.epoch, "batches": [name.hex() for name in record.ids]}
+
+
+def read_export(file: TextIO, name: str) -> Iterator[Record]:
+    """Yield the records of a file; `name` stands in errors.
+
+    Raises
+    ------
+    ParameterError
+        When the file is no export, or its end is missing.
+    """
+    task: Task | None = None
+    missing = number = 0
+    for number, line in enumerate(file, start=1):
+        try:
+            fields = json.loads(line)
+            if set(fields) == {"end"}:
+                if fields["end"] != number - 1 or missing or file.read(1):
+                    raise ValueError
+                return
+            record = _from_json(fields, task, first=number == 1)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ArcwiseError) as error:
+            raise ParameterError(f"line {number} of {name} is none of an export of arcwise") from error
+        if isinstance(record, TaskState):
+            task = record.task
+        elif isinstance(record, Header):
+            missing = record.reports
+        elif isinstance(record, Counts):
+            missing -= int(record.counts.sum())
+        yield record
+    raise ParameterError(f"{name} ends after {number} lines, but the export does not: copy it again")
+
+
+def _from_json(fields: dict[str, Any], task: Task | None, *, first: bool) -> Record:
+    if first:
+        if fields["arcwise_export"] != _FORMAT:
+            raise ValueError
+        origins = tuple(bytes.fromhex(origin) for origin in fields["origins"])
+        if not origins or any(len(origin) != 16 for origin in origins) or type(fields["ids"]) is not bool:
+            raise ValueError
+        return Header(origins, _whole(fields["reports"], _MOST), fields["ids"])
+    if "task" in fields:
+        found, closed = Task.from_json(fields["task"]), fields["closed"]
+        closed = None if closed is None else _whole(closed, _MOST)
+        return TaskState(found, closed, _whole(fields["open_from"], _MAX_EPOCH))
+    if task is None:
+        raise ValueError
+    epoch = _whole(fields["epoch"], _MAX_EPOCH)
+    if "counts" in fields:
+        counts = [_whole(count, _MOST) for count in fields["counts"]]
+        if len(counts) != task.mechanism.kernel.codes:
+            raise ValueError
+        return Counts(epoch, np.array(counts, np.int64))
+    ids = [bytes.fromhex(name) for name in fields["batches"]]
+    if not ids or any(len(name) != 16 for name in ids):
+        raise ValueError
+    return BatchIds(epoch, ids)
+
+
+def _whole(number: object, below: int) -> int:
+    if type(number) is not int or not 0 <= number < below:
+        raise ValueError
+    return number

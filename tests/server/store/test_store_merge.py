@@ -1,0 +1,161 @@
+"""The contract of every store: exports and merges, between all kinds of stores and through files."""
+
+import contextlib
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from arcwise.errors import ParameterError
+from arcwise.server.store import Store, StoredKey, open_store
+from arcwise.server.store.export import Record, read_export, write_export
+from postgres import fresh_schema
+from store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, WIDE, batch, counted
+
+
+def through_file(records: Iterator[Record]) -> Iterator[Record]:
+    return read_export(io.StringIO(exported(records)), "export.jsonl")
+
+
+def exported(records: Iterator[Record]) -> str:
+    file = io.StringIO()
+    write_export(file, records)
+    return file.getvalue()
+
+
+MOVES: dict[str, Callable[[Iterator[Record]], Iterator[Record]]] = {
+    "directly": iter,
+    "as a file": through_file,
+}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Yield an empty store without tasks, of either kind."""
+    with contextlib.ExitStack() as stack:
+        if request.param == "sqlite":
+            url = f"sqlite:///{tmp_path / 'other.db'}"
+        else:
+            url = stack.enter_context(fresh_schema())
+        yield stack.enter_context(contextlib.closing(open_store(url)))
+
+
+def filled(store: Store) -> None:
+    store.add(
+        [batch(DELAY, [1, 1, 2]), batch(DELAY, [203], number=1, epoch=101), batch(WIDE, [300], number=2)]
+    )
+    store.add([batch(DELAY, [7], number=n, epoch=99) for n in range(10, 5010)])
+    store.add([batch(HEADING, [4], number=3)])
+    store.prune(DELAY, before=100)
+    store.close_task(HEADING.id, 5_000)
+    store.add_key(StoredKey("k", bytes(32), "read", None, "", 1, None))
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_everything_but_the_keys_arrives(store: Store, other: Store, move: str) -> None:
+    filled(store)
+    other.merge(MOVES[move](store.export(ids=True)), 9_000)
+    for task in TASKS:
+        found = {epoch: counts.tolist() for epoch, counts in other.counts_by_epoch(task).items()}
+        assert found == {epoch: counts.tolist() for epoch, counts in store.counts_by_epoch(task).items()}
+        assert other.version(task) == store.version(task)
+    assert other.tasks() == store.tasks()
+    assert other.keys() == []
+    assert other.check() == []
+    again = [batch(DELAY, [1, 1, 2]), batch(DELAY, [7], number=10, epoch=99), batch(HEADING, [4], number=3)]
+    assert other.add(again) == [REPLAYED, CLOSED, CLOSED]
+
+
+def test_counts_are_added_to_those_that_are_there(store: Store, other: Store) -> None:
+    other.register([DELAY])
+    other.add([batch(DELAY, [1], number=77), batch(DELAY, [5], number=78, epoch=102)])
+    store.add([batch(DELAY, [1, 2])])
+    other.merge(store.export(ids=True), 9_000)
+    assert other.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2, 5])
+    assert other.add([batch(DELAY, [6], number=79)]) == [COUNTED]
+    assert other.version(DELAY) == 5
+    assert other.check() == []
+
+
+def test_a_store_is_merged_once_by_whatever_way_it_comes(
+    store: Store, other: Store, opener: Callable[[], Store], tmp_path: Path
+) -> None:
+    store.add([batch(DELAY, [1])])
+    text = exported(store.export(ids=False))
+    other.merge(read_export(io.StringIO(text), "a"), 9_000)
+    store.add([batch(DELAY, [2], number=1)])
+    with pytest.raises(ParameterError, match="were merged on 1970-01-01"):
+        other.merge(read_export(io.StringIO(text), "a"), 9_001)
+    with pytest.raises(ParameterError, match="were merged on 1970-01-01"):  # the same store, later
+        other.merge(store.export(ids=True), 9_001)
+    with pytest.raises(ParameterError, match="these reports are of this very store"):
+        store.merge(read_export(io.StringIO(text), "a"), 9_001)
+    with pytest.raises(ParameterError, match="these reports are of this very store"):  # round about
+        store.merge(other.export(ids=False), 9_001)
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'third.db'}")) as third:
+        third.merge(other.export(ids=False), 9_001)
+        with pytest.raises(ParameterError, match="were merged on"):  # it is in the other one's counts
+            third.merge(store.export(ids=True), 9_001)
+        assert third.counts(DELAY).tolist() == counted(DELAY, [1])
+    assert other.counts(DELAY).tolist() == counted(DELAY, [1])
+    assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
+
+
+def test_batches_that_both_counted_are_refused_and_nothing_is_merged(store: Store, other: Store) -> None:
+    other.register(TASKS)
+    other.add([batch(DELAY, [1], number=5)])
+    store.add([batch(HEADING, [9]), batch(DELAY, [1], number=5), batch(DELAY, [2], number=6)])
+    with pytest.raises(ParameterError, match="at least 1 batches are in both"):
+        other.merge(store.export(ids=True), 9_000)
+    assert other.counts(DELAY).tolist() == counted(DELAY, [1])
+    assert other.counts(HEADING).sum() == 0
+    other.merge(store.export(ids=False), 9_000)  # nothing of the first try is left, its origin neither
+    assert other.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2])
+
+
+def test_an_export_is_of_one_moment(opener: Callable[[], Store], other: Store) -> None:
+    store, writer = opener(), opener()
+    writer.add([batch(DELAY, [1]), batch(WIDE, [1], number=1)])
+    records = store.export(ids=True)
+    moment = [next(records)]
+    writer.add([batch(DELAY, [2], number=2), batch(WIDE, [2], number=2)])
+    moment += records
+    other.merge(iter(moment), 9_000)
+    assert other.counts(DELAY).tolist() == counted(DELAY, [1])
+    assert other.counts(WIDE).tolist() == counted(WIDE, [1])
+    assert other.add([batch(WIDE, [2], number=2)]) == [COUNTED]
+    store.close()
+    writer.close()
+
+
+def damaged(text: str) -> Iterator[str]:
+    lines = text.splitlines(keepends=True)
+    yield ""
+    yield "hello\n"
+    yield "".join(lines[:-1])  # cut off
+    yield "".join(lines[:-2] + lines[-1:])  # a line is missing
+    yield text + "more\n"
+    for number, line in enumerate(lines[:-1]):
+        fields = json.loads(line)
+        for key in fields:
+            wrong: list[object] = [[], "x", -1, 2**70, {"a": 1}, 1.5]
+            for bad in wrong:
+                if fields[key] != bad:
+                    broken = json.dumps({**fields, key: bad}) + "\n"
+                    yield "".join([*lines[:number], broken, *lines[number + 1 :]])
+
+
+def test_a_file_that_is_damaged_changes_nothing(store: Store, tmp_path: Path) -> None:
+    store.add([batch(DELAY, [1])])
+    text = exported(store.export(ids=True))
+    cases = list(damaged(text))
+    assert len(cases) > 50
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'clean.db'}")) as clean:
+        for case in cases:
+            with pytest.raises(ParameterError, match=r"line \d+ of a|a ends after"):
+                clean.merge(read_export(io.StringIO(case), "a"), 9_000)
+            assert clean.tasks() == []
+        clean.merge(read_export(io.StringIO(text), "a"), 9_000)
+        assert clean.counts(DELAY).tolist() == counted(DELAY, [1])
