@@ -17,7 +17,7 @@ SCHEMA: Final = """
 -- One row. The time is the largest that was ever seen.
 CREATE TABLE state (
     only INTEGER PRIMARY KEY CHECK (only = 1),
-    now REAL NOT NULL CHECK (typeof(now) = 'real' AND abs(now) < 1e12),
+    now REAL NOT NULL CHECK (typeof(now) = 'real' AND abs(now) < 1e15),
     opted_out INTEGER NOT NULL CHECK (opted_out IN (0, 1)),
     pending INTEGER NOT NULL CHECK (typeof(pending) = 'integer' AND pending >= 0),
     sent INTEGER NOT NULL CHECK (typeof(sent) = 'integer' AND sent >= 0)
@@ -62,8 +62,8 @@ CREATE TABLE reports (
     task INTEGER NOT NULL REFERENCES tasks,
     epoch INTEGER NOT NULL CHECK (typeof(epoch) = 'integer'),
     code INTEGER NOT NULL CHECK (typeof(code) = 'integer' AND code BETWEEN 0 AND 65535),
-    created REAL NOT NULL CHECK (typeof(created) = 'real' AND abs(created) < 1e12),
-    ready REAL NOT NULL CHECK (typeof(ready) = 'real' AND abs(ready) < 1e12)
+    created REAL NOT NULL CHECK (typeof(created) = 'real' AND abs(created) < 1e15),
+    ready REAL NOT NULL CHECK (typeof(ready) = 'real' AND abs(ready) < 1e15)
 );
 CREATE INDEX reports_by_batch ON reports (task, epoch);
 
@@ -73,9 +73,10 @@ CREATE TABLE batches (
     task INTEGER NOT NULL REFERENCES tasks,
     reports INTEGER NOT NULL CHECK (typeof(reports) = 'integer' AND reports > 0),
     first_report INTEGER NOT NULL,
-    created REAL NOT NULL CHECK (typeof(created) = 'real' AND abs(created) < 1e12),
-    leased_until REAL NOT NULL DEFAULT 0 CHECK (typeof(leased_until) = 'real' AND abs(leased_until) < 1e12),
+    created REAL NOT NULL CHECK (typeof(created) = 'real' AND abs(created) < 1e15),
+    leased_until REAL NOT NULL DEFAULT 0 CHECK (typeof(leased_until) = 'real' AND abs(leased_until) < 1e15),
     leased_by INTEGER NOT NULL DEFAULT 0 CHECK (typeof(leased_by) = 'integer'),
+    owner INTEGER NOT NULL DEFAULT 0,
     body BLOB NOT NULL CHECK (typeof(body) = 'blob')
 );
 
@@ -83,8 +84,8 @@ CREATE TABLE batches (
 CREATE TABLE waits (
     scope TEXT PRIMARY KEY,
     failures INTEGER NOT NULL CHECK (typeof(failures) = 'integer'),
-    own REAL NOT NULL CHECK (typeof(own) = 'real' AND abs(own) < 1e12),
-    asked REAL NOT NULL CHECK (typeof(asked) = 'real' AND abs(asked) < 1e12)
+    own REAL NOT NULL CHECK (typeof(own) = 'real' AND abs(own) < 1e15),
+    asked REAL NOT NULL CHECK (typeof(asked) = 'real' AND abs(asked) < 1e15)
 ) WITHOUT ROWID;
 
 -- Memoised tasks: the draw that rounds their values, how many answers are paid for, and the answers.
