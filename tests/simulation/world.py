@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import random
+import sys
+import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-import arcwise.server.app
 from arcwise.client import client, delivery, sending, uplink
 from arcwise.client.outboxes import base, batching, file
-from arcwise.server.routes import ingest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +46,10 @@ class World:
         clock = SimpleNamespace(time=self.wall, monotonic=self.monotonic)
         for module in (client, sending, uplink, file):
             self._patches.setattr(module, "time", clock)
-        for module in (arcwise.server.app, ingest):
-            self._patches.setattr(module, "time", SimpleNamespace(time=lambda: self.now))
+        server_clock = SimpleNamespace(**vars(time) | {"time": lambda: self.now})
+        for name, loaded in tuple(sys.modules.items()):
+            if name.startswith("arcwise.server.") and getattr(loaded, "time", None) is time:
+                self._patches.setattr(loaded, "time", server_clock)
         for logger in ("arcwise.client", "httpx"):  # thousands of lines of trouble
             self._patches.setattr(logging.getLogger(logger), "disabled", True)
         for module in (base, delivery):
