@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import MissingExtraError
 
-_NEEDED = ("click", "fastapi", "rich", "scipy", "threadpoolctl", "uvicorn")
+_NEEDED = (
+    "click",
+    "fastapi",
+    "httptools",
+    "prometheus_client",
+    "pydantic_settings",
+    "rich",
+    "scipy",
+    "threadpoolctl",
+    "uvicorn",
+)
 _MISSING = [name for name in _NEEDED if find_spec(name) is None]
 if _MISSING:
     raise MissingExtraError(

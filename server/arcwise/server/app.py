@@ -62,11 +62,12 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,  # a redirect would repeat the request's host and path
     )
+    app.state.runtime = runtime
     # First in the list: the hot path is matched before anything else.
     app.router.routes[:0] = routes_for_origins(INGEST_PATH, runtime.ingest, settings.origins)
     app.include_router(reader_routes(runtime))
     app.include_router(admin_routes(runtime))
-    app.include_router(health_routes())
-    install_problem_handlers(app)
+    app.include_router(health_routes(runtime))
+    install_problem_handlers(app, runtime.metrics.refused)
     describe(app)
     return app

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from fastapi import FastAPI, Request
 
@@ -74,25 +74,28 @@ def too_many(seconds: int) -> Problem:
     )
 
 
-def install_problem_handlers(app: FastAPI) -> None:
-    """Answer every error of the app with a problem document."""
+def install_problem_handlers(app: FastAPI, count: Callable[[str], object]) -> None:
+    """Answer every error of the app with a problem document, and count it by its kind."""
     from fastapi.exceptions import RequestValidationError
 
+    def answer(error: Problem) -> Response:
+        count(error.kind)
+        return error.response()
+
     async def problem(_request: Request, error: Any) -> Response:
-        response: Response = error.response()
-        return response
+        return answer(error)
 
     async def http(_request: Request, error: Any) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 (narrows the type for the checker)
         kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
         detail = _DETAILS.get(error.status_code, "The request cannot be served.")
-        return Problem(error.status_code, kind, detail, headers=error.headers).response()
+        return answer(Problem(error.status_code, kind, detail, headers=error.headers))
 
     async def validation(_request: Request, _error: Any) -> Response:
-        return Problem(422, "invalid-request", "A parameter of the request is not valid.").response()
+        return answer(Problem(422, "invalid-request", "A parameter of the request is not valid."))
 
     async def unexpected(_request: Request, _error: Any) -> Response:
-        return Problem(500, "internal-error", "The server failed; its log says how.").response()
+        return answer(Problem(500, "internal-error", "The server failed; its log says how."))
 
     app.add_exception_handler(Problem, problem)
     app.add_exception_handler(HTTPException, http)

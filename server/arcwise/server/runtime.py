@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from arcwise.errors import StoreError
 from arcwise.server.access import REFRESH_SECONDS, Gate
 from arcwise.server.catalogue import Catalogue
+from arcwise.server.observing import Metrics
 from arcwise.server.routes import Estimates, Ingest
 from arcwise.server.settings import epochs_in
 from arcwise.server.store import Store, Writer, open_store
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
     from arcwise.server.settings import Settings
 
 __all__ = ["Runtime"]
+
+_SILENT_SECONDS = 4 * REFRESH_SECONDS
+"""For how long the store may not have been read before it counts as out of reach."""
+
+_FULL = 0.9
+"""Of the bytes that may wait."""
 
 _log = logging.getLogger("arcwise.server")
 
@@ -42,7 +50,18 @@ class Runtime:
         )
         self.catalogue = Catalogue(settings.served)
         self.estimates = Estimates(self.store)
-        self.ingest = Ingest(self.catalogue, self.gate, settings)
+        self.metrics = Metrics()
+        self.ingest = Ingest(self.catalogue, self.gate, self.metrics, settings)
+        self._draining = False
+        self._read_at = -math.inf
+        self._show_gauges()
+
+    def _show_gauges(self) -> None:
+        gauge, ingest = self.metrics.gauge, self.ingest
+        gauge("arcwise_queue_batches", "Batches that wait for the store", lambda: ingest.waiting)
+        gauge("arcwise_queue_bytes", "Bytes of batches that wait for the store", lambda: ingest.waiting_bytes)
+        gauge("arcwise_reading_bytes", "Bytes of bodies on their way in", lambda: ingest.bodies.held)
+        gauge("arcwise_ready", "1 when reports can be taken", lambda: self.trouble() is None)
 
     def store(self) -> Store:
         """Return the store.
@@ -74,7 +93,9 @@ class Runtime:
             store.close()
             raise
         self.estimates.start()
-        self._writer = Writer(store, max_waiting_bytes=settings.max_waiting_bytes, housekeeping=self._prune)
+        self._writer = Writer(
+            self.metrics.watch(store), max_waiting_bytes=settings.max_waiting_bytes, housekeeping=self._prune
+        )
         self.ingest.writer = self._writer
         self._watching = asyncio.create_task(self._watch(), name="arcwise-watch")
 
@@ -105,6 +126,21 @@ class Runtime:
             store.register(new)
         self.gate.load(keys)
         self.catalogue.load(stored)
+        self._read_at = time.monotonic()
+
+    def trouble(self) -> str | None:
+        """Return why reports can not be taken now, in words that tell nobody anything; None when they can."""
+        if self._store is None or self._draining:
+            return "The server is starting or stopping."
+        if time.monotonic() - self._read_at > _SILENT_SECONDS:
+            return "The store does not answer."
+        if self.ingest.waiting_bytes > _FULL * self._settings.max_waiting_bytes:
+            return "The queue before the store is full."
+        return None
+
+    def drain(self) -> None:
+        """Be not ready from now on; requests are taken all the same, until the server stops."""
+        self._draining = True
 
     async def _watch(self) -> None:
         failing = False

@@ -126,7 +126,7 @@ class Settings:
     """
 
     tasks: Iterable[Task] | str | PathLike[str] = STORED_TASKS
-    store: str = "sqlite:///arcwise.db"
+    store: str = field(default="sqlite:///arcwise.db", repr=False)  # a URL may hold a password
     retention_days: int = 30
     max_body_bytes: int = MAX_BODY_BYTES
     max_waiting_bytes: int = 64 << 20

@@ -92,7 +92,7 @@ class Gate:
                 f"This takes a key of the scope {needed}; the one that was sent has another one."
             )
         if key.tasks is not None and task_id not in key.tasks:
-            raise _forbidden("The key that was sent is for other tasks.")
+            raise _forbidden("The key that was sent is for some tasks only, and not for this.")
         _slow_down(self._per_key.wait(key.id))
         return key
 

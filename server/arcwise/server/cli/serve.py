@@ -1,126 +1,92 @@
-"""`arcwise serve`: the app under uvicorn."""
+"""`arcwise serve`: the app under uvicorn, with the settings of options, environment and file."""
 
 from __future__ import annotations
 
-import gc
 import socket
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
-import uvicorn
 
 from arcwise.errors import ParameterError
 from arcwise.server.access.local import is_loopback
 from arcwise.server.app import create_app
-from arcwise.server.settings import STORED_TASKS, Settings
+from arcwise.server.observing import configure_logs
+from arcwise.server.serving import run
+from arcwise.server.serving.configuration import Configuration, configure
 from arcwise.server.store import open_store
 
-__all__ = ["serve"]
+__all__ = ["run", "serve"]
+
+_LISTS = {"allow_origins": "--allow-origin", "trusted_proxies": "--trusted-proxy"}
 
 
-class _Server(uvicorn.Server):
-    """Says where it listens once it does, and tunes the garbage collector for a long life."""
-
-    url = ""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        # What is loaded by now lives as long as the process; scanning it again costs 20 us a request.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
-        if self.started:
-            click.echo(f"arcwise is listening on {self.url}")
+def _with_options(command: click.Command) -> click.Command:
+    """Give the command an option for every setting."""
+    for name, setting in Configuration.model_fields.items():
+        words: dict[str, Any] = {"help": setting.description}
+        flag = _LISTS.get(name, f"--{name.replace('_', '-')}")
+        if name in _LISTS:
+            words |= {"multiple": True, "help": f"{setting.description} Can be given several times."}
+        elif setting.annotation is bool:
+            words |= {"is_flag": True, "default": None}
+        elif name == "tasks":
+            words["type"] = click.Path(exists=True, file_okay=False, path_type=Path)
+        elif setting.annotation in (int, float):
+            words["type"] = setting.annotation
+        if name not in _LISTS and setting.annotation is not bool and setting.default is not None:
+            words["help"] = f"{setting.description}  [default: {setting.default}]"
+        metavar = {"allow_origins": "ORIGIN", "trusted_proxies": "ADDRESS"}.get(name)
+        command.params.append(click.Option([flag, name], metavar=metavar, **words))
+    return command
 
 
 @click.command()
 @click.option(
-    "--tasks",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory of task and group files (*.json), made with `arcwise task new` and `arcwise group new`. "
-    "Tasks that the store has are served too; without this option, only they.",
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="ARCWISE_CONFIG",
+    help="TOML file of settings, by the names of the options with underscores.",
 )
-@click.option("--store", default="sqlite:///arcwise.db", show_default=True, help="Where counts are kept.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8000,
-    show_default=True,
-    help="Port to listen on; 0 takes a free one.",
-)
-@click.option(
-    "--retention-days",
-    default=30,
-    show_default=True,
-    help="Days after its epoch that a batch is still taken.",
-)
-@click.option(
-    "--allow-origin",
-    "origins",
-    multiple=True,
-    metavar="ORIGIN",
-    help="An origin such as https://app.example whose pages may report from a browser; * for all. "
-    "Can be given several times.",
-)
-@click.option(
-    "--open",
-    "open_",
-    is_flag=True,
-    help="Let everybody who reaches the server report and read, without a key.",
-)
-def serve(
-    *,
-    tasks: Path | None,
-    store: str,
-    host: str,
-    port: int,
-    retention_days: int,
-    origins: tuple[str, ...],
-    open_: bool,
-) -> None:
+def serve(*, config: Path | None, **options: Any) -> None:
     """Collect reports and serve estimates.
 
     Batches are acknowledged after a durable commit. Stop it with Ctrl-C or SIGTERM: what was taken is
     written first.
+
+    Options count before the environment (ARCWISE_STORE, ARCWISE_PORT and so on), the environment before the
+    file of --config.
     """
-    app = create_app(
-        Settings(
-            STORED_TASKS if tasks is None else tasks,
-            store=store,
-            retention_days=retention_days,
-            allow_origins=origins,
-            open=True if open_ else None,
-        )
-    )
-    with closing(open_store(store)) as opened:  # says what is wrong with it before anything listens
-        if not (open_ or is_loopback(host) or opened.keys()):
-            raise ParameterError(
-                f"the store has no keys, and {host} is not this machine alone: everybody who reaches it "
-                "could report and read. Make keys with `arcwise key new`, or say --open"
-            )
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    given = {name: value for name, value in options.items() if value is not None and value != ()}
+    settings = configure(given, config)
+    configure_logs(settings.log_format, settings.log_level)
+    app = create_app(settings.settings())
+    _check_open(settings)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
     except OSError as error:
-        raise click.ClickException(f"cannot listen on {host} port {port}: {error.strerror}") from error
-    run(app, listener)
-
-
-def run(app: Any, listener: socket.socket) -> None:
-    """Serve an app on a listening socket until SIGINT or SIGTERM."""
-    config = uvicorn.Config(
+        raise click.ClickException(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}"
+        ) from error
+    run(
         app,
-        access_log=False,  # it would hold addresses
-        server_header=False,
-        log_level="warning",
-        timeout_graceful_shutdown=10,
+        listener,
+        connections=settings.connections(),
+        trusted_proxies=settings.trusted_proxies,
+        drain_seconds=settings.drain_seconds,
     )
-    server = _Server(config)
-    host, port = listener.getsockname()[:2]
-    server.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    server.run(sockets=[listener])
-    if not server.started:
-        raise click.ClickException("the server did not start; the lines above say why")
+
+
+_with_options(serve)
+
+
+def _check_open(settings: Configuration) -> None:
+    """Say what is wrong with the store before anything listens, and do not serve the world by accident."""
+    with closing(open_store(settings.store)) as store:
+        if not (settings.open or is_loopback(settings.host) or store.keys()):
+            raise ParameterError(
+                f"the store has no keys, and {settings.host} is not this machine alone: everybody who "
+                "reaches it could report and read. Make keys with `arcwise key new`, or say --open"
+            )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.access import Gate
     from arcwise.server.catalogue import Catalogue
+    from arcwise.server.observing import Metrics
     from arcwise.server.settings import Settings
     from arcwise.server.store import Writer
     from arcwise.tasks import Task
@@ -54,9 +55,10 @@ class Ingest:
     204: the batch is counted, now or earlier. Everything else is a problem document, and nothing is stored.
     """
 
-    def __init__(self, catalogue: Catalogue, gate: Gate, settings: Settings) -> None:
+    def __init__(self, catalogue: Catalogue, gate: Gate, metrics: Metrics, settings: Settings) -> None:
         self._catalogue = catalogue
         self._gate = gate
+        self._metrics = metrics
         self._retention_days = settings.retention_days
         self._max_codes = settings.max_batch_codes
         self._rules: dict[str, _Rules] = {}
@@ -66,12 +68,17 @@ class Ingest:
             seconds=settings.body_seconds,
         )
         self.writer: Writer | None = None  # set while the app runs
+        self.waiting = 0
+        """Batches that wait for the store."""
+        self.waiting_bytes = 0
+        """Bytes of their bodies."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         try:
             await self._take(scope, receive)
         except Problem as problem:
+            self._metrics.refused(problem.kind)
             await problem.response()(scope, receive, send)
         else:
             # Made anew for every answer: middleware adds headers to it.
@@ -84,6 +91,8 @@ class Ingest:
         _check_type(scope)
         body = await self.bodies.read(scope, receive)
         batch = self._checked(task_id, body)
+        self.waiting += 1
+        self.waiting_bytes += len(body)
         try:
             if self.writer is None:
                 raise Busy
@@ -92,6 +101,9 @@ class Ingest:
             raise store_busy(
                 "The store cannot take the batch now; nothing was stored. Send the same bytes again later."
             ) from None
+        finally:
+            self.waiting -= 1
+            self.waiting_bytes -= len(body)
         if outcome is Outcome.CLOSED:
             raise _epoch_closed()
 
@@ -128,6 +140,7 @@ class Ingest:
         if task is None:
             raise unknown_task()
         codes = task.mechanism.kernel.codes
+        self._metrics.name_task(task_id, task.name, np.dtype(code_format(codes)).itemsize)
         rules = self._rules[task_id] = _Rules(
             task,
             codes,

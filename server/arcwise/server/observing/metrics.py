@@ -1,0 +1,124 @@
+"""Counters for Prometheus, of one worker."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, cast
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from arcwise.server.store import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from arcwise.server.store import Store
+    from arcwise.wire import Batch
+
+__all__ = ["Metrics"]
+
+_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_GROUPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+
+
+class Metrics:
+    """What one worker did since it started.
+
+    Each app has its own, so that two in one process do not add up to nonsense; what several workers did is
+    added up by Prometheus.
+    """
+
+    CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._batches = Counter(
+            "arcwise_batches",
+            "Batches that were taken, by what became of them",
+            ("outcome",),
+            registry=self._registry,
+        )
+        self._reports = Counter(
+            "arcwise_reports", "Reports that were counted", ("task", "task_id"), registry=self._registry
+        )
+        self._refused = Counter(
+            "arcwise_refused",
+            "Requests that were answered with a problem, by its kind",
+            ("reason",),
+            registry=self._registry,
+        )
+        self._commit = Histogram(
+            "arcwise_commit_seconds",
+            "Time that the store took for a group of batches",
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._group = Histogram(
+            "arcwise_group_batches",
+            "Batches in a group, which share a commit",
+            buckets=_GROUPS,
+            registry=self._registry,
+        )
+        self._failed = Counter(
+            "arcwise_groups_failed", "Groups that the store did not take", registry=self._registry
+        )
+        for outcome in Outcome:
+            self._batches.labels(outcome.value)
+        self._names: dict[bytes, tuple[str, str, int]] = {}
+
+    def gauge(self, name: str, what: str, read: Callable[[], float]) -> None:
+        """Show a number as it is when it is asked for."""
+        Gauge(name, what, registry=self._registry).set_function(read)
+
+    def name_task(self, task_id: str, name: str, width: int) -> None:
+        """Say what a task is called in metrics, and how many bytes its codes take."""
+        self._names[bytes.fromhex(task_id)] = name, task_id, width
+
+    def refused(self, kind: str) -> None:
+        """Count an answer that is a problem."""
+        self._refused.labels(kind).inc()
+
+    def watch(self, store: Store) -> Store:
+        """Return what a writer adds to instead of a store: groups are timed and counted on its thread."""
+        return cast("Store", _Watched(store, self))
+
+    def _added(self, batches: Sequence[Batch], outcomes: Sequence[Outcome], seconds: float) -> None:
+        self._commit.observe(seconds)
+        self._group.observe(len(batches))
+        became: dict[str, int] = {}
+        reports: dict[bytes, int] = {}
+        for batch, outcome in zip(batches, outcomes, strict=True):
+            became[outcome.value] = became.get(outcome.value, 0) + 1
+            if outcome is Outcome.COUNTED:
+                reports[batch.task_id] = reports.get(batch.task_id, 0) + len(batch.codes)
+        for word, number in became.items():
+            self._batches.labels(word).inc(number)
+        for task_id, size in reports.items():
+            name, text, width = self._names.get(task_id, ("", task_id.hex(), 1))
+            self._reports.labels(name, text).inc(size // width)
+
+    def _not_added(self) -> None:
+        self._failed.inc()
+
+    def text(self) -> bytes:
+        """Return everything in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class _Watched:
+    """The one method of a store that a writer calls."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+
+    def add(self, batches: Sequence[Batch]) -> list[Outcome]:
+        start = time.perf_counter()
+        try:
+            outcomes = self._store.add(batches)
+        except BaseException:
+            self._metrics._not_added()
+            raise
+        self._metrics._added(batches, outcomes, time.perf_counter() - start)
+        return outcomes

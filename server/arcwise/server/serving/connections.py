@@ -1,0 +1,140 @@
+"""uvicorn's HTTP protocol, with deadlines and bounds on what a connection can hold.
+
+uvicorn waits for ever for a head that does not end, keeps all of it, and takes any number of connections.
+The parser's callbacks say where in a message a connection is.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["Connections", "bounded_protocol"]
+
+_MAX_HEAD_BYTES = 32 << 10
+_GRACE_SECONDS = 5.0
+"""What the app has to answer 408 itself, before a connection with a slow body is cut."""
+
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%b"
+)
+_FULL_BODY = (
+    b'{"type": "urn:arcwise:problem:too-many-connections", "title": "Service Unavailable", "status": 503, '
+    b'"detail": "The server has as many connections as it takes; try again in a while."}'
+)
+
+
+class Connections(NamedTuple):
+    """Bounds on connections.
+
+    Parameters
+    ----------
+    most
+        Connections at the same moment; one more is answered 503 and closed.
+    header_seconds
+        Within which a head must be there, from the connection or the last request on.
+    body_seconds
+        Within which a body must be there, from its head on; the app answers first, where it can.
+    """
+
+    most: int = 4096
+    header_seconds: float = 10.0
+    body_seconds: float = 30.0
+
+
+class _Part(Enum):
+    HEAD = "head"
+    BODY = "body"
+    NONE = "none"
+
+
+def bounded_protocol(bounds: Connections) -> type[HttpToolsProtocol]:
+    """Return the protocol class for uvicorn's ``http=``."""
+
+    class BoundedProtocol(HttpToolsProtocol):
+        """One connection."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self._part = _Part.HEAD
+            self._message = 0
+            self._timed: tuple[int, _Part] | None = None
+            self._timer: asyncio.TimerHandle | None = None
+            self._head_bytes = 0
+            self._turned_away = False
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            if len(self.connections) >= bounds.most:
+                self._turned_away = True
+                self.transport = transport
+                transport.write(_FULL % (len(_FULL_BODY), _FULL_BODY))
+                transport.close()
+                return
+            super().connection_made(transport)
+            self._set_timer()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_timer()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self._turned_away:
+                return
+            super().data_received(data)
+            if self._part is _Part.HEAD:
+                self._head_bytes += len(data)
+                if self._head_bytes > _MAX_HEAD_BYTES:
+                    self._cut()
+                    return
+            self._set_timer()
+
+        def on_message_begin(self) -> None:
+            self._message += 1
+            self._part = _Part.HEAD
+            self._head_bytes = 0
+            super().on_message_begin()
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            # Trailers would be kept without end, and nothing reads them.
+            if self._part is _Part.HEAD:
+                super().on_header(name, value)
+
+        def on_headers_complete(self) -> None:
+            self._part = _Part.BODY
+            super().on_headers_complete()
+
+        def on_message_complete(self) -> None:
+            self._part = _Part.NONE
+            super().on_message_complete()
+
+        def _set_timer(self) -> None:
+            """Start the deadline of what is being read now; one that runs for it goes on."""
+            if self._part is _Part.NONE:
+                if self._timer is not None:
+                    self._stop_timer()
+                return
+            reading = self._message, self._part
+            if self._timer is not None and self._timed == reading:
+                return
+            self._stop_timer()
+            head = self._part is _Part.HEAD
+            seconds = bounds.header_seconds if head else bounds.body_seconds + _GRACE_SECONDS
+            self._timed = reading
+            self._timer = self.loop.call_later(seconds, self._cut)
+
+        def _stop_timer(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _cut(self) -> None:
+            self._stop_timer()
+            self.transport.abort()
+
+    return BoundedProtocol

@@ -1,0 +1,352 @@
+"""Bounds on what a sender can take, tried with real sockets against a real process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from arcwise.domains import Interval
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch
+from server_processes import serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from fastapi import FastAPI
+
+DOMAIN = Interval(0, 1)
+TASK = Task("delay", DOMAIN, 1.0)
+WIDE = Task("wide", DOMAIN, 1.0, mechanism=OptimalPiecewise(DOMAIN, 1.0, nodes=300))
+PATH = f"/v1/tasks/{TASK.id}/reports"
+HEADERS = {"content-type": MEDIA_TYPE}
+PATIENCE = 60.0
+
+
+def body(codes: bytes = b"\x07", task: Task = TASK) -> bytes:
+    return encode_batch(Batch(bytes.fromhex(task.id), os.urandom(16), task.epoch(time.time()), codes))
+
+
+def head(length: str, path: str = PATH, method: str = "POST") -> bytes:
+    return (
+        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {MEDIA_TYPE}\r\n{length}\r\n\r\n"
+    ).encode()
+
+
+WHOLE = body()
+REQUEST = head(f"Content-Length: {len(WHOLE)}") + WHOLE
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    TASK.save(tmp_path / "delay.json")
+    return tmp_path
+
+
+def connect(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    connection = socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def rest(connection: socket.socket) -> bytes:
+    """Return what comes until the server closes; fails when it does not."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65_536):
+            received += part
+    return received
+
+
+def drip(connection: socket.socket, parts: Iterator[bytes]) -> bytes:
+    """Send a little at a time, for ever, and return what came when the server closed the connection."""
+    done = threading.Event()
+
+    def send() -> None:
+        with contextlib.suppress(OSError):
+            for part in parts:
+                connection.sendall(part)
+                if done.wait(0.02):
+                    return
+
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    try:
+        return rest(connection)
+    finally:
+        done.set()
+        sender.join(PATIENCE)
+
+
+def endless(start: bytes, part: bytes) -> Iterator[bytes]:
+    yield start
+    while True:
+        yield part
+
+
+SLOW = ("--header-seconds", "0.3", "--body-seconds", "0.3")
+
+
+@pytest.mark.parametrize(
+    ("start", "part"),
+    [
+        pytest.param(b"", b"", id="nothing"),
+        pytest.param(b"PO", b"", id="method"),
+        pytest.param(b"POST /", b"x", id="path"),
+        pytest.param(head("X: 1")[:-2], b"x", id="header"),
+        pytest.param(head("X: 1")[:-2], b"Y: 1\r\n", id="headers"),
+        pytest.param(REQUEST + head("X: 1")[:-2], b"x", id="second head"),
+    ],
+)
+def test_slow_heads_are_cut(folder: Path, start: bytes, part: bytes) -> None:
+    with serving(folder, *SLOW) as (url, _), connect(url) as connection:
+        answer = drip(connection, endless(start, part))
+        assert answer.count(b"HTTP/1.1 ") == start.count(WHOLE)
+        assert httpx.post(url + PATH, content=body(), headers=HEADERS).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("start", "part", "status"),
+    [
+        pytest.param(head("Content-Length: 1000"), b"", b"408", id="silent"),
+        pytest.param(head("Content-Length: 1000000"), b"x", b"408", id="slow"),
+        pytest.param(head("Transfer-Encoding: chunked"), b"1\r\nx\r\n", b"408", id="chunks"),
+        pytest.param(
+            head("Transfer-Encoding: chunked") + b"1\r\nx\r\n0\r\n",
+            b"Y: " + b"y" * 999 + b"\r\n",
+            b"408",
+            id="trailers",
+        ),
+        pytest.param(
+            head("Transfer-Encoding: chunked", "/health/live", "GET"), b"1\r\nx\r\n", b"200", id="unread"
+        ),
+    ],
+)
+def test_slow_bodies_are_cut(folder: Path, start: bytes, part: bytes, status: bytes) -> None:
+    # The connection whose body the app does not read is cut some seconds later than the others.
+    with serving(folder, *SLOW) as (url, _), connect(url) as connection:
+        answer = drip(connection, endless(start, part))
+        assert answer.startswith(b"HTTP/1.1 " + status)
+        assert (b"urn:arcwise:problem:slow-body" in answer) == (status == b"408")
+        assert httpx.post(url + PATH, content=body(), headers=HEADERS).status_code == 204
+
+
+def test_a_head_that_is_too_long_is_cut(folder: Path) -> None:
+    with serving(folder) as (url, _), connect(url) as connection:
+        assert drip(connection, endless(head("X: 1")[:-2], b"y" * 8192)) == b""
+
+
+def test_slow_but_in_time_is_served(folder: Path) -> None:
+    with serving(folder) as (url, _), connect(url) as connection:
+        for byte in REQUEST * 2:
+            connection.sendall(bytes([byte]))
+        received = b""
+        while received.count(b"HTTP/1.1 204") < 2:
+            part = connection.recv(4096)
+            assert part
+            received += part
+
+
+def test_one_connection_too_many_is_told(folder: Path) -> None:
+    with (
+        serving(folder, "--max-connections", "5", "--header-seconds", "3600") as (url, _),
+        contextlib.ExitStack() as stack,
+    ):
+        held = [stack.enter_context(connect(url)) for _ in range(5)]
+        with connect(url) as another:
+            answer = rest(another)
+        top, _, document = answer.partition(b"\r\n\r\n")
+        assert top.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 1" in top.lower()
+        assert b"content-type: application/problem+json" in top.lower()
+        assert json.loads(document)["type"] == "urn:arcwise:problem:too-many-connections"
+        held[0].close()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.post(url + PATH, content=body(), headers=HEADERS).status_code == 204:
+                    break
+            assert time.monotonic() < deadline
+
+
+def memory(pid: int) -> int:
+    """Return the bytes that a process has in memory."""
+    for line in Path(f"/proc/{pid}/status").read_text("ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+
+
+@needs_proc
+def test_a_thousand_idle_connections(folder: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
+    try:
+        with serving(folder) as (url, process), contextlib.ExitStack() as stack:
+            before = memory(process.pid)
+            for number in range(1000):
+                connection = stack.enter_context(connect(url))
+                if number % 2:
+                    connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\n")
+            for _ in range(10):
+                assert httpx.post(url + PATH, content=body(), headers=HEADERS).status_code == 204
+            assert memory(process.pid) < before + (64 << 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@needs_proc
+def test_a_flood_takes_bounded_memory_and_nothing_acknowledged_is_lost(folder: Path) -> None:
+    """Bodies of a megabyte from 64 connections, where four may wait and four may be read."""
+    limits = ("--max-waiting-bytes", str(4 << 20), "--max-reading-bytes", str(4 << 20))
+    codes = bytes(100) * 10_000
+    with serving(folder, *limits) as (url, process):
+        assert httpx.post(url + PATH, content=body(codes), headers=HEADERS).status_code == 204
+        before = peak = memory(process.pid)
+
+        def flood(_number: int) -> list[int]:
+            nonlocal peak
+            found = []
+            with httpx.Client(base_url=url, headers=HEADERS, timeout=PATIENCE) as http:
+                for _ in range(8):
+                    try:
+                        answer = http.post(PATH, content=body(codes))
+                    except httpx.HTTPError:  # turned away while it was still sending
+                        found.append(0)
+                        continue
+                    if answer.status_code == 503:
+                        assert answer.headers["retry-after"] == "1"
+                    found.append(answer.status_code)
+                    peak = max(peak, memory(process.pid))
+            return found
+
+        with ThreadPoolExecutor(64) as pool:
+            statuses = [status for found in pool.map(flood, range(64)) for status in found]
+    assert set(statuses) <= {204, 503, 0}
+    assert statuses.count(204) > 0
+    assert statuses.count(204) < len(statuses)
+    # Beside what waits and what is read: what the HTTP server holds of each connection, and copies.
+    assert peak < before + (96 << 20)
+    store = open_store(f"sqlite:///{folder / 'server.db'}")
+    counted = int(store.counts(TASK).sum())
+    store.close()
+    acknowledged = (1 + statuses.count(204)) * len(codes)
+    # A connection that broke may have been counted, its answer lost: never the other way round.
+    assert acknowledged <= counted <= acknowledged + statuses.count(0) * len(codes)
+
+
+def test_bodies_on_their_way_in_are_bounded_together(with_app: Callable[..., None]) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        go_on = asyncio.Event()
+
+        async def half() -> AsyncIterator[bytes]:
+            yield bytes(600_000)
+            await go_on.wait()
+            yield b"\x00"
+
+        url, headers = PATH, HEADERS
+        first = asyncio.create_task(http.post(url, content=half(), headers=headers))
+        await asyncio.sleep(0.1)
+        second = await http.post(url, content=half(), headers=headers)
+        assert second.status_code == 503
+        assert second.json()["type"] == "urn:arcwise:problem:store-busy"
+        assert second.headers["retry-after"] == "1"
+        go_on.set()
+        assert (await first).status_code == 400
+        # What was held is free again.
+        assert (await http.post(url, content=body(bytes(900_000)), headers=headers)).status_code == 204
+
+    with_app([TASK], scenario, max_reading_bytes=1 << 20)
+
+
+def test_codes_in_a_batch_are_bounded(with_app: Callable[..., None]) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for task, codes, status in (
+            (TASK, bytes(10), 204),
+            (TASK, bytes(11), 413),
+            (WIDE, bytes(20), 204),  # two bytes each
+            (WIDE, bytes(22), 413),
+        ):
+            answer = await http.post(
+                f"/v1/tasks/{task.id}/reports", content=body(codes, task), headers=HEADERS
+            )
+            assert answer.status_code == status
+            if status == 413:
+                assert answer.json()["type"] == "urn:arcwise:problem:too-many-codes"
+
+    with_app([TASK, WIDE], scenario, max_batch_codes=10)
+
+
+@pytest.mark.parametrize("limit", ["requests_per_minute_per_address", "requests_per_minute_per_key"])
+def test_too_many_requests_are_told_when_to_come_back(
+    with_app: Callable[..., None], limit: str, tmp_path: Path
+) -> None:
+    from arcwise.server.access import new_key
+
+    store = open_store(f"sqlite:///{tmp_path / 'app.db'}")
+    key, stored = new_key("ingest", now=time.time())
+    other, stored_too = new_key("ingest", now=time.time())
+    store.add_key(stored)
+    store.add_key(stored_too)
+    store.close()
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        async def status(sent: str) -> httpx.Response:
+            headers = HEADERS | {"authorization": f"Bearer {sent}"}
+            return await http.post(PATH, content=body(), headers=headers)
+
+        assert [(await status(key)).status_code for _ in range(3)] == [204] * 3
+        answer = await status(key)
+        assert answer.status_code == 429
+        assert answer.json()["type"] == "urn:arcwise:problem:too-many-requests"
+        assert 1 <= int(answer.headers["retry-after"]) <= 20
+        per_key = limit.endswith("key")
+        assert (await status(other)).status_code == (204 if per_key else 429)
+        # Whoever tries keys is slowed down too.
+        assert (await status("nonsense")).status_code == (401 if per_key else 429)
+        assert (await http.get("/health/live")).status_code == 200
+
+    options: dict[str, Any] = {limit: 3}
+    with_app([TASK], scenario, open=None, **options)
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_behind_a_proxy_that_is_trusted_each_sender_counts_alone(folder: Path, trusted: bool) -> None:
+    options = ["--open", "--requests-per-minute-per-address", "2"]
+    options += ["--trusted-proxy", "127.0.0.1"] if trusted else []
+    with serving(folder, *options) as (url, _), httpx.Client(base_url=url, headers=HEADERS) as http:
+        found = [
+            http.post(PATH, content=body(), headers={"x-forwarded-for": f"203.0.113.{number}"}).status_code
+            for number in (1, 1, 2, 2, 1)
+        ]
+    assert found == ([204, 204, 204, 204, 429] if trusted else [204, 204, 429, 429, 429])
+    said = (folder / "stderr").read_text("utf-8")
+    assert "203.0.113" not in said
+    assert "127.0.0.1" not in said
+
+
+def test_the_largest_body_is_served(folder: Path) -> None:
+    around = len(body(bytes(100_000))) - 100_000
+    fitting = bytes(MAX_BODY_BYTES - around)
+    with serving(folder) as (url, _), httpx.Client(base_url=url, headers=HEADERS) as http:
+        assert http.post(PATH, content=body(fitting)).status_code == 204
+        assert http.post(PATH, content=bytes(MAX_BODY_BYTES + 1)).status_code == 413

@@ -1,0 +1,112 @@
+"""GET /metrics: what a worker did, and nothing about who asked it to."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
+
+from arcwise.domains import Interval
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.access import new_key
+from arcwise.server.store import SQLiteStore, open_store
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch, pack_codes
+
+Run = Callable[..., None]
+DOMAIN = Interval(0, 1)
+DELAY = Task("delay", DOMAIN, 1.0)
+WIDE = Task("wide", DOMAIN, 1.0, mechanism=OptimalPiecewise(DOMAIN, 1.0, nodes=300))
+
+
+async def post(http: httpx.AsyncClient, task: Task, codes: list[int], number: int) -> int:
+    packed = pack_codes(codes, 1 if task is DELAY else 2)
+    batch = Batch(bytes.fromhex(task.id), number.to_bytes(16, "big"), task.epoch(time.time()), packed)
+    answer = await http.post(
+        f"/v1/tasks/{task.id}/reports", content=encode_batch(batch), headers={"content-type": MEDIA_TYPE}
+    )
+    return answer.status_code
+
+
+async def read(http: httpx.AsyncClient) -> dict[str, float]:
+    """Return the samples as Prometheus reads them, by name and labels."""
+    answer = await http.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    return {
+        f"{sample.name}{sorted(sample.labels.values())}": sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def test_everything_is_counted_by_what_became_of_it(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        before = await read(http)
+        assert before["arcwise_batches_total['counted']"] == 0
+        assert before["arcwise_ready[]"] == 1
+        for number in (1, 2, 2):
+            assert await post(http, DELAY, [1, 2, 3], number) == 204
+        assert await post(http, WIDE, [299] * 5, 3) == 204
+        assert await post(http, DELAY, [255], 4) == 422
+        assert (await http.post(f"/v1/tasks/{DELAY.id}/reports", content=b"SECRET")).status_code == 415
+        assert (await http.get("/v1/tasks/SECRET")).status_code == 404
+        assert (await http.get("/SECRET")).status_code == 404
+        after = await read(http)
+        assert after["arcwise_batches_total['counted']"] == 3
+        assert after["arcwise_batches_total['replayed']"] == 1
+        assert after[f"arcwise_reports_total{sorted(['delay', DELAY.id])}"] == 6
+        assert after[f"arcwise_reports_total{sorted(['wide', WIDE.id])}"] == 5
+        for reason in ("bad-codes", "media-type", "unknown-task", "not-found"):
+            assert after[f"arcwise_refused_total['{reason}']"] == 1
+        assert after["arcwise_commit_seconds_count[]"] == after["arcwise_group_batches_count[]"] == 4
+        assert after["arcwise_group_batches_sum[]"] == 4
+        assert after["arcwise_commit_seconds_sum[]"] > 0
+        assert after["arcwise_queue_batches[]"] == after["arcwise_reading_bytes[]"] == 0
+        assert "SECRET" not in str(after)
+
+    with_app([DELAY, WIDE], scenario)
+
+
+def test_groups_that_the_store_does_not_take_are_counted(
+    with_app: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: SQLiteStore, batches: list[Batch]) -> None:
+        raise OSError("SECRET")
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        monkeypatch.setattr(SQLiteStore, "add", fails)
+        assert await post(http, DELAY, [1], 1) == 503
+        after = await read(http)
+        assert after["arcwise_groups_failed_total[]"] == 1
+        assert after["arcwise_refused_total['store-busy']"] == 1
+        assert after["arcwise_commit_seconds_count[]"] == 0
+
+    with_app([DELAY], scenario)
+
+
+def test_metrics_take_a_read_key_for_all_tasks(with_app: Run, tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'app.db'}")
+    keys = {}
+    for name, scope, tasks in (
+        ("all", "read", None),
+        ("one", "read", [DELAY.id]),
+        ("ingest", "ingest", None),
+        ("admin", "admin", None),
+    ):
+        keys[name], stored = new_key(scope, tasks=tasks, now=time.time())
+        store.add_key(stored)
+    store.close()
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        found = {}
+        for name, key in keys.items():
+            answer = await http.get("/metrics", headers={"authorization": f"Bearer {key}"})
+            found[name] = answer.status_code
+        assert found == {"all": 200, "one": 403, "ingest": 403, "admin": 403}
+        assert (await http.get("/metrics")).status_code == 401
+
+    with_app([DELAY], scenario, open=None)
