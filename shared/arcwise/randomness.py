@@ -52,8 +52,8 @@ class Randomness(Protocol):
 class SystemRandomness:
     """The operating system's CSPRNG, read in small blocks.
 
-    Safe to share between threads (`list.pop` hands each block entry to one caller). After a fork the child
-    drops what its parent had read, so the two never share a draw.
+    Safe to share between threads (`list.pop` hands each block entry to one caller). After a fork, also one
+    that Python does not know of, the child drops what its parent had read: the two never share a draw.
 
     Examples
     --------
@@ -68,11 +68,12 @@ class SystemRandomness:
 
     def __init__(self) -> None:
         self._draws: list[tuple[int, int]] = []
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._draws.clear)
+        self._pid = os.getpid()
 
     def draw(self) -> tuple[int, int]:
         """Return ``(r, u)``, two independent uniform integers in [0, 2**64)."""
+        if self._pid != os.getpid():
+            self._draws, self._pid = [], os.getpid()
         try:
             return self._draws.pop()
         except IndexError:

@@ -135,7 +135,7 @@ def test_a_ledger_that_goes_away_makes_reports_fail(
     away = path.with_name("away.db")
     path.rename(away)
     assert client.report("heading", 1.0) is Outcome.FAILED
-    with pytest.raises(LedgerError, match=r"ledger\.db is gone: No such file"):
+    with pytest.raises(LedgerError, match=r"ledger\.db is gone"):
         client.budget("heading")
     FileLedger(path.with_name("other.db"), create=True).close()
     path.with_name("other.db").rename(path)  # a new budget under the old name

@@ -229,7 +229,7 @@ def test_close_drops_what_is_left_in_time(recorder: Recorder, heading: Task) -> 
     recorder.go.set()
     wait_until(lambda: recorder.closed == 1)
     assert uplink.counters == Counters(dropped={"closed": 3})
-    assert uplink.close()  # again is nothing
+    assert not uplink.close()  # it does nothing again, and tells the same
 
 
 def test_a_closed_uplink_takes_no_reports(recorder: Recorder) -> None:

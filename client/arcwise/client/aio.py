@@ -13,7 +13,7 @@ from arcwise.client.client import Reporter, chosen_ledger
 from arcwise.client.outcomes import Outcome
 from arcwise.client.sending import Sending, SendingOptions
 from arcwise.client.terms import terms_of
-from arcwise.client.transport import AsyncHttpxTransport
+from arcwise.client.transport import AsyncHttpxTransport, check_response
 from arcwise.errors import LedgerError, ParameterError
 from arcwise.randomness import SYSTEM
 
@@ -134,8 +134,19 @@ class AsyncUplink(Sending):
             )
 
     def wake(self) -> None:
-        """Let the task look at the queue again."""
-        self._work.set()
+        """Let the task look at the queue again; from any thread."""
+        loop = self._loop
+        if loop is None:
+            return
+        try:
+            here = asyncio.get_running_loop() is loop
+        except RuntimeError:
+            here = False
+        if here:
+            self._work.set()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and its sender with it
+                loop.call_soon_threadsafe(self._work.set)
 
     async def _run(self) -> None:
         try:
@@ -160,6 +171,7 @@ class AsyncUplink(Sending):
             status, retry_after = await self._transport.post(
                 self._address(parcel), parcel.body, self._headers(), self._request_timeout
             )
+            check_response(status, retry_after)
         except Exception as error:  # a transport may raise anything, and the task must live
             await self.call(self._unanswered, parcel, error)
         except BaseException:  # cancelled while the request was under way
@@ -218,17 +230,18 @@ class AsyncUplink(Sending):
         """
         timeout = checked_number("timeout", timeout)
         if self._closed:
-            return True
+            return self._nothing_left
         await self.flush(timeout)
         task, self._task = self._task, None
-        nothing_left = await self.call(self._shut)
-        if task is None or task.done():  # done with an earlier event loop, which closed the transport
-            await self._transport.close()
-        else:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        self.tell()
-        return nothing_left
+        try:
+            return await self.call(self._shut)
+        finally:  # also when this is cancelled
+            if task is None or task.done():  # done with an earlier event loop, which closed the transport
+                await self._transport.close()
+            else:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            self.tell()
 
     async def __aenter__(self) -> Self:
         return self
@@ -320,10 +333,8 @@ class AsyncClient(Reporter[AsyncUplink]):
             When the uplink is closed, or in use on another event loop.
         """
         self._check(name, value)
-        outcome, news = await self._uplink.call(self._submit, name, value)
-        if news:
-            self._uplink.wake()
-        elif outcome is Outcome.FAILED:
+        outcome = await self._uplink.call(self._submit, name, value)
+        if outcome is Outcome.FAILED:
             self._uplink.tell()
         return outcome
 

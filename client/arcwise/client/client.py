@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from arcwise.client.accounts import Budget
+    from arcwise.client.ledgers.base import Books
     from arcwise.client.outcomes import Counters
     from arcwise.client.terms import Terms
     from arcwise.client.uplink import UplinkOptions
@@ -64,23 +65,25 @@ class Reporter(Generic[UplinkT]):
         self._terms.duty(name).check(value)  # a value that is refused must cost nothing
         self._uplink.begin()
 
-    def _submit(self, name: str, value: Any) -> tuple[Outcome, bool]:
-        """Charge, randomise and queue a value that was checked; also return whether the sender must look."""
+    def _submit(self, name: str, value: Any) -> Outcome:
+        """Charge, randomise and queue a value that was checked."""
         now = time.time()
-        news = False
+        books: Books | None = None
         try:
             with self._ledger.transaction(self._uplink.outbox, now) as books:
                 if books.opted_out():
                     outcome = Outcome.OPTED_OUT
                 else:
                     outcome = self._terms.duty(name).submit(books, value, now, self._randomness)
-            news = books.news
         except LedgerError as error:  # telemetry that fails must not stop the app
             outcome = Outcome.FAILED
             self._uplink.fail(error, name)
+        finally:  # also when something interrupts what has been queued by now
+            if books is not None and books.news:
+                self._uplink.wake()
         if outcome is not Outcome.ACCEPTED:
             self._uplink.refuse(outcome)
-        return outcome, news
+        return outcome
 
     def budget(self, name: str | None = None) -> Budget:
         """Return what was spent on a task or a group, or without a name on everything, and what is left.
@@ -98,7 +101,13 @@ class Reporter(Generic[UplinkT]):
         return budget._replace(reports_left=None) if memoized else budget
 
     def pending(self) -> int:
-        """Return how many reports of the uplink, all its clients', are neither acknowledged nor dropped."""
+        """Return how many reports of the uplink, all its clients', are neither acknowledged nor dropped.
+
+        Raises
+        ------
+        LedgerError
+            When the ledger cannot be read.
+        """
         return self._uplink.pending()
 
     @property
@@ -106,7 +115,8 @@ class Reporter(Generic[UplinkT]):
         """What became of the reports so far: pending, sent, dropped and refused by reason.
 
         They are those of the uplink, so of all clients that share it. After `flush` returned True, `sent`
-        and `dropped` tell what arrived and what was given up.
+        and `dropped` tell what arrived and what was given up. Raises `LedgerError` when the ledger cannot be
+        read.
 
         Examples
         --------
@@ -183,6 +193,8 @@ class Client(Reporter[Uplink]):
         When an argument is out of its bounds.
     CertificateError
         When a task's certificate does not hold, or is above `max_epsilon` or `max_delta`.
+    LedgerError
+        When the ledger cannot be read.
 
     Notes
     -----
@@ -260,10 +272,8 @@ class Client(Reporter[Uplink]):
             When the uplink is closed.
         """
         self._check(name, value)
-        outcome, news = self._submit(name, value)
-        if news:
-            self._uplink.wake()
-        elif outcome is Outcome.FAILED:
+        outcome = self._submit(name, value)
+        if outcome is Outcome.FAILED:
             self._uplink.tell()
         return outcome
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arcwise.client.ledgers.files import open_file
+from arcwise.client.ledgers.files import open_to_read
 from arcwise.errors import LedgerError
 from arcwise.kernels.certificate import UNIT
 
@@ -179,7 +179,7 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
     acknowledged: 0 reports
     """
     path = Path(path)
-    opened, _ = open_file(path, 5.0)
+    opened = open_to_read(path)
     try:
         with closing(opened) as connection:
             return _inspect(path, connection)

@@ -67,7 +67,7 @@ class News:
                 return
             try:
                 self._on_event(event)
-            except Exception:  # an app's mistake must not end the sender
+            except (Exception, SystemExit):  # an app's mistake must not end the sender
                 from logging import getLogger
 
                 getLogger("arcwise.client").exception("on_event failed")

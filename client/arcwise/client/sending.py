@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from arcwise.client.outboxes.base import Outbox, Parcel
 
-__all__ = ["Sending", "SendingOptions"]
+__all__ = ["TROUBLE_SECONDS", "Sending", "SendingOptions"]
 
 MAX_BATCH_SIZE = 500_000
 """Two-byte codes of a batch of this size fit into the largest body that a server reads."""
 
-_TROUBLE_SECONDS = 60.0
-"""How long the sender leaves a ledger alone that it could not use."""
+TROUBLE_SECONDS = 60.0
+"""How long the sender rests after trouble of its own, such as a ledger that it could not use."""
 
 _KINDS = {
     Verdict.SENT: "sent",
@@ -97,6 +97,7 @@ class Sending(ABC):
             raise ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {ledger!r}")
         self._news = News(on_event)
         self._closed = False
+        self._nothing_left = True  # when it was closed
         self.outbox: Outbox[Any] = ledger.outbox(
             batch_size=batch_size, capacity=capacity, delay=self._delay, lease=2.0 * self._request_timeout
         )
@@ -106,7 +107,7 @@ class Sending(ABC):
 
     def _renew(self) -> None:
         """Start sending anew: at first, and again in a forked child, which has no sender yet."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may report, too
         self._refused: dict[str, int] = {}
         self._schedule = Schedule()
         self._troubles = 0
@@ -140,6 +141,10 @@ class Sending(ABC):
         """Say that the ledger could not be used, for a report to this task or for sending."""
         self._news.add("failed", task, 1 if task else 0, str(error))
 
+    def say_failed(self, detail: str) -> None:
+        """Say that the sender itself is in trouble."""
+        self._news.add("failed", None, 0, detail)
+
     def tell(self) -> None:
         """Call the app's `on_event` with what happened since the last time."""
         self._news.tell()
@@ -170,7 +175,7 @@ class Sending(ABC):
             self._troubles += 1
             if not self._closed:  # else somebody may have closed the ledger too
                 self.fail(error)
-            return _TROUBLE_SECONDS
+            return TROUBLE_SECONDS
         return found - now if isinstance(found, float) else found
 
     def _answered(self, parcel: Parcel, status: int, retry_after: str | None) -> None:
@@ -214,6 +219,7 @@ class Sending(ABC):
     def _shut(self) -> bool:
         """Take no more reports and let go of the queue; return whether it was empty."""
         self._closed = True
+        self._nothing_left = False
         try:
             left = self.outbox.close()
         except LedgerError as error:
@@ -222,7 +228,8 @@ class Sending(ABC):
         if left:
             where = "they stay in the ledger's file" if self.outbox.durable else "they are dropped"
             self._news.add("closed", None, left, where)
-        return not left
+        self._nothing_left = not left
+        return self._nothing_left
 
     def _check_open(self) -> None:
         if self._closed:

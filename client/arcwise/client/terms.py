@@ -111,6 +111,7 @@ def terms_of(
         raise ParameterError(
             f"memoize must be None or a mapping from task names to integers, got {memoize!r}"
         )
+    _Most(max_epsilon, max_delta)  # here first: what is no number may not be hashable either
     try:
         return _terms(tuple(tasks), caps, tuple(memoize.items()), max_epsilon, max_delta)
     except TypeError as error:  # not iterable, or not hashable as a Task is

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from arcwise.client.delivery import ACKNOWLEDGED
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -17,7 +19,15 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["AsyncHttpxTransport", "AsyncTransport", "HttpxTransport", "Response", "Transport", "user_agent"]
+__all__ = [
+    "AsyncHttpxTransport",
+    "AsyncTransport",
+    "HttpxTransport",
+    "Response",
+    "Transport",
+    "check_response",
+    "user_agent",
+]
 
 Response: TypeAlias = tuple[int, str | None]
 """The HTTP status and the ``Retry-After`` header, as it was sent."""
@@ -153,8 +163,13 @@ class HttpxTransport:
                 self._pid = os.getpid()
             client = self._own
         request = _request(url, body, headers, timeout)
-        response = client.send(request, follow_redirects=False)
-        return response.status_code, response.headers.get("Retry-After")
+        response = client.send(request, stream=True, follow_redirects=False)
+        try:
+            if response.status_code == ACKNOWLEDGED:
+                response.read()  # of a 204, nothing: it lets the connection be used again
+            return response.status_code, response.headers.get("Retry-After")
+        finally:
+            response.close()  # any other body is left alone, however long it is
 
     def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
@@ -205,14 +220,25 @@ class AsyncHttpxTransport:
                 self._pid = os.getpid()
             client = self._own
         request = _request(url, body, headers, timeout)
-        response = await client.send(request, follow_redirects=False)
-        return response.status_code, response.headers.get("Retry-After")
+        response = await client.send(request, stream=True, follow_redirects=False)
+        try:
+            if response.status_code == ACKNOWLEDGED:
+                await response.aread()
+            return response.status_code, response.headers.get("Retry-After")
+        finally:
+            await response.aclose()
 
     async def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
         own, self._own = self._own, None
         if own is not None and self._pid == os.getpid():
             await own.aclose()
+
+
+def check_response(status: object, retry_after: object) -> None:
+    """Raise `TypeError` for what is not a `Response`: an app's own transport may return anything."""
+    if type(status) is not int or not isinstance(retry_after, (str, NoneType)):
+        raise TypeError("a transport returns an integer status and a Retry-After header or None")
 
 
 _OPTIONS = ("cert", "http1", "http2", "limits", "mounts", "proxy", "transport", "trust_env", "verify")

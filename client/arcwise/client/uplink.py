@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from arcwise.client.checks import checked_number
-from arcwise.client.sending import Sending, SendingOptions
-from arcwise.client.transport import HttpxTransport
+from arcwise.client.sending import TROUBLE_SECONDS, Sending, SendingOptions
+from arcwise.client.transport import HttpxTransport, check_response
 from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -115,14 +115,18 @@ class Uplink(Sending):
         RuntimeError
             When the uplink is closed.
         """
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             return
         with self._changed:
             self._check_open()
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 thread = threading.Thread(target=self._run, name="arcwise-uplink", daemon=True)
-                thread.start()
-                self._thread = thread
+                try:
+                    thread.start()
+                except RuntimeError as error:  # no more threads: the queue keeps what it gets until there are
+                    self.say_failed(str(error))
+                else:
+                    self._thread = thread
 
     def wake(self) -> None:
         """Let the thread look at the queue again."""
@@ -134,7 +138,11 @@ class Uplink(Sending):
         try:
             while not self._closed:
                 self._is_news = False
-                wait = self._step()
+                try:
+                    wait = self._step()
+                except Exception as error:  # a defect must not end all sending
+                    self.say_failed(f"the sender failed ({type(error).__name__})")
+                    wait = TROUBLE_SECONDS
                 with self._changed:
                     self._steps += 1
                     self._changed.notify_all()
@@ -157,6 +165,7 @@ class Uplink(Sending):
             status, retry_after = self._transport.post(
                 self._address(parcel), parcel.body, self._headers(), self._request_timeout
             )
+            check_response(status, retry_after)
         except Exception as error:  # a transport may raise anything, and the thread must live
             self._unanswered(parcel, error)
         else:
@@ -223,7 +232,7 @@ class Uplink(Sending):
 
     def _close(self, timeout: float, *, once: bool = False) -> bool:
         if self._closed:
-            return True
+            return self._nothing_left
         deadline = time.monotonic() + timeout
         self._flush(timeout, once=once)
         nothing_left = self._shut()

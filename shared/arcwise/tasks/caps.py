@@ -1,6 +1,7 @@
 """What one device may spend, and how spending is counted: in whole millionths of epsilon and units of delta.
 
-A charge is rounded up and a cap of delta down, so that what is spent never exceeds what was allowed.
+Charges are rounded up. So is a cap of epsilon, by less than a millionth: a cap of one report's epsilon allows
+one report. A cap of delta is rounded down.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Caps(Value):
     Parameters
     ----------
     lifetime
-        Epsilon in all, for ever. ``None`` (default): no cap.
+        Epsilon in all, for ever, in millionths, rounded up. ``None`` (default): no cap.
     rolling
         Epsilon within any `window` seconds. ``None`` (default): no cap.
     window

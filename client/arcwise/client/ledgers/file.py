@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from arcwise.client.accounts import budget
+from arcwise.client.checks import checked_number
 from arcwise.client.ledgers.base import Ledger
 from arcwise.client.ledgers.books import FileBooks, read_balances
 from arcwise.client.ledgers.files import create_file, open_file
@@ -94,9 +95,12 @@ class FileLedger(Ledger):
         busy_timeout: float = 5.0,
     ) -> None:
         self.path = Path(path).absolute()  # of now, whatever folder the app goes to
+        self._log_path = self.path.with_name(f"{self.path.name}-wal")
         self.relaxed = relaxed
-        self._busy_timeout = busy_timeout
+        self._busy_timeout = min(checked_number("busy_timeout", busy_timeout), 86_400.0)
         self._lock = threading.RLock()
+        self._in_use = False
+        self._sound = False  # whether the whole file was checked, and nothing has happened to it since
         self._connection: sqlite3.Connection | None = None
         self._pid = 0
         self._full: bool | None = None  # what the connection's PRAGMA synchronous is set to
@@ -110,11 +114,13 @@ class FileLedger(Ledger):
         _living.add(self)
 
     def _connect(self) -> sqlite3.Connection:
-        connection, identity = open_file(self.path, self._busy_timeout)
+        connection, identity = open_file(self.path, self._busy_timeout, check=not self._sound)
         if self._identity not in (None, identity):
             connection.close()
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
         self._connection, self._identity, self._pid, self._full = connection, identity, os.getpid(), None
+        self._log = _identity_of(self._log_path)
+        self._sound = True
         return connection
 
     def _checked(self) -> sqlite3.Connection:
@@ -130,12 +136,15 @@ class FileLedger(Ledger):
             # Made by a fork that Python does not know of: SQLite's locks would not hold.
             self._broken = f"the ledger {self.path} was carried over a fork; open it after the fork"
             raise LedgerError(self._broken)
-        try:
-            found = self.path.stat()
-        except OSError as error:
-            raise LedgerError(f"the ledger {self.path} is gone: {error.strerror}") from None
-        if (found.st_dev, found.st_ino) != self._identity:
+        found = _identity_of(self.path)
+        if found is None:
+            raise LedgerError(f"the ledger {self.path} is gone")
+        if found != self._identity:
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
+        if _identity_of(self._log_path) != self._log:
+            # What was committed to it and not yet written back is lost: nobody knows what was spent.
+            self._broken = f"the log {self._log_path} of the ledger was removed while it was in use"
+            raise LedgerError(self._broken)
         return connection
 
     @contextmanager
@@ -147,40 +156,54 @@ class FileLedger(Ledger):
         LedgerError
             When the file cannot be written, is gone or is damaged; nothing has changed then.
         """
-        with self._lock, self._errors():
-            connection = self._checked()
+        with self._alone() as connection:
             full = durable or not self.relaxed
             if full != self._full:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
                 self._full = full
             connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):  # some errors have rolled back already
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-                raise
+            yield connection
+            connection.execute("COMMIT")
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Let several queries see one state of the file."""
-        with self._lock, self._errors():
-            connection = self._checked()
+        with self._alone() as connection:
             connection.execute("BEGIN")
+            yield connection
+
+    @contextmanager
+    def _alone(self) -> Iterator[sqlite3.Connection]:
+        """Hold the connection, against other threads and a signal handler of the thread that has it.
+
+        A transaction that is open at the end has failed, or only read, or was interrupted: it is undone.
+        """
+        with self._lock:
+            if self._in_use:
+                raise LedgerError(f"the ledger {self.path} is in use by what this call interrupts")
+            self._in_use = True
             try:
-                yield connection
+                with self._errors():
+                    yield self._checked()
             finally:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
+                self._undo()
+                self._in_use = False
+
+    def _undo(self) -> None:
+        if self._connection is not None and self._connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):  # some errors have rolled back already
+                self._connection.execute("ROLLBACK")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.OperationalError as error:  # a full disk, another writer: it may pass
-            self._disconnect()  # and the file is checked anew before it is used again
+        except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
+            # It may pass. Unless it is another writer or a full disk, the file is checked anew before it is
+            # used again.
+            if not _is_harmless(error):
+                self._sound = False
+                self._disconnect()
             raise LedgerError(f"the ledger {self.path} cannot be used now: {error}") from error
         except (sqlite3.Error, UnicodeDecodeError) as error:  # damage does not pass: who knows what was spent
             self._broken = f"the ledger {self.path} is damaged: {error}"
@@ -219,7 +242,10 @@ class FileLedger(Ledger):
         """Remember that the device has opted out and empty the queue; return how many reports were in it."""
         with self.writing(durable=True) as connection:
             connection.execute("UPDATE state SET opted_out = 1")
-            return drop(connection, "opted-out")
+            dropped = drop(connection, "opted-out")
+        with contextlib.suppress(LedgerError), self._alone() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # what was queued is in the log, too
+        return dropped
 
     def opt_in(self) -> None:
         """Remember that the device reports again."""
@@ -248,6 +274,20 @@ class FileLedger(Ledger):
         return f"FileLedger({str(self.path)!r}, relaxed={self.relaxed!r})"
 
 
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from any other of the same name; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_harmless(error: sqlite3.Error) -> bool:
+    """Return whether another writer or a full disk is all there is to an error."""
+    return any(words in str(error) for words in ("locked", "is full"))  # its code: from Python 3.11 on
+
+
 _living: weakref.WeakSet[FileLedger] = weakref.WeakSet()
 _held: list[FileLedger] = []
 _forking = threading.Lock()  # two threads can be on their way to a fork at the same moment
@@ -274,6 +314,7 @@ def _after_fork_in_child() -> None:
     global _forking  # noqa: PLW0603 (another thread of the parent may wait for it)
     for ledger in _held:
         ledger._lock = threading.RLock()
+        ledger._in_use = False
     _held.clear()
     _forking = threading.Lock()
 

@@ -12,9 +12,10 @@ from arcwise.client.ledgers.schema import APPLICATION_ID, SCHEMA, TABLES, VERSIO
 from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["create_file", "open_file"]
+__all__ = ["create_file", "open_file", "open_to_read"]
 
 
 def create_file(path: Path) -> None:
@@ -40,6 +41,7 @@ def create_file(path: Path) -> None:
             connection.executescript(f"""PRAGMA synchronous = FULL; BEGIN;
                 PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};
                 {SCHEMA} COMMIT;""")
+            connection.execute("PRAGMA journal_mode = WAL")
         try:
             _move(draft, path)
         except FileExistsError:
@@ -63,7 +65,12 @@ def _move(draft: Path, path: Path) -> None:
     if os.name == "nt":
         draft.rename(path)  # which refuses to replace a file, on Windows
         return
-    os.link(draft, path)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links, such as FAT: nothing else makes ledgers here
+        draft.rename(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -71,8 +78,19 @@ def _move(draft: Path, path: Path) -> None:
         os.close(folder)
 
 
-def open_file(path: Path, busy_timeout: float) -> tuple[sqlite3.Connection, tuple[int, int]]:
-    """Open an existing ledger and check it whole; return the connection and the file's (device, inode).
+def open_file(
+    path: Path, busy_timeout: float, *, check: bool = True
+) -> tuple[sqlite3.Connection, tuple[int, int]]:
+    """Open an existing ledger; return the connection and the file's (device, inode).
+
+    Parameters
+    ----------
+    path
+        The file.
+    busy_timeout
+        For how many seconds to wait while another process writes.
+    check
+        Whether to read all of it: damage must show before anything is spent, not when it happens to be read.
 
     Raises
     ------
@@ -88,51 +106,83 @@ def open_file(path: Path, busy_timeout: float) -> tuple[sqlite3.Connection, tupl
         ) from None
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be opened: {error.strerror}") from error
+
+    def set_up(connection: sqlite3.Connection) -> None:
+        _check(connection, path, whole=check)
+        _configure(connection, path)
+
+    # mode=rw does not make a file
+    return _connect(path, "mode=rw", busy_timeout, set_up), (found.st_dev, found.st_ino)
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """Open a ledger to look into it, which may be in use, or a copy on a medium that cannot be written.
+
+    Raises
+    ------
+    LedgerError
+        As `open_file`.
+    """
+    try:
+        return open_file(path, 5.0)[0]
+    except LedgerError:
+        log = path.with_name(f"{path.name}-wal")
+        writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+        if writable or not path.exists() or (log.exists() and log.stat().st_size):
+            raise
+    return _connect(path, "mode=ro&immutable=1", 0.0, lambda connection: _check(connection, path, whole=True))
+
+
+def _connect(
+    path: Path, mode: str, busy_timeout: float, set_up: Callable[[sqlite3.Connection], None]
+) -> sqlite3.Connection:
+    connection = None
     try:
         connection = sqlite3.connect(
-            f"file:{quote(str(path.absolute()))}?mode=rw",  # which does not make a file
+            f"file:{quote(str(path.absolute()))}?{mode}",
             uri=True,
             timeout=busy_timeout,
             isolation_level=None,
             check_same_thread=False,
         )
-    except sqlite3.Error as error:
-        raise LedgerError(f"the ledger {path} cannot be opened: {error}") from error
-    try:
-        _set_up(connection, path)
-    except sqlite3.OperationalError as error:
-        connection.close()
-        raise LedgerError(f"the ledger {path} cannot be opened: {error}") from error
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        connection.close()
-        raise LedgerError(f"the ledger {path} is damaged: {error}") from error
-    except LedgerError:
-        connection.close()
+        set_up(connection)
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, sqlite3.OperationalError):
+            raise LedgerError(f"the ledger {path} cannot be opened: {error}") from error
+        if isinstance(error, (sqlite3.Error, UnicodeDecodeError)):
+            raise LedgerError(f"the ledger {path} is damaged: {error}") from error
         raise
-    return connection, (found.st_dev, found.st_ino)
+    return connection
 
 
-def _set_up(connection: sqlite3.Connection, path: Path) -> None:
+def _check(connection: sqlite3.Connection, path: Path, *, whole: bool) -> None:
+    """Raise for what is no ledger, one of another version, and one that is damaged."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID:
         raise LedgerError(f"{path} is not a ledger of arcwise, or it is damaged")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != VERSION:
         raise LedgerError(f"the ledger {path} has version {version}; this arcwise knows {VERSION}")
-    # Damage must show before anything is spent from it, not when it happens to be read.
-    (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if verdict != "ok":
-        raise LedgerError(f"the ledger {path} is damaged: {verdict}")
+    if whole:
+        (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if verdict != "ok":
+            raise LedgerError(f"the ledger {path} is damaged: {verdict}")
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables >= TABLES or connection.execute("SELECT count(*) FROM state").fetchone() != (1,):
         raise LedgerError(f"the ledger {path} is damaged: it has lost a table or its state")
-    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+
+
+def _configure(connection: sqlite3.Connection, path: Path) -> None:
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
         raise LedgerError(f"the ledger {path} is on a file system that cannot share memory: take a local one")
     for pragma in (
         "fullfsync = ON",  # where a plain fsync does not reach the disk (macOS)
         "checkpoint_fullfsync = ON",
         "trusted_schema = OFF",
-        "secure_delete = ON",  # no deleted code stays in the file
+        "secure_delete = ON",  # a deleted code does not stay in the file
+        "wal_checkpoint(PASSIVE)",  # what a crash has left in the log: the file holds it from here on
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()

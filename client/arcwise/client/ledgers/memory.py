@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from arcwise.client.accounts import Balance, budget, entry_time
 from arcwise.client.ledgers.base import Ledger
 from arcwise.client.outboxes.memory import MemoryOutbox
-from arcwise.errors import ParameterError
+from arcwise.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Iterator
 
     from arcwise.client.accounts import Bill, Budget, Item
     from arcwise.client.outboxes.base import Outbox
@@ -24,11 +25,26 @@ __all__ = ["MemoryLedger"]
 # One lock for all memory ledgers: a ledger stays a few words until it is used, a report holds the lock for a
 # few microseconds, and a forked child has one lock to renew instead of an unknown number.
 _lock = threading.RLock()
+_in_use = False
 
 
 def _renew_lock() -> None:
-    global _lock  # noqa: PLW0603 (another thread of the parent may have held it at the fork)
-    _lock = threading.RLock()
+    global _lock, _in_use  # another thread of the parent may have held it at the fork
+    _lock, _in_use = threading.RLock(), False
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Hold the lock, against other threads and against a signal handler of the thread that has it."""
+    global _in_use  # noqa: PLW0603
+    with _lock:
+        if _in_use:
+            raise LedgerError("the ledger is in use by what this call interrupts")
+        _in_use = True
+        try:
+            yield
+        finally:
+            _in_use = False
 
 
 if hasattr(os, "register_at_fork"):
@@ -94,27 +110,13 @@ class _Contents:
 
 
 class _MemoryBooks:
-    __slots__ = ("_contents", "_held", "_ledger", "_now", "_outbox", "news")
+    __slots__ = ("_contents", "_ledger", "_outbox", "news")
 
     def __init__(self, ledger: MemoryLedger, outbox: MemoryOutbox, now: float) -> None:
         self._ledger = ledger
         self._outbox = outbox
-        self._now = now
+        self._contents = ledger._opened(now)
         self.news = False
-
-    def __enter__(self) -> _MemoryBooks:
-        self._held = _lock
-        self._held.acquire()
-        self._contents = self._ledger._opened(self._now)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._held.release()
 
     def opted_out(self) -> bool:
         return self._ledger._opted_out
@@ -196,13 +198,15 @@ class MemoryLedger(Ledger):
         if not isinstance(outbox, MemoryOutbox):
             raise ParameterError("ledger must be the FileLedger that the shared Uplink was made with")
 
-    def transaction(self, outbox: Outbox[Any], now: float) -> _MemoryBooks:
+    @contextmanager
+    def transaction(self, outbox: Outbox[Any], now: float) -> Iterator[_MemoryBooks]:
         """Open the books at the Unix time `now`, with `outbox` as the queue that reports go to."""
-        return _MemoryBooks(self, cast("MemoryOutbox", outbox), now)
+        with _alone():
+            yield _MemoryBooks(self, cast("MemoryOutbox", outbox), now)
 
     def budget(self, bill: Bill, about: int, now: float) -> Budget:
         """Return the budget of one account of a bill."""
-        with _lock:
+        with _alone():
             contents = self._contents or _Contents()
             balances = []
             for item in bill:
@@ -213,7 +217,7 @@ class MemoryLedger(Ledger):
 
     def opt_out(self, outbox: Outbox[Any] | None = None) -> int:
         """Remember that the device has opted out and empty the queue; return how many reports were in it."""
-        with _lock:
+        with _alone():
             self._opted_out = True
             return 0 if outbox is None else cast("MemoryOutbox", outbox).clear("opted-out")
 

@@ -6,6 +6,7 @@ import math
 import os
 import random
 import sqlite3
+import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.client.outboxes.base import seal
@@ -13,7 +14,7 @@ from arcwise.client.outboxes.base import seal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Batching", "FileParcel"]
+__all__ = ["Batching", "FileParcel", "end_owner", "new_owner"]
 
 _CSPRNG = random.SystemRandom()
 
@@ -55,6 +56,8 @@ class Batching(NamedTuple):
         See `FileOutbox` and `Outbox.take`.
     hurried
         Reports up to this number wait for nothing.
+    owner
+        The number of the outbox that looks, see `new_owner`.
     """
 
     wall: float
@@ -64,6 +67,7 @@ class Batching(NamedTuple):
     delay: float
     lease: float
     hurried: int
+    owner: int
 
     def look(self, connection: sqlite3.Connection) -> tuple[float, dict[tuple[str, int], tuple[int, float]]]:
         """Return after how many seconds there is something to send; infinity when nothing is queued.
@@ -91,8 +95,8 @@ class Batching(NamedTuple):
             return None
         number = _CSPRNG.choice(free)
         connection.execute(
-            "UPDATE batches SET leased_until = ?, leased_by = ? WHERE number = ?",
-            (self.wall + self.lease, os.getpid(), number),
+            "UPDATE batches SET leased_until = ?, leased_by = ?, owner = ? WHERE number = ?",
+            (self.wall + self.lease, os.getpid(), self.owner, number),
         )
         row = connection.execute(
             """SELECT batches.number, tasks.id, tasks.name, reports, body
@@ -107,34 +111,34 @@ class Batching(NamedTuple):
     def _batches(self, connection: sqlite3.Connection) -> Iterator[tuple[int, float]]:
         """Yield (number, seconds until it can be sent) of the sealed batches."""
         rows = connection.execute(
-            """SELECT batches.number, tasks.id, leased_until, leased_by
+            """SELECT batches.number, tasks.id, leased_until, leased_by, owner
                FROM batches JOIN tasks ON tasks.number = batches.task"""
         )
-        for number, task_id, until, by in rows:
-            yield number, max(self._leased(until, by), self.held(task_id))
+        for number, task_id, until, by, owner in rows:
+            yield number, max(self._leased(until, by, owner), self.held(task_id))
 
-    def _leased(self, until: float, by: int) -> float:
-        """Return for how many seconds another process goes on sending a batch; 0 when none does."""
+    def _leased(self, until: float, by: int, owner: int) -> float:
+        """Return for how many seconds somebody else goes on sending a batch; 0 when nobody does."""
         left = until - self.wall
         # A lease that is longer than any was made before the clock was set back.
-        if not 0 < left <= self.lease or by == os.getpid() or not _may_be_alive(by):
+        if not 0 < left <= self.lease or owner == self.owner:
             return 0.0
-        return left
+        return left if (owner in _owners if by == os.getpid() else _may_be_alive(by)) else 0.0
 
     def _groups(self, connection: sqlite3.Connection) -> Iterator[_Group]:
-        """Yield the codes that can travel together.
+        """Yield the codes that can travel together. Of each task and epoch no more are looked at than fit.
 
         A time in the future that no delay explains was written before the clock was set back: it has come.
         """
-        rows = connection.execute(
-            """SELECT task, tasks.id, epoch, min(reports.number) <= :hurried,
-                      sum(ready <= :wall OR ready > :latest),
-                      min(CASE WHEN ready <= :wall OR ready > :latest THEN created END), min(ready),
-                      count(*)
-               FROM reports JOIN tasks ON tasks.number = task GROUP BY task, epoch""",
-            {"wall": self.wall, "latest": self.wall + self.delay, "hurried": self.hurried},
-        )
-        for task, task_id, epoch, hurried, count, oldest, soonest, reports in rows:
+        for task, task_id, epoch in self._epochs(connection):
+            hurried, count, oldest, soonest, reports = connection.execute(
+                """SELECT min(number) <= :hurried, sum(ready <= :wall OR ready > :latest),
+                          min(CASE WHEN ready <= :wall OR ready > :latest THEN created END), min(ready),
+                          count(*)
+                   FROM (SELECT number, ready, created FROM reports
+                         WHERE task = :task AND epoch = :epoch ORDER BY number LIMIT :most)""",
+                self._times() | {"task": task, "epoch": epoch, "most": self.batch_size},
+            ).fetchone()
             if hurried or count >= self.batch_size or (oldest is not None and oldest > self.wall):
                 wait = 0.0
             elif oldest is None:
@@ -144,22 +148,59 @@ class Batching(NamedTuple):
             wait = max(wait, self.held(task_id))
             yield _Group(task, task_id, epoch, wait, reports, soonest if oldest is None else -math.inf)
 
+    def _times(self) -> dict[str, float]:
+        return {"wall": self.wall, "latest": self.wall + self.delay, "hurried": self.hurried}
+
+    def _epochs(self, connection: sqlite3.Connection) -> Iterator[tuple[int, str, int]]:
+        """Yield (task, its id, epoch) of all codes: one look-up in the index for each, however many codes."""
+        for task, task_id in connection.execute("SELECT number, id FROM tasks").fetchall():
+            epoch: int | None = None
+            while True:
+                later = "" if epoch is None else "AND epoch > :epoch"
+                (epoch,) = connection.execute(
+                    f"SELECT min(epoch) FROM reports WHERE task = :task {later}",  # noqa: S608
+                    {"task": task, "epoch": epoch},
+                ).fetchone()
+                if epoch is None:
+                    break
+                yield task, task_id, epoch
+
     def _seal(self, connection: sqlite3.Connection, task: int, task_id: str, epoch: int) -> None:
+        these = self._times() | {"task": task, "epoch": epoch, "most": self.batch_size}
         rows = connection.execute(
-            """SELECT number, code, created FROM reports
-               WHERE task = ? AND epoch = ? AND (ready <= ? OR ready > ? OR number <= ?)
-               ORDER BY number LIMIT ?""",
-            (task, epoch, self.wall, self.wall + self.delay, self.hurried, self.batch_size),
+            f"SELECT number, code, created FROM reports WHERE {_READY} ORDER BY number LIMIT :most",  # noqa: S608
+            these,
         ).fetchall()
         (width,) = connection.execute("SELECT width FROM tasks WHERE number = ?", (task,)).fetchone()
         if not rows or max(code for _, code, _ in rows) >= 256**width:
             raise sqlite3.DatabaseError(f"codes are lost, or do not fit into {width} bytes")
         numbers, codes, created = zip(*rows, strict=True)
-        connection.executemany("DELETE FROM reports WHERE number = ?", ((number,) for number in numbers))
+        connection.execute(
+            f"DELETE FROM reports WHERE {_READY} AND number <= :last",  # noqa: S608
+            these | {"last": numbers[-1]},
+        )
         connection.execute(
             "INSERT INTO batches (task, reports, first_report, created, body) VALUES (?, ?, ?, ?, ?)",
             (task, len(rows), numbers[0], min(created), seal(task_id, epoch, codes, width)),
         )
+
+
+_READY = """task = :task AND epoch = :epoch
+    AND (ready <= :wall OR ready > :latest OR number <= :hurried)"""
+
+_owners: weakref.WeakValueDictionary[int, object] = weakref.WeakValueDictionary()
+
+
+def new_owner(outbox: object) -> int:
+    """Return a number that stands for an outbox of this process, for as long as there is the outbox."""
+    number = _CSPRNG.getrandbits(62)
+    _owners[number] = outbox
+    return number
+
+
+def end_owner(number: int) -> None:
+    """Let what is leased under this number be free."""
+    _owners.pop(number, None)
 
 
 def _may_be_alive(pid: int) -> bool:

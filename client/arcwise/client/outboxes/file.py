@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from arcwise.client.delivery import uniform
-from arcwise.client.outboxes.batching import Batching, FileParcel
+from arcwise.client.outboxes.batching import Batching, FileParcel, end_owner, new_owner
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class FileOutbox:
 
     def after_fork(self) -> None:
         """Go on with the file, which the child shares with its parent."""
+        self._owner = new_owner(self)
+        self._next_expiry = -math.inf
         self.look_again()
 
     def look_again(self) -> None:
@@ -110,6 +112,7 @@ class FileOutbox:
             self._delay,
             self._lease,
             self._hurried,
+            self._owner,
         )
         with self.ledger.reading() as connection:
             wait, self._seen = batching.look(connection)
@@ -141,6 +144,10 @@ class FileOutbox:
 
     def expire(self, seconds: float) -> int:
         """Drop what was queued longer ago than so many seconds; return how many reports that were."""
+        now = time.monotonic()
+        if now < self._next_expiry:  # it takes a look at every report
+            return 0
+        self._next_expiry = now + _EXPIRY_SECONDS
         before = time.time() - seconds
         old = "SELECT 1 FROM {} WHERE created < ? LIMIT 1"
         with self.ledger.reading() as connection:
@@ -172,6 +179,7 @@ class FileOutbox:
 
     def close(self) -> int:
         """Leave everything in the file; return how many reports that are."""
+        end_owner(self._owner)
         return self.pending
 
     def load(self, schedule: Schedule) -> None:
@@ -196,6 +204,9 @@ class FileOutbox:
             connection.execute("DELETE FROM waits")
             connection.executemany("INSERT INTO waits VALUES (?, ?, ?, ?)", rows)
 
+
+_EXPIRY_SECONDS = 60.0
+"""How often to look for what is too old."""
 
 _RETAKE_SECONDS = 0.1
 """When to look again after another process was quicker."""
