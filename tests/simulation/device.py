@@ -50,6 +50,8 @@ class Device:
         After how many statements of SQL everything on the device is killed.
     remains
         The files as they were when everything was killed; what is done since then never happened.
+    failure
+        What a check found while a request was under way.
     orphaned
         Whether a process may have left reports that those that run do not know of.
     """
@@ -71,6 +73,7 @@ class Device:
         self.remains: dict[str, bytes] | None = None
         self.orphaned = False
         self.doubtful: Charge | None = None
+        self.failure: Exception | None = None
         self._crashed = self._lost_power = False
         FileLedger(self.path, create=True).close()
         self._durable = self._files()
@@ -181,6 +184,8 @@ class Device:
             with self.world.run(process), self.disk(full=True):
                 result = deed()
         except Killed:
+            if self.failure is not None:
+                raise self.failure from None
             result = None
         except LedgerError:
             self._bury()

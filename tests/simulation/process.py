@@ -124,7 +124,13 @@ class Process:
         if not self.alive or self.device.remains is not None:
             raise Killed
         with self.device.disk(full=False):
-            return self.device.network.post(self, url, body, headers)
+            try:
+                return self.device.network.post(self, url, body, headers)
+            except (ConnectionError, TimeoutError):
+                raise
+            except Exception as error:  # a failed check: the client would take it for network trouble
+                self.device.failure = error
+                raise Killed from error
 
     def close(self) -> None:
         """Do nothing: there are no connections."""

@@ -84,7 +84,7 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from((1, 20, 31, 120, 1800, HOUR, DAY, 3 * DAY)))
     def wait(self, seconds: int) -> None:
-        until = self.world.now + seconds
+        until = self.world.now + seconds + self.world.chance.random()
         while True:
             due = [
                 (process.uplink.due, device, process) for device in self.devices if (process := device.due())
@@ -104,6 +104,8 @@ class Fleet(RuleBasedStateMachine):
         chance = self.world.chance
         for _ in range(rounds):
             for device in range(len(self.devices)):
+                if chance.random() < 0.1:
+                    self.start(device)
                 name = chance.choice((SOLO.name, GROUP.name))
                 self.report(device, chance.randrange(MOST_PROCESSES), name, chance.randint(0, 4))
             self.wait(chance.choice((1, 10, 40, 600, HOUR, 5 * HOUR)))
@@ -126,6 +128,7 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(device=devices)
     def start(self, device: int) -> None:
+        """Start a process, unless there are enough."""
         if len(self.devices[device].processes) < MOST_PROCESSES:
             self.devices[device].start()
 
