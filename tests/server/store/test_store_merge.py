@@ -1,9 +1,9 @@
 """The contract of every store: exports and merges, between all kinds of stores and through files."""
 
-import contextlib
 import io
 import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -34,12 +34,12 @@ MOVES: dict[str, Callable[[Iterator[Record]], Iterator[Record]]] = {
 @pytest.fixture(params=["sqlite", "postgres"])
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Yield an empty store without tasks, of either kind."""
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         if request.param == "sqlite":
             url = f"sqlite:///{tmp_path / 'other.db'}"
         else:
             url = stack.enter_context(fresh_schema())
-        yield stack.enter_context(contextlib.closing(open_store(url)))
+        yield stack.enter_context(closing(open_store(url)))
 
 
 def filled(store: Store) -> None:
@@ -88,16 +88,22 @@ def test_a_store_is_merged_once_by_whatever_way_it_comes(
     store.add([batch(DELAY, [2], number=1)])
     with pytest.raises(ParameterError, match="were merged on 1970-01-01"):
         other.merge(read_export(io.StringIO(text), "a"), 9_001)
-    with pytest.raises(ParameterError, match="were merged on 1970-01-01"):  # the same store, later
-        other.merge(store.export(ids=True), 9_001)
+    with (
+        pytest.raises(ParameterError, match="were merged on 1970-01-01"),
+        closing(store.export(ids=True)) as later,
+    ):
+        other.merge(later, 9_001)
     with pytest.raises(ParameterError, match="these reports are of this very store"):
         store.merge(read_export(io.StringIO(text), "a"), 9_001)
-    with pytest.raises(ParameterError, match="these reports are of this very store"):  # round about
-        store.merge(other.export(ids=False), 9_001)
-    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'third.db'}")) as third:
+    with (
+        pytest.raises(ParameterError, match="these reports are of this"),
+        closing(other.export(ids=False)) as back,
+    ):
+        store.merge(back, 9_001)  # round about
+    with closing(open_store(f"sqlite:///{tmp_path / 'third.db'}")) as third:
         third.merge(other.export(ids=False), 9_001)
-        with pytest.raises(ParameterError, match="were merged on"):  # it is in the other one's counts
-            third.merge(store.export(ids=True), 9_001)
+        with pytest.raises(ParameterError, match="were merged on"), closing(store.export(ids=True)) as again:
+            third.merge(again, 9_001)  # it is in the other one's counts
         assert third.counts(DELAY).tolist() == counted(DELAY, [1])
     assert other.counts(DELAY).tolist() == counted(DELAY, [1])
     assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
@@ -107,8 +113,11 @@ def test_batches_that_both_counted_are_refused_and_nothing_is_merged(store: Stor
     other.register(TASKS)
     other.add([batch(DELAY, [1], number=5)])
     store.add([batch(HEADING, [9]), batch(DELAY, [1], number=5), batch(DELAY, [2], number=6)])
-    with pytest.raises(ParameterError, match="at least 1 batches are in both"):
-        other.merge(store.export(ids=True), 9_000)
+    with (
+        pytest.raises(ParameterError, match="at least 1 batches are in both"),
+        closing(store.export(ids=True)) as all_,
+    ):
+        other.merge(all_, 9_000)
     assert other.counts(DELAY).tolist() == counted(DELAY, [1])
     assert other.counts(HEADING).sum() == 0
     other.merge(store.export(ids=False), 9_000)  # nothing of the first try is left, its origin neither
@@ -152,7 +161,7 @@ def test_a_file_that_is_damaged_changes_nothing(store: Store, tmp_path: Path) ->
     text = exported(store.export(ids=True))
     cases = list(damaged(text))
     assert len(cases) > 50
-    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'clean.db'}")) as clean:
+    with closing(open_store(f"sqlite:///{tmp_path / 'clean.db'}")) as clean:
         for case in cases:
             with pytest.raises(ParameterError, match=r"line \d+ of a|a ends after"):
                 clean.merge(read_export(io.StringIO(case), "a"), 9_000)

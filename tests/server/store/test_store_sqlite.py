@@ -1,5 +1,6 @@
 """What only the SQLite store can do wrong."""
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import open_store
-from store_samples import COUNTED, DELAY, batch
+from store_samples import COUNTED, DELAY, REPLAYED, batch
 
 
 def test_every_commit_is_synced(tmp_path: Path) -> None:
@@ -75,3 +76,16 @@ def test_a_vacuum_gives_the_space_of_forgotten_ids_back(tmp_path: Path) -> None:
     store.vacuum()
     assert store.size < before / 4
     store.close()
+
+
+def test_a_copy_by_vacuum_is_a_whole_store_with_a_log(tmp_path: Path) -> None:
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'a.db'}")) as store:
+        store.register([DELAY])
+        store.add([batch(DELAY, [1])])
+        with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+            connection.execute("VACUUM INTO ?", [str(tmp_path / "copy.db")])  # while a server has it open
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'copy.db'}")) as copy:
+        connection = copy._database.writer  # type: ignore[attr-defined]
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert copy.check() == []
+        assert copy.add([batch(DELAY, [1])]) == [REPLAYED]

@@ -112,10 +112,10 @@ def export(url: str, file: Path, ids: bool, force: bool) -> None:
         raise click.ClickException(f"{file} exists; name another file, or --force")
     part = file.with_name(file.name + ".part")  # a file of the right name is a whole one
     tally = _Tally()
-    with _existing(url) as opened, counted_progress() as show:
+    with _existing(url) as opened, closing(opened.export(ids=ids)) as records, counted_progress() as show:
         try:
             with part.open("w", encoding="utf-8") as text:
-                write_export(text, tally.watch(opened.export(ids=ids), show))
+                write_export(text, tally.watch(records, show))
             part.replace(file)
         except OSError as error:
             raise click.ClickException(f"cannot write {file}: {error.strerror}") from error
@@ -153,11 +153,11 @@ def merge(target: str, sources: tuple[str, ...], without_ids: bool) -> None:
 def _records(source: str, *, ids: bool) -> Iterator[Iterable[Record]]:
     """Open an export or another store for reading."""
     if "://" in source:
-        with _existing(source) as opened:
-            yield opened.export(ids=ids)
+        with _existing(source) as opened, closing(opened.export(ids=ids)) as records:
+            yield records
         return
     try:
-        file = Path(source).open(encoding="utf-8")  # noqa: SIM115 (closed below; only opening is guarded)
+        file = Path(source).open(encoding="ascii", errors="replace")  # noqa: SIM115 (closed below; only opening is guarded)
     except OSError as error:
         raise click.ClickException(f"cannot read {source}: {error.strerror}") from error
     with file:

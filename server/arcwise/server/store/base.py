@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -137,8 +137,10 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def export(self, *, ids: bool) -> Iterator[Record]:
+    def export(self, *, ids: bool) -> Generator[Record, None, None]:
         """Yield everything but the keys, all of one moment: a `Header`, then tasks with what they hold.
+
+        Close it if it is not read to its end: it holds a transaction open.
 
         Parameters
         ----------

@@ -105,14 +105,16 @@ class Database:
         try:
             yield
         except psycopg.Error as error:
-            told = " ".join(str(error).split()) or type(error).__name__
+            # The server's own sentence, without the statement that it adds.
+            told = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
             raise StoreError(f"cannot {doing} {self.name}: {told}") from error
 
-    def connect(self, *, statement_seconds: int = _STATEMENT_SECONDS) -> Connection:
-        """Return a new connection with autocommit; 0: statements may take for ever."""
+    def connect(self, *, patient: bool = False) -> Connection:
+        """Return a new connection with autocommit; a patient one lets statements take for ever."""
+        seconds = 0 if patient else _STATEMENT_SECONDS
         connection = psycopg.connect(self._conninfo, autocommit=True)
         try:
-            connection.execute(f"{_SETUP} SET statement_timeout = '{statement_seconds}s'")
+            connection.execute(f"{_SETUP} SET statement_timeout = '{seconds}s'")
         except BaseException:
             connection.close()
             raise
@@ -121,7 +123,7 @@ class Database:
     @contextmanager
     def session(self, doing: str) -> Iterator[Connection]:
         """Lend a connection of its own without a limit on statements: for what takes long."""
-        with self.errors(doing), closing(self.connect(statement_seconds=0)) as connection:
+        with self.errors(doing), closing(self.connect(patient=True)) as connection:
             yield connection
 
     def prepare(self, *, create: bool) -> None:

@@ -16,7 +16,7 @@ from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -222,7 +222,7 @@ class PostgresStore(Store):
         """Make a key useless; see `Store.revoke_key`."""
         return self._write(lambda connection: keys.revoke_key(connection, key_id, now))
 
-    def export(self, *, ids: bool) -> Iterator[Record]:
+    def export(self, *, ids: bool) -> Generator[Record, None, None]:
         """Yield everything but the keys; see `Store.export`."""
         with self._database.session("export") as connection:
             yield from transfer.export(connection, ids=ids)

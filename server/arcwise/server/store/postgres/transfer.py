@@ -13,7 +13,7 @@ from arcwise.server.store.merging import refuse_known_batches, refuse_known_orig
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.postgres.database import Connection
@@ -23,7 +23,7 @@ __all__ = ["export", "merge"]
 _CHUNK = 4096
 
 
-def export(connection: Connection, *, ids: bool) -> Iterator[Record]:
+def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None]:
     """Yield everything but keys, all of one moment; see `Store.export`."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

@@ -79,6 +79,8 @@ class Database:
             self._keep_a_log()
             # Of two processes that start at the same moment the second finds nothing to do.
             self.migrate()
+        else:
+            self._keep_a_log()  # some ways to make a copy forget it
 
     def _keep_a_log(self) -> None:
         """Change to a write-ahead log. SQLite does not wait when another process does so at the same time."""

@@ -14,7 +14,7 @@ from arcwise.server.store.sqlite.database import Database
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -178,7 +178,7 @@ class SQLiteStore(Store):
         """Make a key useless; see `Store.revoke_key`."""
         return keys.revoke_key(self._database, key_id, now)
 
-    def export(self, *, ids: bool) -> Iterator[Record]:
+    def export(self, *, ids: bool) -> Generator[Record, None, None]:
         """Yield everything but the keys; see `Store.export`."""
         return transfer.export(self._database, ids=ids)
 

@@ -14,7 +14,7 @@ from arcwise.server.store.merging import refuse_known_batches, refuse_known_orig
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.sqlite.database import Database
@@ -24,7 +24,7 @@ __all__ = ["export", "merge"]
 _CHUNK = 4096
 
 
-def export(database: Database, *, ids: bool) -> Iterator[Record]:
+def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
     """Yield everything but keys, all of one moment; see `Store.export`."""
     with database.errors("export"), closing(database.connect()) as connection:
         connection.execute("BEGIN")

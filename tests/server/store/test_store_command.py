@@ -1,0 +1,163 @@
+"""`arcwise store`, as an operator types it, over both kinds of stores."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arcwise.server.cli import main
+from arcwise.server.store import StoredKey, open_store
+from store_samples import COUNTED, DELAY, HEADING, REPLAYED, TASKS, batch, counted
+
+SCHEMA_1 = Path(__file__).parent / "schema_1.sql"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main, ["store", *args])
+
+
+def good(*args: str) -> str:
+    result = run(*args)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*args: str) -> str:
+    result = run(*args)
+    assert result.exit_code == 1, result.output
+    return result.stderr
+
+
+@pytest.fixture
+def filled(url: str) -> str:
+    with contextlib.closing(open_store(url)) as store:
+        store.register(TASKS)
+        store.add([batch(DELAY, [1, 1, 2]), batch(DELAY, [5], number=1, epoch=103)])
+        store.add([batch(HEADING, [9], number=n) for n in range(3000)])
+        store.close_task(HEADING.id, 86_400)
+        store.add_key(StoredKey("k1", bytes(32), "read", None, "", 1, None))
+    return url
+
+
+def test_info(filled: str) -> None:
+    lines = good("info", filled).splitlines()
+    assert lines[0] == "delay  (open)"
+    assert f"  id        {DELAY.id}" in lines
+    assert "  reports   4" in lines
+    assert "  epochs    100 to 103, 2 with reports" in lines
+    assert "heading  (closed since 1970-01-02)" in lines
+    assert "  reports   3,000" in lines
+    assert lines[-1].startswith("3 tasks, 1 keys, ")
+
+
+@pytest.mark.parametrize("command", ["info", "check", "vacuum"])
+def test_a_store_that_is_not_there_is_not_made(command: str, url: str) -> None:
+    assert "there is no store at" in refused(command, url)
+    assert "there is no store at" in refused("migrate", url)
+    assert "there is no store at" in refused("merge", "sqlite:///new.db", url)
+
+
+def test_check_and_vacuum(filled: str) -> None:
+    assert good("check", filled) == "the store is whole\n"
+    assert "bytes before" in good("vacuum", filled)
+    assert good("check", filled) == "the store is whole\n"
+    assert good("migrate", filled) == "nothing to do\n"
+
+
+def test_check_finds_what_is_wrong(tmp_path: Path) -> None:
+    with contextlib.closing(open_store("sqlite:///a.db")) as store:
+        store.register(TASKS)
+        store.add([batch(DELAY, [1, 1, 2]), batch(HEADING, [1])])
+    with contextlib.closing(sqlite3.connect("a.db")) as connection:
+        connection.execute("UPDATE total SET reports = 7 WHERE task = 1")
+        connection.execute("UPDATE counts SET codes = x'00' WHERE task = 2")
+        connection.execute("UPDATE task SET definition = x'00' WHERE number = 3")
+        connection.commit()
+    result = run("check", "sqlite:///a.db")
+    assert result.exit_code == 1
+    assert f"task {DELAY.id}: the counts hold 3 reports, its total says 7" in result.stdout
+    assert f"task {HEADING.id}, epoch 100: 0.125 counts instead of" in result.stdout
+    assert "cannot be loaded: a task is an array" in result.stdout
+    assert "problems: restore a backup" in result.stderr
+
+
+def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+    with contextlib.closing(open_store("sqlite:///a.db")) as store:
+        store.register(TASKS)
+        store.add([batch(DELAY, [1], number=n) for n in range(5000)])
+    data = bytearray(Path("a.db").read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 4096] = bytes(4096)
+    Path("a.db").write_bytes(data)
+    result = run("check", "sqlite:///a.db")
+    assert result.exit_code == 1
+    assert "the store is whole" not in result.stdout
+
+
+def test_export_and_merge(filled: str) -> None:
+    assert good("export", filled, "a.jsonl", "--ids") == (
+        "wrote a.jsonl: 3 tasks, 3,004 reports, 3,002 batch ids\n"
+    )
+    assert not Path("a.jsonl.part").exists()
+    assert "a.jsonl exists; name another file, or --force" in refused("export", filled, "a.jsonl")
+    good("export", filled, "a.jsonl", "--ids", "--force")
+    assert good("merge", "sqlite:///b.db", "a.jsonl") == (
+        "merged a.jsonl: 3 tasks, 3,004 reports, 3,002 batch ids\n"
+    )
+    assert "would count them twice" in refused("merge", "sqlite:///b.db", "a.jsonl")
+    assert "would count them twice" in refused("merge", "sqlite:///b.db", filled)
+    with contextlib.closing(open_store("sqlite:///b.db")) as store:
+        assert store.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2, 5])
+        assert store.add([batch(DELAY, [1, 1, 2])]) == [REPLAYED]
+
+
+def test_a_store_moves_to_another_one_directly(filled: str) -> None:
+    assert "merged a store: 3 tasks, 3,004 reports, 3,002 batch ids" in good(
+        "merge", "sqlite:///b.db", filled
+    )
+    told = good("merge", "sqlite:///c.db", filled, "--without-ids")
+    assert "no batch ids came along: batches of it that are sent again will count again" in told
+    with contextlib.closing(open_store("sqlite:///c.db")) as store:
+        assert store.add([batch(DELAY, [1, 1, 2])]) == [COUNTED]  # as it said
+
+
+def test_batches_in_both_stores(filled: str) -> None:
+    with contextlib.closing(open_store("sqlite:///b.db")) as store:
+        store.register(TASKS)
+        store.add([batch(DELAY, [1, 1, 2])])
+    assert "Without batch ids the merge takes place and counts them twice" in refused(
+        "merge", "sqlite:///b.db", filled
+    )
+    good("merge", "sqlite:///b.db", filled, "--without-ids")
+
+
+def test_files_that_cannot_be_read_or_written(filled: str) -> None:
+    Path("hello.txt").write_text("hello\n")
+    assert "line 1 of hello.txt is none of an export" in refused("merge", "sqlite:///b.db", "hello.txt")
+    assert "cannot read none.jsonl: No such file" in refused("merge", "sqlite:///b.db", "none.jsonl")
+    assert "cannot write no/a.jsonl: No such file" in refused("export", filled, "no/a.jsonl")
+    Path("binary").write_bytes(b"\xff\xfe")
+    assert "binary is none of an export" in refused("merge", "sqlite:///b.db", "binary")
+
+
+def test_migrate(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect("old.db")) as connection:
+        connection.executescript(SCHEMA_1.read_text(encoding="utf-8"))
+        connection.execute("PRAGMA user_version = 1")
+    assert "run `arcwise store migrate sqlite:///old.db`" in refused("info", "sqlite:///old.db")
+    told = "schema 2: Keys, closed tasks, report totals, and a name for the store\n"
+    assert good("migrate", "sqlite:///old.db", "--dry-run") == (
+        told + "nothing was changed: this was a dry run\n"
+    )
+    assert "to must be a schema from 1" in refused("migrate", "sqlite:///old.db", "--to", "7")
+    assert good("migrate", "sqlite:///old.db", "--to", "1") == "nothing to do\n"
+    assert good("migrate", "sqlite:///old.db") == told
+    assert good("check", "sqlite:///old.db") == "the store is whole\n"

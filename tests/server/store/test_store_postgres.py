@@ -1,0 +1,169 @@
+"""What only the PostgreSQL store can do wrong."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from arcwise.errors import ParameterError, StoreError
+from arcwise.server.store import Store, migrate_store, open_store
+from store_samples import COUNTED, DELAY, TASKS, batch, counted
+
+PASSWORD = "hunter2"
+
+
+@pytest.fixture
+def connection(postgres_url: str) -> Iterator[psycopg.Connection]:
+    with contextlib.closing(psycopg.connect(postgres_url, autocommit=True)) as opened:
+        yield opened
+
+
+def opened(url: str) -> contextlib.closing[Store]:
+    store = open_store(url)
+    store.register(TASKS)
+    return contextlib.closing(store)
+
+
+def shards(connection: psycopg.Connection) -> list[int]:
+    return [shard for (shard,) in connection.execute("SELECT DISTINCT shard FROM counts ORDER BY 1")]
+
+
+def test_each_process_adds_to_a_shard_of_its_own_until_it_ends(
+    postgres_url: str, connection: psycopg.Connection
+) -> None:
+    with opened(postgres_url) as first:
+        with opened(postgres_url) as second:
+            first.add([batch(DELAY, [1])])
+            second.add([batch(DELAY, [2], number=1)])
+            first.vacuum()
+            assert len(shards(connection)) == 2  # both live
+            assert 0 not in shards(connection)
+        first.vacuum()
+        assert len(shards(connection)) == 2
+        assert shards(connection)[0] == 0  # the second one's
+        with opened(postgres_url) as third:
+            third.add([batch(DELAY, [3], number=2)])
+        first.prune(DELAY, before=1)  # what a server does every hour
+        assert len(shards(connection)) == 2
+        first.add([batch(DELAY, [1], number=3)])
+    with opened(postgres_url) as last:
+        last.vacuum()
+        assert shards(connection) == [0]
+        assert last.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2, 3])
+        assert last.version(DELAY) == 4
+        assert last.check() == []
+
+
+def test_a_shard_that_was_folded_while_its_process_was_away_loses_nothing(
+    postgres_url: str, connection: psycopg.Connection
+) -> None:
+    with opened(postgres_url) as store, opened(postgres_url) as other:
+        store.add([batch(DELAY, [1])])
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks"
+            " WHERE locktype = 'advisory' AND objsubid = 1 AND mode = 'ShareLock'"
+        )
+        other.vacuum()
+        assert shards(connection) == [0]
+        assert store.add([batch(DELAY, [1, 2], number=1)]) == [COUNTED]
+        assert store.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2])
+        assert store.version(DELAY) == 3
+
+
+def test_a_database_that_is_set_to_lose_commits_is_told_not_to(
+    postgres_url: str, connection: psycopg.Connection
+) -> None:
+    with opened(postgres_url + "%20-csynchronous_commit%3Doff") as store:
+        connection.execute(
+            "CREATE TABLE seen AS SELECT 'x' AS setting;"
+            "CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " UPDATE seen SET setting = current_setting('synchronous_commit'); RETURN new; END $$;"
+            "CREATE TRIGGER look BEFORE INSERT ON batch FOR EACH ROW EXECUTE FUNCTION look()"
+        )
+        store.add([batch(DELAY, [1])])
+    assert connection.execute("SELECT setting FROM seen").fetchone() == ("on",)
+
+
+def test_a_statement_that_takes_too_long_ends(
+    postgres_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arcwise.server.store.postgres.database._STATEMENT_SECONDS", 1)
+    with opened(postgres_url) as store:
+        store.add([batch(DELAY, [1])])
+        with connection.transaction():
+            connection.execute("LOCK TABLE batch")
+            start = time.monotonic()
+            with pytest.raises(StoreError, match="statement timeout"):
+                store.add([batch(DELAY, [2], number=1)])
+            assert time.monotonic() - start < 5
+        assert store.add([batch(DELAY, [2], number=1)]) == [COUNTED]
+
+
+def test_an_ordinary_role_is_enough(postgres_url: str, connection: psycopg.Connection) -> None:
+    schema = connection.execute("SELECT current_schema()").fetchone()
+    assert schema is not None
+    role = f"role_{schema[0]}"
+    connection.execute(
+        f"CREATE ROLE {role} LOGIN NOSUPERUSER PASSWORD '{PASSWORD}';"
+        f"GRANT ALL ON SCHEMA {schema[0]} TO {role}".encode()
+    )
+    try:
+        separator = "&" if "?" in postgres_url else "?"
+        url = f"{postgres_url}{separator}user={role}&password={PASSWORD}"
+        with opened(url) as store:
+            store.add([batch(DELAY, [1])])
+            store.prune(DELAY, before=1)
+            store.vacuum()
+            assert store.check() == []
+            assert store.size > 0
+        assert migrate_store(url) == []
+    finally:
+        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+def test_another_programs_tables_are_left_alone(postgres_url: str, connection: psycopg.Connection) -> None:
+    connection.execute("CREATE TABLE task (theirs int)")
+    with pytest.raises(StoreError, match='has a table "task" that is not of arcwise; give'):
+        open_store(postgres_url)
+
+
+@pytest.mark.parametrize(("version", "says"), [(0, "there is no store"), (99, "has schema 99; .*upgrade")])
+def test_other_schemas_are_refused(
+    postgres_url: str, connection: psycopg.Connection, version: int, says: str
+) -> None:
+    open_store(postgres_url).close()
+    connection.execute("UPDATE arcwise_schema SET version = %s", (version,))
+    if version == 0:
+        connection.execute("DROP TABLE arcwise_schema, task")
+    with pytest.raises(StoreError, match=says):
+        open_store(postgres_url, create=False)
+
+
+def test_a_dry_run_of_the_first_migration_leaves_an_empty_database(
+    postgres_url: str, connection: psycopg.Connection
+) -> None:
+    from arcwise.server.store.postgres.database import Database
+
+    assert [step.version for step in Database(postgres_url).migrate(dry_run=True)] == [1]
+    assert connection.execute("SELECT to_regclass('task'), to_regclass('arcwise_schema')").fetchone() == (
+        None,
+        None,
+    )
+
+
+def test_no_password_in_errors() -> None:
+    for url in (
+        f"postgresql://arcwise:{PASSWORD}@127.0.0.1:1/none",
+        f"postgresql://arcwise@127.0.0.1:1/none?password={PASSWORD}&sslmode=disable",
+    ):
+        with pytest.raises(
+            StoreError, match=r"cannot open postgresql://arcwise@127\.0\.0\.1:1/none"
+        ) as failed:
+            open_store(url)
+        assert PASSWORD not in str(failed.value)
+    with pytest.raises(ParameterError, match="must be postgresql://USER@HOST/DATABASE") as refused:
+        open_store(f"postgresql://arcwise:{PASSWORD}%@127.0.0.1:x/none")
+    assert PASSWORD not in str(refused.value)
+    assert refused.value.__cause__ is None
