@@ -181,9 +181,7 @@ def test_three_tasks_share_too() -> None:
 
 def test_bad_arguments_are_refused() -> None:
     nonsense: Any = "median"
-    with pytest.raises(
-        ParameterError, match='measure must be one of "estimate", "value", "average"; got'
-    ):
+    with pytest.raises(ParameterError, match='measure must be one of "estimate", "value", "average"; got'):
         report_error(Circle(1), 1.0, measure=nonsense)
     with pytest.raises(ParameterError, match='goals must not be "mean"'):
         best_shares(DOMAINS, 1.0, goals={"distance": "mean"})

@@ -1,0 +1,262 @@
+"""What comes in between: signal handlers that report, interrupts, forks of several threads, odd callbacks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sqlite3
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arcwise.client import Client, Counters, FileLedger, Outcome, Uplink, inspect
+from arcwise.randomness import SystemRandomness
+from forks import in_child
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from arcwise.client import Event, Ledger
+    from arcwise.tasks import Task
+    from recorder import Recorder
+
+URL = "http://127.0.0.1:1"
+
+
+class Interrupting(SystemRandomness):
+    """Does something in the middle of a report, once."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        super().__init__()
+        self.act: Callable[[], object] | None = act
+
+    def draw(self) -> tuple[int, int]:
+        act, self.act = self.act, None
+        if act is not None:
+            act()
+        return super().draw()
+
+
+def test_a_signal_handler_cannot_report_in_the_middle_of_a_report(
+    ledger: Ledger, recorder: Recorder, delay: Task
+) -> None:
+    """It would find the caps as they were before the charge that it interrupts, or undo it."""
+    inner: list[Outcome] = []
+    randomness = Interrupting(lambda: signal.raise_signal(signal.SIGINT))
+    with Client(URL, tasks=[delay], ledger=ledger, transport=recorder, randomness=randomness) as client:
+        before = signal.signal(signal.SIGINT, lambda *_: inner.append(client.report("delay", 1.0)))
+        try:
+            outer = client.report("delay", 1.0)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert outer is Outcome.ACCEPTED
+        assert inner == [Outcome.FAILED]
+        assert client.budget("delay").epsilon == 2.0
+        assert client.report("delay", 1.0) is Outcome.ACCEPTED  # and nothing is broken by it
+        assert client.flush(5)
+        assert client.counters == Counters(sent=2, refused={"failed": 1})
+
+
+def test_an_interrupt_in_the_middle_of_a_report_leaves_nothing_locked(
+    ledger: Ledger, recorder: Recorder, delay: Task
+) -> None:
+    randomness = Interrupting(lambda: signal.raise_signal(signal.SIGINT))
+    with Client(URL, tasks=[delay], ledger=ledger, transport=recorder, randomness=randomness) as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.report("delay", 1.0)
+        outcomes: list[Outcome] = []
+        thread = threading.Thread(target=lambda: outcomes.append(client.report("delay", 1.0)))
+        thread.start()
+        thread.join(20)
+        assert outcomes == [Outcome.ACCEPTED]
+        assert client.flush(5)
+        assert client.counters.sent == 1
+
+
+def test_an_interrupt_while_the_file_is_busy_leaves_no_transaction_open(
+    tmp_path: Path, recorder: Recorder, heading: Task
+) -> None:
+    """The interrupt comes up as soon as the transaction has begun, and ends it."""
+    with (
+        FileLedger(tmp_path / "ledger.db", create=True) as ledger,
+        Client(URL, tasks=[heading], ledger=ledger, transport=recorder) as client,
+        contextlib.closing(
+            sqlite3.connect(ledger.path, isolation_level=None, check_same_thread=False)
+        ) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        timers = [
+            threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)),
+            threading.Timer(0.5, other.execute, ("COMMIT",)),
+        ]
+        for timer in timers:
+            timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            client.report("heading", 1.0)
+        for timer in timers:
+            timer.join()
+        assert ledger._connection is not None
+        assert not ledger._connection.in_transaction
+        other.execute("BEGIN IMMEDIATE")  # nobody holds it
+        other.execute("ROLLBACK")
+        assert client.report("heading", 1.0) is Outcome.ACCEPTED
+
+
+class Odd:
+    """A transport that returns what it must not, once for each."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+        self.posts = 0
+
+    def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
+    ) -> tuple[int, str | None]:
+        self.posts += 1
+        return self.answers.pop(0) if self.answers else (204, None)  # type: ignore[return-value]
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_transport_that_returns_nonsense_is_network_trouble(ledger: Ledger, heading: Task) -> None:
+    odd = Odd((204, 0), (503, 60), ("204", None), None, (True, None))
+    with Client(URL, tasks=[heading], ledger=ledger, transport=odd) as client:
+        assert client.report("heading", 1.0)
+        assert client.flush(20)
+        assert odd.posts == 6
+        assert client.counters == Counters(sent=1)
+
+
+def test_an_app_that_exits_in_its_callback_does_not_end_the_sender(
+    ledger: Ledger, recorder: Recorder, heading: Task
+) -> None:
+    def leave(_event: Event) -> None:
+        raise SystemExit(3)
+
+    with Client(URL, tasks=[heading], ledger=ledger, transport=recorder, on_event=leave) as client:
+        for sent in (1, 2):
+            assert client.report("heading", 1.0)
+            assert client.flush(20)
+            assert client.counters.sent == sent
+
+
+def test_without_threads_reports_wait_for_one(
+    recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Uplink(URL, transport=recorder) as uplink:
+        client = Client(uplink, tasks=[heading])
+        with monkeypatch.context() as patch:
+
+            def start(_thread: threading.Thread) -> None:
+                raise RuntimeError("can't start new thread")
+
+            patch.setattr(threading.Thread, "start", start)
+            assert client.report("heading", 1.0) is Outcome.ACCEPTED
+        assert client.report("heading", 1.0) is Outcome.ACCEPTED
+        assert client.flush(20)
+        assert uplink.counters.sent == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_the_child_of_a_fork_reports_and_sends_from_other_threads(
+    tmp_path: Path, recorder: Recorder, heading: Task
+) -> None:
+    """The lock that the forking thread held over the fork must be nobody's there."""
+    with (
+        FileLedger(tmp_path / "ledger.db", create=True) as ledger,
+        Client(URL, tasks=[heading], ledger=ledger, transport=recorder) as client,
+    ):
+        assert client.report("heading", 1.0)
+
+        def child() -> bool:
+            outcomes: list[Outcome] = []
+            thread = threading.Thread(target=lambda: outcomes.append(client.report("heading", 1.0)))
+            thread.start()
+            thread.join(3)
+            return outcomes == [Outcome.ACCEPTED] and client.flush(3)
+
+        assert in_child(child)
+        assert client.counters.sent == 2
+
+
+def test_two_clients_of_one_process_on_one_file_do_not_send_the_same(
+    tmp_path: Path, recorder: Recorder, heading: Task
+) -> None:
+    recorder.go.clear()
+    with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
+        first = Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=0)
+        assert first.report("heading", 1.0)
+        assert recorder.busy.wait(20)  # it is on its way
+        uplink = Uplink(URL, ledger=ledger, transport=recorder)
+        assert isinstance(uplink._next(), float)  # so there is nothing for the other one
+        recorder.go.set()
+        assert first.close(20)
+        assert uplink.close(20)
+    assert len(recorder.posts) == 1
+
+
+def test_a_batch_that_a_closed_client_left_is_free(tmp_path: Path, recorder: Recorder, heading: Task) -> None:
+    recorder.go.clear()
+    with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
+        first = Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=0)
+        assert first.report("heading", 1.0)
+        assert recorder.busy.wait(20)
+        assert not first.close(0)
+        uplink = Uplink(URL, ledger=ledger, transport=recorder)
+        assert not isinstance(uplink._next(), float)
+        recorder.go.set()
+        uplink.close(0)
+
+
+def test_a_log_that_is_removed_in_use_ends_reporting(
+    tmp_path: Path, recorder: Recorder, heading: Task
+) -> None:
+    """What was charged since the file was written back last is in it, and nowhere else."""
+    with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
+        client = Client(URL, tasks=[heading], ledger=ledger, transport=recorder)
+        assert client.report("heading", 1.0)
+        (tmp_path / "ledger.db-wal").unlink()
+        assert client.report("heading", 1.0) is Outcome.FAILED
+        (tmp_path / "ledger.db-wal").touch()
+        assert client.report("heading", 1.0) is Outcome.FAILED
+        assert not client.close(0)
+
+
+def test_what_a_crash_left_in_the_log_is_in_the_file_once_it_is_opened(
+    tmp_path: Path, recorder: Recorder, heading: Task
+) -> None:
+    path = tmp_path / "ledger.db"
+    FileLedger(path, create=True).close()
+
+    def crash() -> bool:
+        ledger = FileLedger(path)
+        return bool(Client(URL, tasks=[heading], ledger=ledger, transport=recorder).report("heading", 1.0))
+
+    assert in_child(crash)
+    with FileLedger(path):
+        (tmp_path / "copy.db").write_bytes(path.read_bytes())  # of the file alone
+    assert inspect(tmp_path / "copy.db").accounts[0].epsilon == 1.0
+
+
+def test_opting_out_is_on_the_disk_and_leaves_no_code_in_the_log(
+    tmp_path: Path, recorder: Recorder, heading: Task
+) -> None:
+    with FileLedger(tmp_path / "ledger.db", create=True, relaxed=True) as ledger:
+        client = Client(URL, tasks=[heading], ledger=ledger, transport=recorder)
+        assert client.report("heading", 1.0)
+        assert ledger._connection is not None
+        assert ledger._connection.execute("PRAGMA secure_delete").fetchone() == (1,)
+        said: list[str] = []
+        ledger._connection.set_trace_callback(said.append)
+        client.opt_out()
+        ledger._connection.set_trace_callback(None)
+        full = next(n for n, statement in enumerate(said) if "synchronous = FULL" in statement)
+        assert full < said.index("BEGIN IMMEDIATE")
+        assert not any("synchronous = NORMAL" in statement for statement in said)
+        assert (tmp_path / "ledger.db-wal").stat().st_size == 0
+        client.close(0)
