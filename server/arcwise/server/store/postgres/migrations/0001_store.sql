@@ -71,7 +71,7 @@ INSERT INTO origin (id, own) VALUES (uuid_send(gen_random_uuid()), true);
 CREATE FUNCTION add_batches(
     my_shard bigint,
     given_tasks integer[], given_ids bytea[], given_epochs bigint[],  -- one each per batch
-    given_places integer[], given_codes integer[], given_reports bigint[]  -- of batch `place`, from 1: reports of a code
+    given_places integer[], given_codes integer[], given_reports integer[]  -- of batch `place`, from 1: reports of a code
 ) RETURNS TABLE (batch_place integer, batch_counted boolean)  -- true: counted; false: closed; no row: replayed
 LANGUAGE plpgsql VOLATILE SET enable_nestloop = off SET jit = off AS $$
 BEGIN
