@@ -69,6 +69,7 @@ _BOUNDS = {
     "requests_per_minute_per_key": (0, 10**9),
     "requests_per_minute_per_address": (0, 10**9),
     "max_batch_codes": (1, MAX_BODY_BYTES),
+    "min_reports": (0, 1 << 53),
     "max_reading_bytes": (1 << 20, 1 << 40),
 }
 """The least and the largest value of each limit."""
@@ -105,6 +106,9 @@ class Settings:
         Behind a proxy all have its address, unless `arcwise serve` is told to trust it.
     max_batch_codes
         Most codes in a batch.
+    min_reports
+        Reports that an estimate must have to be shown. 0, the default: any number. Each report is private by
+        itself, so this is no matter of privacy; intervals say how little a few of them tell.
     max_reading_bytes
         Bytes of bodies that may be on their way in at the same moment; beyond that the server answers 503.
     body_seconds
@@ -137,6 +141,7 @@ class Settings:
     max_batch_codes: int = MAX_BODY_BYTES
     max_reading_bytes: int = 64 << 20
     body_seconds: float = 30.0
+    min_reports: int = 0
     served: tuple[Task, ...] = field(init=False, repr=False)
     origins: tuple[str, ...] = field(init=False, repr=False)
 

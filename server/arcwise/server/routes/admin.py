@@ -45,12 +45,7 @@ def admin_routes(runtime: Runtime) -> APIRouter:
         task = await asyncio.to_thread(_read_task, body)
         if task.id in runtime.catalogue.tasks:
             return _state(runtime, task.id, 200)
-        if runtime.catalogue.open_name(task.name) is not None:
-            raise Problem(
-                409,
-                "name-taken",
-                "An open task has this name already; close it first, or choose another name.",
-            )
+        check_name(task)
         await _change(lambda: runtime.store().register([task]))
         await _change(runtime.refresh)
         return _state(runtime, task.id, 201)
@@ -66,15 +61,22 @@ def admin_routes(runtime: Runtime) -> APIRouter:
     @router.post("/v1/tasks/{task_id}/open", summary="Take reports of a closed task again")
     async def open_task(request: Request, task_id: str) -> Response:
         """Other workers take them within ten seconds. Reports that were refused meanwhile are lost."""
-        known(request, task_id)
+        check_name(known(request, task_id))
         await _change(lambda: runtime.store().open_task(task_id))
         await _change(runtime.refresh)
         return _state(runtime, task_id, 200)
 
-    def known(request: Request, task_id: str) -> None:
+    def check_name(task: Task) -> None:
+        other = runtime.catalogue.open_name(task.name)
+        if other is not None and other != task:
+            raise Problem(409, "name-taken", "Another open task has this name; close it first.")
+
+    def known(request: Request, task_id: str) -> Task:
         runtime.gate.check(request.scope, "admin")
-        if task_id not in runtime.catalogue.tasks:
+        task = runtime.catalogue.tasks.get(task_id)
+        if task is None:
             raise unknown_task()
+        return task
 
     return router
 

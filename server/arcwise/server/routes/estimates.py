@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from arcwise.errors import StoreError
 from arcwise.server.estimators import estimate
 from arcwise.server.estimators.epochs import Span, merged, no_reports, span_to_dict
 from arcwise.server.estimators.series import point_starts, series
 from arcwise.server.problems import Problem, store_busy
+from arcwise.server.routes.forms import render
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -25,16 +26,30 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
     Result = TypeVar("Result")
+    Counts = Mapping[int, NDArray[np.int64]]
+    _Question = tuple[str, Span, int]
 
-__all__ = ["MAX_POINTS", "Estimates"]
+__all__ = ["MAX_POINTS", "Answer", "Estimates"]
 
 _MAX_WAITING = 16
 
+try:
+    _VERSION = version("arcwise")
+except PackageNotFoundError:  # run from source roots on the path
+    _VERSION = ""
+
 _MAX_KEPT = 16
-"""Series and estimates of a part of the epochs that are kept, over all tasks: some 300 kB each at most."""
+"""Series and estimates of a part of the epochs that are kept, over all tasks: some 2 MB each at most."""
 
 MAX_POINTS = 400
 """Points of a series, a year of days: up to 0.2 s of a core, and seconds where reports decode with a bias."""
+
+
+class Answer(NamedTuple):
+    """An entity tag, and the body that it names; None where the reader has it already."""
+
+    tag: str
+    body: bytes | None
 
 
 class Estimates:
@@ -43,36 +58,51 @@ class Estimates:
     One thread: an estimate takes a good part of a second of a core, and readers must not take the cores from
     those who report. An estimate depends on nothing but the counts: it is made again when they change. Of
     series and of estimates of some epochs, of which readers can ask for any number, a few are kept.
+
+    Parameters
+    ----------
+    store
+        Returns the store, or raises `StoreError`.
+    min_reports
+        Reports that an estimate, or a point of a series, must have to be shown.
     """
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Callable[[], Store], *, min_reports: int = 0) -> None:
         self._store = store
+        self._min_reports = min_reports
         self._executor: ThreadPoolExecutor | None = None
         self._waiting = 0
         self._last: dict[str, tuple[bytes, dict[str, Any]]] = {}
-        self._kept: dict[tuple[str, Span, int], tuple[bytes, bytes]] = {}  # the one used last stands last
+        self._kept: dict[_Question, tuple[bytes, dict[str, Any]]] = {}  # the one used last stands last
 
     def start(self) -> None:
         """Get ready; before this, and after `close`, every estimate is a 503."""
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="arcwise-estimates")
 
-    async def of(self, task: Task) -> dict[str, Any]:
-        """Return the estimates of a task from all its reports as its JSON object.
+    async def answer(
+        self, task: Task, form: str, known: Container[str], *, span: Span | None = None, every: int = 0
+    ) -> Answer:
+        """Return the estimates of a task.
+
+        Parameters
+        ----------
+        task
+            Of which task.
+        form
+            One of `FORMS`.
+        known
+            Entity tags that the reader has.
+        span
+            From the reports of these epochs; None: of all.
+        every
+            A series of points of so many epochs; 0: one estimate.
 
         Raises
         ------
         Problem
-            503 when too many are waiting, or the store cannot be read.
+            503 when too many are waiting, or the store cannot be read; 422 for too many points.
         """
-        return await self._run(partial(self._compute, task))
-
-    async def during(self, task: Task, span: Span) -> bytes:
-        """Return the estimates from the reports of some epochs as JSON; raises as `of` does."""
-        return await self._run(partial(self._keep, task, span, 0))
-
-    async def series(self, task: Task, span: Span, every: int) -> bytes:
-        """Return the estimates of every so many epochs as JSON; raises as `of` does, and 422 for too many."""
-        return await self._run(partial(self._keep, task, span, every))
+        return await self._run(partial(self._answer, task, form, known, span, every))
 
     async def _run(self, compute: Callable[[], Result]) -> Result:
         if self._executor is None:
@@ -92,34 +122,63 @@ class Estimates:
         finally:
             self._waiting -= 1
 
-    def _compute(self, task: Task) -> dict[str, Any]:
-        counts = self._store().counts(task)
-        if not counts.any():
-            return no_reports(task)
-        version = counts.tobytes()
-        last = self._last.get(task.id)
-        if last is None or last[0] != version:
-            last = self._last[task.id] = version, estimate(task, counts).to_dict()
-        return last[1]
-
-    def _keep(self, task: Task, span: Span, every: int) -> bytes:
-        """Return what is kept for the same question and the same counts, or compute and keep it.
-
-        JSON is written here: a long series would hold up the event loop.
-        """
-        by_epoch = {epoch: c for epoch, c in self._store().counts_by_epoch(task).items() if epoch in span}
+    def _answer(self, task: Task, form: str, known: Container[str], span: Span | None, every: int) -> Answer:
+        by_epoch = self._store().counts_by_epoch(task)
+        if span is not None:
+            by_epoch = {epoch: counts for epoch, counts in by_epoch.items() if epoch in span}
         if every:
+            assert span is not None  # noqa: S101 (narrows the type for the checker)
             _check_points(task, by_epoch, span, every)
-        version = _digest(by_epoch)
+        digest = _digest(by_epoch)
+        # Counts, question and library make an estimate: the tag holds in every worker, and after a restart.
+        what = repr((task.id, span, every, form, self._min_reports, _VERSION)).encode()
+        tag = f'"{blake2b(digest + what, digest_size=16).hexdigest()}"'
+        if tag in known or "*" in known:
+            return Answer(tag, None)
+        return Answer(tag, render(self._document(task, by_epoch, digest, span, every), form))
+
+    def _document(
+        self, task: Task, by_epoch: Counts, digest: bytes, span: Span | None, every: int
+    ) -> dict[str, Any]:
+        """Return what is kept for the same question and the same counts, or compute and keep it."""
+        if span is None:
+            last = self._last.get(task.id)
+            if last is None or last[0] != digest:
+                last = self._last[task.id] = digest, self._estimated(task, by_epoch, Span(None, None))
+            return last[1]
         key = task.id, span, every
         kept = self._kept.pop(key, None)
-        if kept is None or kept[0] != version:
-            document = _over_time(task, by_epoch, span, every) if every else _merged(task, by_epoch, span)
-            kept = version, json.dumps(document, allow_nan=False).encode()
+        if kept is None or kept[0] != digest:
+            if every:
+                document = self._over_time(task, by_epoch, span, every)
+            else:
+                document = self._estimated(task, by_epoch, span) | {"epochs": span_to_dict(task, span)}
+            kept = digest, document
         self._kept[key] = kept
         while len(self._kept) > _MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         return kept[1]
+
+    def _estimated(self, task: Task, by_epoch: Counts, span: Span) -> dict[str, Any]:
+        counts = merged(task, by_epoch, span)
+        n = int(counts.sum())
+        if n and n >= self._min_reports:
+            return estimate(task, counts).to_dict()
+        return no_reports(task) | ({"n": n, "min_reports": self._min_reports} if n else {})
+
+    def _over_time(self, task: Task, by_epoch: Counts, span: Span, every: int) -> dict[str, Any]:
+        if not by_epoch:
+            return no_reports(task) | {"every": every, "points": []}
+        document = series(task, by_epoch, every=every, first=span.first, last=span.last).to_dict()
+        if self._min_reports:
+            few = [point for point in document["points"] if 0 < point["n"] < self._min_reports]
+            for point in few:
+                for name in set(point) - {"first", "last", "start", "end", "n"}:
+                    del point[name]
+            if few:  # the test of a change is about all of them
+                document.pop("change", None)
+                document["min_reports"] = self._min_reports
+        return document
 
     def close(self) -> None:
         """Start no further estimate and wait for the one that is running."""
@@ -128,26 +187,12 @@ class Estimates:
             executor.shutdown(cancel_futures=True)
 
 
-def _digest(by_epoch: Mapping[int, NDArray[np.int64]]) -> bytes:
+def _digest(by_epoch: Counts) -> bytes:
     digest = blake2b(digest_size=32)
     for epoch, counts in by_epoch.items():
         digest.update(epoch.to_bytes(8, "big"))
         digest.update(counts.tobytes())
     return digest.digest()
-
-
-def _merged(task: Task, by_epoch: Mapping[int, NDArray[np.int64]], span: Span) -> dict[str, Any]:
-    counts = merged(task, by_epoch, span)
-    document = estimate(task, counts).to_dict() if counts.any() else no_reports(task)
-    return document | {"epochs": span_to_dict(task, span)}
-
-
-def _over_time(
-    task: Task, by_epoch: Mapping[int, NDArray[np.int64]], span: Span, every: int
-) -> dict[str, Any]:
-    if not by_epoch:
-        return no_reports(task) | {"every": every, "points": []}
-    return series(task, by_epoch, every=every, first=span.first, last=span.last).to_dict()
 
 
 def _check_points(task: Task, epochs: Mapping[int, Any], span: Span, every: int) -> None:

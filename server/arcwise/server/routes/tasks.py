@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.epochs import Span, epochs_in_step, read_epoch
 from arcwise.server.problems import Problem, unknown_task
+from arcwise.server.routes.forms import FORMS, chosen_form
 
 if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
@@ -19,6 +20,17 @@ __all__ = ["reader_routes"]
 _TIME = "A date (2026-11-01), a time (2026-11-01T06:00Z, UTC unless it has an offset) or an epoch's number."
 _From = Annotated[str | None, Query(alias="from", description=f"Epochs that start then or later. {_TIME}")]
 _To = Annotated[str | None, Query(alias="to", description=f"Epochs that start before then. {_TIME}")]
+_FORMS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "In the form that Accept asks for, with an ETag",
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "text/csv": {"schema": {"type": "string"}},
+            "application/msgpack": {"schema": {"type": "string", "format": "binary"}},
+        },
+    },
+    304: {"description": "The estimate of an ETag in If-None-Match is still the same"},
+}
 _Every = Annotated[str, Query(description="In a point: epoch, day, week, or a whole number of epochs.")]
 
 
@@ -50,16 +62,19 @@ def reader_routes(runtime: Runtime) -> APIRouter:
         """One task, as its file would hold it."""
         return known(request, task_id).to_json()
 
-    @router.get("/v1/tasks/{task_id}/estimate", summary="Estimate from all reports so far, or of some epochs")
+    @router.get(
+        "/v1/tasks/{task_id}/estimate",
+        summary="Estimate from all reports so far, or of some epochs",
+        responses=_FORMS,
+    )
     async def show_estimate(request: Request, task_id: str, start: _From = None, end: _To = None) -> Any:
         """`n`, and each estimate that the task allows as value, low, high and method."""
         task = known(request, task_id)
         _check_names(request, {"from", "to"})
-        if start is None and end is None:
-            return await estimates.of(task)
-        return _json(await estimates.during(task, _span(task, start, end)))
+        span = None if start is None and end is None else _span(task, start, end)
+        return await answered(request, task, span)
 
-    @router.get("/v1/tasks/{task_id}/series", summary="Estimates over time")
+    @router.get("/v1/tasks/{task_id}/series", summary="Estimates over time", responses=_FORMS)
     async def show_series(
         request: Request, task_id: str, every: _Every = "epoch", start: _From = None, end: _To = None
     ) -> Response:
@@ -74,13 +89,24 @@ def reader_routes(runtime: Runtime) -> APIRouter:
                 "every must be epoch, day, week or a whole number of epochs from 1 on; a day or a week must "
                 "be a whole number of the task's periods."
             ) from None
-        return _json(await estimates.series(task, span, epochs))
+        return await answered(request, task, span, epochs)
+
+    async def answered(request: Request, task: Task, span: Span | None, every: int = 0) -> Response:
+        form = chosen_form(request.headers.get("accept"))
+        answer = await estimates.answer(task, form, _tags(request), span=span, every=every)
+        # With a key in between, nobody else's cache may keep it; and each time the tag is asked about.
+        headers = {"ETag": answer.tag, "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization"}
+        if answer.body is None:
+            return Response(status_code=304, headers=headers)
+        return Response(answer.body, headers=headers, media_type=FORMS[form])
 
     return router
 
 
-def _json(document: bytes) -> Response:
-    return Response(document, media_type="application/json")
+def _tags(request: Request) -> set[str]:
+    """Return the entity tags of If-None-Match; a weak one names the same estimate."""
+    given = ",".join(request.headers.getlist("if-none-match"))
+    return {tag.strip().removeprefix("W/") for tag in given.split(",")} - {""}
 
 
 def _invalid(detail: str) -> Problem:

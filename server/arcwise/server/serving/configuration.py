@@ -61,6 +61,7 @@ class Configuration(BaseSettings):
     requests_per_minute_per_address: int = Field(
         0, description="Then 429; 0 is no limit. Behind a proxy, name it in trusted_proxies first."
     )
+    min_reports: int = Field(0, description="Reports that an estimate must have to be shown; 0: any number.")
     drain_seconds: float = Field(
         0.0, ge=0, le=600, description="How long requests are taken after SIGTERM, while not ready."
     )
@@ -90,6 +91,7 @@ class Configuration(BaseSettings):
             max_batch_codes=self.max_batch_codes,
             max_reading_bytes=self.max_reading_bytes,
             body_seconds=self.body_seconds,
+            min_reports=self.min_reports,
         )
 
     def connections(self) -> Connections:

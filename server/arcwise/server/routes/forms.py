@@ -1,0 +1,102 @@
+"""The forms of an answer: JSON, CSV and msgpack, chosen by the Accept header."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from arcwise.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["FORMS", "chosen_form", "render"]
+
+FORMS = {"json": "application/json", "csv": "text/csv", "msgpack": "application/msgpack"}
+"""Names of forms and their media types; the first one is sent to whoever takes anything."""
+
+_ALIASES = {"application/x-msgpack": "msgpack", "application/vnd.msgpack": "msgpack"}
+
+
+def chosen_form(accept: str | None) -> str:
+    """Return the name of the form that an Accept header likes best.
+
+    Raises
+    ------
+    Problem
+        406 when it takes none of them.
+    """
+    if accept is None or not accept.strip():
+        return "json"
+    liked: dict[str, float] = {}
+    for part in accept.split(","):
+        media_type, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        quality = 1.0
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name.strip() == "q":
+                quality = _quality(value.strip())
+        liked[media_type] = max(quality, liked.get(media_type, 0.0))
+    best = max(FORMS, key=lambda form: _liking(form, liked))  # of equals the first
+    if _liking(best, liked) <= 0.0:
+        raise Problem(
+            406, "not-acceptable", f"There are {', '.join(FORMS.values())}; Accept asks for neither."
+        )
+    return best
+
+
+def _liking(form: str, liked: dict[str, float]) -> float:
+    media_type = FORMS[form]
+    names = [media_type, *(alias for alias, name in _ALIASES.items() if name == form)]
+    exact = [liked[name] for name in names if name in liked]
+    if exact:
+        return max(exact)
+    return liked.get(f"{media_type.partition('/')[0]}/*", liked.get("*/*", 0.0))
+
+
+def _quality(text: str) -> float:
+    try:
+        return min(max(float(text), 0.0), 1.0)
+    except ValueError:
+        return 0.0
+
+
+def render(document: dict[str, Any], form: str) -> bytes:
+    """Return a document in one of `FORMS`.
+
+    As CSV, a document with points has a row for each of them, any other has one row; a column is the path
+    to a number, such as ``mean.low`` or ``distribution.probabilities.3``.
+    """
+    if form == "csv":
+        return _csv(document)
+    if form == "msgpack":
+        packed: bytes = msgpack.packb(document)
+        return packed
+    return json.dumps(document, allow_nan=False).encode()
+
+
+def _csv(document: dict[str, Any]) -> bytes:
+    points = document.get("points")
+    rows = [dict(_flat(point)) for point in ([document] if points is None else points)]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        items: Any = value.items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(value)
+    else:
+        yield name, value
+        return
+    for key, inner in items:
+        yield from _flat(inner, f"{name}.{key}" if name else str(key))

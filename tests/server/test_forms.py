@@ -1,0 +1,175 @@
+"""The forms of estimates, their entity tags, and how many reports they must have."""
+
+import csv
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import msgpack
+import numpy as np
+import pytest
+from fastapi import FastAPI
+
+from arcwise.domains import Circle
+from arcwise.server.estimators import estimate
+from arcwise.server.problems import Problem
+from arcwise.server.routes.forms import chosen_form
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+
+Run = Callable[..., None]
+HEADING = Task("heading", Circle(360), 2.0)
+ESTIMATE, SERIES = f"/v1/tasks/{HEADING.id}/estimate", f"/v1/tasks/{HEADING.id}/series"
+CODES = list(range(100)) * 3
+
+
+async def send(http: httpx.AsyncClient, codes: list[int], back: int = 0) -> None:
+    batch = Batch(bytes.fromhex(HEADING.id), os.urandom(16), HEADING.epoch(time.time()) - back, bytes(codes))
+    url, headers = f"/v1/tasks/{HEADING.id}/reports", {"content-type": MEDIA_TYPE}
+    assert (await http.post(url, content=encode_batch(batch), headers=headers)).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        (None, "json"),
+        ("", "json"),
+        ("*/*", "json"),
+        ("text/csv", "csv"),
+        ("Text/CSV; charset=utf-8", "csv"),
+        ("application/msgpack", "msgpack"),
+        ("application/x-msgpack", "msgpack"),
+        ("application/*", "json"),
+        ("text/html, */*;q=0.1", "json"),
+        ("text/*", "csv"),
+        ("application/json;q=0.5, text/csv", "csv"),
+        ("application/json;q=0.5, text/csv;q=0.4", "json"),
+        ("application/json;q=0, */*", "csv"),
+        ("*/*, application/json;q=0, text/csv;q=0", "msgpack"),
+        ("text/csv;q=1, application/json;q=1", "json"),
+    ],
+)
+def test_the_form_that_accept_likes_best(accept: str | None, form: str) -> None:
+    assert chosen_form(accept) == form
+
+
+@pytest.mark.parametrize(
+    "accept", ["text/html", "application/json;q=0", "text/csv;q=SECRET", "image/*", ";;,"]
+)
+def test_no_form_that_is_liked(accept: str) -> None:
+    with pytest.raises(Problem, match="Accept asks for neither") as caught:
+        chosen_form(accept)
+    assert caught.value.status == 406
+    assert "SECRET" not in caught.value.detail
+
+
+def test_three_forms_of_one_estimate(with_app: Run) -> None:
+    counts = np.bincount(CODES, minlength=HEADING.mechanism.kernel.codes)
+    truth = estimate(HEADING, counts).to_dict()
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, CODES)
+        answers = {
+            form: await http.get(ESTIMATE, headers={"accept": form})
+            for form in ("application/json", "text/csv", "application/msgpack")
+        }
+        for form, answer in answers.items():
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].split(";")[0] == form
+            assert answer.headers["vary"] == "Accept, Authorization"
+            assert answer.headers["cache-control"] == "private, no-cache"
+        assert len({answer.headers["etag"] for answer in answers.values()}) == 3
+        assert answers["application/json"].json() == truth
+        assert msgpack.unpackb(answers["application/msgpack"].content) == truth
+        (row,) = csv.DictReader(answers["text/csv"].text.splitlines())
+        assert row["task"] == "heading"
+        assert float(row["direction.low"]) == truth["direction"]["low"]
+        assert float(row["distribution.probabilities.3"]) == truth["distribution"]["probabilities"][3]
+        refused = await http.get(ESTIMATE, headers={"accept": "text/html"})
+        assert refused.json()["type"] == "urn:arcwise:problem:not-acceptable"
+
+    with_app([HEADING], scenario)
+
+
+def test_a_series_as_rows(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, CODES)
+        await send(http, CODES[:50], back=2)
+        points = (await http.get(SERIES)).json()["points"]
+        rows = list(
+            csv.DictReader((await http.get(SERIES, headers={"accept": "text/csv"})).text.splitlines())
+        )
+        assert [int(row["n"]) for row in rows] == [point["n"] for point in points] == [50, 0, 300]
+        assert float(rows[2]["direction.high"]) == points[2]["direction"]["high"]
+        assert rows[1]["direction.high"] == ""
+
+    with_app([HEADING], scenario)
+
+
+def test_a_reader_who_has_it_already_is_told_so(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def watched(task: Task, counts: np.ndarray) -> Any:
+        made.append(int(counts.sum()))
+        return estimate(task, counts)
+
+    monkeypatch.setattr("arcwise.server.routes.estimates.estimate", watched)
+    today = HEADING.epoch(time.time())
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, CODES)
+        urls = (ESTIMATE, SERIES, f"{ESTIMATE}?from={today}", f"{SERIES}?every=2")
+        tags = [(await http.get(url)).headers["etag"] for url in urls]
+        assert len(set(tags)) == 4
+        computed = list(made)
+        for url, tag in zip(urls, tags, strict=True):
+            for given in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+                answer = await http.get(url, headers={"if-none-match": given})
+                assert (answer.status_code, answer.content) == (304, b"")
+                assert answer.headers["etag"] == tag
+            assert (await http.get(url, headers={"if-none-match": '"other"'})).status_code == 200
+        assert made == computed
+        await send(http, [7])
+        for url, tag in zip(urls, tags, strict=True):
+            answer = await http.get(url, headers={"if-none-match": tag})
+            assert answer.status_code == 200
+            assert answer.headers["etag"] != tag
+
+    with_app([HEADING], scenario)
+    kept: list[str] = []
+
+    async def later(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        kept.append((await http.get(ESTIMATE)).headers["etag"])
+
+    with_app([HEADING], later)
+    with_app([HEADING], later)
+    assert kept[0] == kept[1]  # after a restart, and so in another worker
+
+
+def test_a_reader_without_a_key_is_not_told_what_it_has(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await http.get(ESTIMATE, headers={"if-none-match": "*"})).status_code == 401
+
+    with_app([HEADING], scenario, open=False)
+
+
+def test_estimates_of_too_few_reports_are_not_shown(with_app: Run) -> None:
+    today = HEADING.epoch(time.time())
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, CODES[:100], back=1)
+        await send(http, CODES[:99])
+        whole = (await http.get(ESTIMATE)).json()
+        assert (whole["n"], "direction" in whole) == (199, True)
+        few = (await http.get(ESTIMATE, params={"from": str(today)})).json()
+        assert (few["n"], few["min_reports"]) == (99, 100)
+        assert set(few) == {"task", "task_id", "epsilon", "n", "min_reports", "epochs"}
+        over_time = (await http.get(SERIES)).json()
+        assert [point["n"] for point in over_time["points"]] == [100, 99]
+        assert ["direction" in point for point in over_time["points"]] == [True, False]
+        assert set(over_time["points"][1]) == {"first", "last", "start", "end", "n"}
+        assert "change" not in over_time
+
+    with_app([HEADING], scenario, min_reports=100)

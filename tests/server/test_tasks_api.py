@@ -1,0 +1,150 @@
+"""Tasks over HTTP: made, listed, closed and opened with an admin key, in every worker."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from arcwise.domains import Circle, Interval
+from arcwise.server import Settings, create_app
+from arcwise.server.access import new_key
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+
+Run = Callable[..., None]
+DELAY = Task("delay", Interval(0, 1), 1.0)
+HEADING = Task("heading", Circle(360), 1.0)
+
+
+@pytest.fixture
+def admin(tmp_path: Path) -> dict[str, str]:
+    """Return the headers of an admin, whose key is in the store of `with_app`."""
+    store = open_store(f"sqlite:///{tmp_path / 'app.db'}")
+    key, stored = new_key("admin", now=time.time())
+    store.add_key(stored)
+    store.close()
+    return {"authorization": f"Bearer {key}"}
+
+
+async def report(http: httpx.AsyncClient, task: Task) -> httpx.Response:
+    batch = Batch(bytes.fromhex(task.id), os.urandom(16), task.epoch(time.time()), b"\x07")
+    return await http.post(
+        f"/v1/tasks/{task.id}/reports", content=encode_batch(batch), headers={"content-type": MEDIA_TYPE}
+    )
+
+
+def kind(answer: httpx.Response) -> tuple[int, str]:
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "SECRET" not in answer.text
+    return answer.status_code, answer.json()["type"].removeprefix("urn:arcwise:problem:")
+
+
+def test_a_task_is_made_closed_and_opened(with_app: Run, admin: dict[str, str]) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert kind(await report(http, HEADING)) == (404, "unknown-task")
+        answer = await http.post("/v1/tasks", json=HEADING.to_json(), headers=admin)
+        assert (answer.status_code, answer.json()) == (201, {"task_id": HEADING.id, "closed": None})
+        assert answer.headers["location"] == f"/v1/tasks/{HEADING.id}"
+        again = await http.post("/v1/tasks", json=HEADING.to_json(), headers=admin)
+        assert again.status_code == 200
+        assert (await report(http, HEADING)).status_code == 204
+
+        for _ in range(2):
+            closed = await http.post(f"/v1/tasks/{HEADING.id}/close", headers=admin)
+            assert closed.status_code == 200
+            assert abs(closed.json()["closed"] - time.time()) < 3600
+        assert kind(await report(http, HEADING)) == (410, "task-closed")
+        assert (await report(http, DELAY)).status_code == 204
+        listed = (await http.get("/v1/tasks")).json()
+        assert [task["name"] for task in listed["tasks"]] == ["delay", "heading"]
+        assert listed["closed"] == {HEADING.id: closed.json()["closed"]}
+        assert (await http.get(f"/v1/tasks/{HEADING.id}/estimate")).json()["n"] == 1
+
+        opened = await http.post(f"/v1/tasks/{HEADING.id}/open", headers=admin)
+        assert opened.json() == {"task_id": HEADING.id, "closed": None}
+        assert (await report(http, HEADING)).status_code == 204
+        assert (await http.get(f"/v1/tasks/{HEADING.id}/estimate")).json()["n"] == 2
+
+    with_app([DELAY], scenario)
+
+
+def test_two_open_tasks_of_one_name_are_refused(with_app: Run, admin: dict[str, str]) -> None:
+    other = Task("delay", Interval(0, 2), 1.0)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        refused = await http.post("/v1/tasks", json=other.to_json(), headers=admin)
+        assert kind(refused) == (409, "name-taken")
+        await http.post(f"/v1/tasks/{DELAY.id}/close", headers=admin)
+        assert (await http.post("/v1/tasks", json=other.to_json(), headers=admin)).status_code == 201
+        assert kind(await http.post(f"/v1/tasks/{DELAY.id}/open", headers=admin)) == (409, "name-taken")
+
+    with_app([DELAY], scenario)
+
+
+def test_what_is_no_task_is_refused(with_app: Run, admin: dict[str, str]) -> None:
+    good: dict[str, Any] = HEADING.to_json()
+    bad = [
+        b"",
+        b"SECRET",
+        b"[" * 100_000,
+        b"{}",
+        b'{"SECRET": NaN}',
+        httpx.Request("POST", "http://x", json=good | {"epsilon": 2.0}).content,
+        httpx.Request("POST", "http://x", json=good | {"id": "SECRET"}).content,
+    ]
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for content in bad:
+            assert kind(await http.post("/v1/tasks", content=content, headers=admin)) == (422, "invalid-task")
+        large = await http.post("/v1/tasks", content=bytes((8 << 20) + 1), headers=admin)
+        assert kind(large) == (413, "too-large")
+        for verb in ("close", "open"):
+            unknown = await http.post(f"/v1/tasks/{HEADING.id}/{verb}", headers=admin)
+            assert kind(unknown) == (404, "unknown-task")
+        assert [task["name"] for task in (await http.get("/v1/tasks")).json()["tasks"]] == ["delay"]
+
+    with_app([DELAY], scenario)
+
+
+def test_other_workers_and_later_ones_have_what_one_was_told(
+    tmp_path: Path, admin: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arcwise.server.runtime.REFRESH_SECONDS", 0.01)
+    settings = Settings(store=f"sqlite:///{tmp_path / 'app.db'}", open=True)
+
+    async def main() -> None:
+        apps = [create_app(settings) for _ in range(2)]
+        https = [
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://server") for app in apps
+        ]
+        async with (
+            apps[0].router.lifespan_context(apps[0]),
+            apps[1].router.lifespan_context(apps[1]),
+            https[0] as one,
+            https[1] as two,
+        ):
+            assert (await two.get("/v1/tasks")).json() == {"tasks": [], "closed": {}}
+            assert (await one.post("/v1/tasks", json=HEADING.to_json(), headers=admin)).status_code == 201
+            while (await report(two, HEADING)).status_code == 404:
+                await asyncio.sleep(0.01)
+            assert (await report(two, HEADING)).status_code == 204
+            assert (await one.post(f"/v1/tasks/{HEADING.id}/close", headers=admin)).status_code == 200
+            # At once: the store refuses what the other worker does not know to be closed yet.
+            assert (await report(two, HEADING)).status_code == 410
+            counted = (await one.get(f"/v1/tasks/{HEADING.id}/estimate")).json()["n"]
+        later = create_app(settings)
+        async with (
+            later.router.lifespan_context(later),
+            httpx.AsyncClient(transport=httpx.ASGITransport(later), base_url="http://server") as http,
+        ):
+            assert kind(await report(http, HEADING)) == (410, "task-closed")
+            assert (await http.get(f"/v1/tasks/{HEADING.id}/estimate")).json()["n"] == counted == 2
+
+    asyncio.run(main())
