@@ -218,6 +218,8 @@ class Device:
                 self.books.durable = contents.accounts
             self._crashed = self._lost_power = False
             self.doubtful = None
+        if process.alive:
+            self.orphaned = False  # a process that begins looks at what is queued
         return process if process.alive else None
 
     def fork(self, process: Process) -> None:
@@ -228,9 +230,11 @@ class Device:
             ledger_file._after_fork_in_parent()
 
         self.act(process, handlers)
+        orphaned = self.orphaned
         child = self.start() if process.alive else None
         if child is not None:
             child.uplink._after_fork()
+            self.orphaned = orphaned
 
     def stop(self, process: Process) -> None:
         """Let a process end as it should; what it has not sent stays in the file."""

@@ -84,7 +84,7 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from((1, 20, 31, 120, 1800, HOUR, DAY, 3 * DAY)))
     def wait(self, seconds: int) -> None:
-        until = self.world.now + seconds + self.world.chance.random()
+        until = self.world.now + seconds + self.world.chance.uniform(-1, 1)
         while True:
             due = [
                 (process.uplink.due, device, process) for device in self.devices if (process := device.due())
@@ -179,6 +179,7 @@ class Fleet(RuleBasedStateMachine):
     @rule(device=devices)
     def empty_disk(self, device: int) -> None:
         self.devices[device].fill(pages=False, room=None)
+        self.work(2)
 
     @rule(device=devices, which=processes)
     def flush(self, device: int, which: int) -> None:
