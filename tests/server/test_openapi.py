@@ -1,0 +1,146 @@
+"""The OpenAPI document says what the app does, and every problem is on the protocol's page."""
+
+import ast
+import asyncio
+import os
+import re
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from arcwise.domains import Circle
+from arcwise.server import create_app
+from arcwise.server.openapi import PROBLEM
+from arcwise.tasks import Task
+from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch
+
+Run = Callable[..., None]
+HEADING = Task("heading", Circle(360), 1.0)
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    app = create_app(tasks=[HEADING])
+    assert app.openapi() == app.openapi()
+    return app.openapi()
+
+
+OPERATIONS = {
+    "/v1/tasks/{task_id}/reports": {"post": "ingest"},
+    "/v1/tasks": {"get": "read", "post": "admin"},
+    "/v1/tasks/{task_id}": {"get": "read"},
+    "/v1/tasks/{task_id}/estimate": {"get": "read"},
+    "/v1/tasks/{task_id}/series": {"get": "read"},
+    "/v1/tasks/{task_id}/close": {"post": "admin"},
+    "/v1/tasks/{task_id}/open": {"post": "admin"},
+    "/metrics": {"get": "read"},
+    "/health/live": {"get": None},
+    "/health/ready": {"get": None},
+}
+
+
+def test_every_route_is_described_with_its_key(document: dict[str, Any]) -> None:
+    found: dict[str, dict[str, str | None]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"]
+            assert operation["responses"]["default"]["content"] == {
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+            }
+            schemes = [name for choice in operation.get("security", []) for name in choice]
+            assert set(schemes) <= set(document["components"]["securitySchemes"])
+            found.setdefault(path, {})[method] = schemes[0] if schemes else None
+    assert found == OPERATIONS
+    assert all(path.startswith(("/v1/", "/health/", "/metrics")) for path in found)
+    references = re.findall(r'"\$ref": "#/components/schemas/(\w+)"', str(document).replace("'", '"'))
+    assert set(references) <= set(document["components"]["schemas"])
+
+
+def test_the_binary_body_is_described(document: dict[str, Any]) -> None:
+    operation = document["paths"]["/v1/tasks/{task_id}/reports"]["post"]
+    assert operation["requestBody"] == {
+        "required": True,
+        "content": {
+            MEDIA_TYPE: {"schema": {"type": "string", "format": "binary", "maxLength": MAX_BODY_BYTES}}
+        },
+    }
+    for word in ("msgpack", "task_id (bin, 32 bytes)", "batch_id (bin, 16 random bytes)", "little-endian"):
+        assert word in operation["description"]
+
+
+def test_every_kind_of_problem_is_on_the_page_of_the_protocol() -> None:
+    page = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    kinds = set()
+    for path in (ROOT / "server" / "arcwise" / "server").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Problem":
+                status, kind = node.args[0], node.args[1]
+                if isinstance(kind, ast.Constant):
+                    assert isinstance(status, ast.Constant)
+                    HTTPStatus(status.value)
+                    kinds.add(kind.value)
+    assert len(kinds) > 20
+    assert {kind for kind in kinds if kind not in page} == set()
+
+
+def is_problem(answer: httpx.Response) -> bool:
+    document = answer.json()
+    return (
+        answer.headers["content-type"] == "application/problem+json"
+        and set(PROBLEM["required"]) == set(document)  # type: ignore[call-overload]
+        and document["status"] == answer.status_code
+        and re.fullmatch(PROBLEM["properties"]["type"]["pattern"], document["type"]) is not None  # type: ignore[index]
+        and "SECRET" not in answer.text + str(answer.headers)
+    )
+
+
+def test_what_the_framework_answers_itself_is_a_problem_too(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        asked = [
+            ("GET", "/SECRET", 404),
+            ("GET", "/v1/tasks/", 404),
+            ("GET", f"/v1/tasks/{HEADING.id}/reports", 405),
+            ("DELETE", "/v1/tasks", 405),
+            ("SECRET", "/v1/tasks", 405),
+            ("HEAD", f"/v1/tasks/{HEADING.id}/SECRET", 404),
+            ("GET", f"/v1/tasks/{HEADING.id}/series?every=SECRET", 422),
+            ("GET", f"/v1/tasks/{HEADING.id}/estimate?SECRET=1", 422),
+            ("POST", f"/v1/tasks/{HEADING.id}/reports", 415),
+        ]
+        for method, path, status in asked:
+            answer = await http.request(method, path)
+            assert answer.status_code == status, path
+            assert method == "HEAD" or is_problem(answer)
+
+    with_app([HEADING], scenario)
+
+
+def test_tracing_headers_change_nothing(with_app: Run) -> None:
+    traced = {
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "tracestate": "SECRET=1",
+        "x-request-id": "SECRET",
+        "b3": "SECRET",
+    }
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        plain, with_trace = [await http.get("/v1/tasks", headers=headers) for headers in ({}, traced)]
+        assert plain.content == with_trace.content
+        assert plain.headers == with_trace.headers
+        batch = Batch(bytes.fromhex(HEADING.id), os.urandom(16), HEADING.epoch(time.time()), b"\x01")
+        answer = await http.post(
+            f"/v1/tasks/{HEADING.id}/reports",
+            content=encode_batch(batch),
+            headers=traced | {"content-type": MEDIA_TYPE},
+        )
+        assert (answer.status_code, dict(answer.headers)) == (204, {})
+        await asyncio.sleep(0)
+
+    with_app([HEADING], scenario)
