@@ -1,0 +1,86 @@
+"""Requests made up from the OpenAPI document: each is answered as it says, and none meets a defect."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arcwise.domains import Circle, Interval
+from arcwise.server.access import new_key
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE
+from server_processes import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HEADING, DELAY = Task("heading", Circle(360), 1.0), Task("delay", Interval(0, 1), 1.0)
+EXAMPLES = 25
+
+
+@schemathesis.serializer(MEDIA_TYPE)
+def as_it_is(_context: schemathesis.SerializationContext, value: object) -> bytes:
+    """Return the body of a batch as bytes; what is made up to be wrong may be anything."""
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+schemathesis.openapi.media_type(MEDIA_TYPE, st.binary(max_size=200))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str], Path]]:
+    """Serve in a process; yield its URL, an admin's headers and its folder."""
+    folder = tmp_path_factory.mktemp("server")
+    for task in (HEADING, DELAY):
+        task.save(folder / f"{task.name}.json")
+    store = open_store(f"sqlite:///{folder / 'server.db'}")
+    key, stored = new_key("admin", now=time.time())
+    store.add_key(stored)
+    store.close()
+    with serving(folder, "--open") as (url, _):
+        yield url, {"authorization": f"Bearer {key}"}, folder
+
+
+@pytest.mark.parametrize("managed", [False, True], ids=["anybody", "admin"])
+def test_nothing_that_the_document_allows_meets_a_defect(
+    server: tuple[str, dict[str, str], Path], managed: bool
+) -> None:
+    url, admin, folder = server
+    schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
+    operations = [found.ok() for found in schema.get_all_operations()]
+    assert len(operations) == 11
+    statuses: dict[int, int] = {}
+
+    for operation in operations:
+        known = st.sampled_from([HEADING.id, DELAY.id])
+
+        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy(), task_id=known, is_known=st.booleans())
+        def ask(case: schemathesis.Case, task_id: str, is_known: bool) -> None:
+            if case.path_parameters and is_known:
+                case.path_parameters["task_id"] = task_id
+            answer = case.call(headers=admin if managed else {}, timeout=60)
+            statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
+            assert answer.status_code < 500, (case.method, case.path)
+            if answer.status_code >= 400:
+                assert answer.headers["content-type"][0] in (
+                    "application/problem+json",
+                    "text/plain; charset=utf-8",
+                )
+
+        ask()
+    assert statuses[200] > EXAMPLES
+    assert statuses.get(404, 0) > 0
+    # No report that can be counted is made up by chance.
+    store = open_store(f"sqlite:///{folder / 'server.db'}")
+    counted = [int(store.counts(task).sum()) for task in (HEADING, DELAY)]
+    store.close()
+    assert counted == [0, 0]
+    assert "Traceback" not in (folder / "stderr").read_text("utf-8")
