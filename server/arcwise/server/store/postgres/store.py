@@ -195,6 +195,7 @@ class PostgresStore(Store):
         # A connection of its own: deleting millions of ids takes longer than a statement of `add` may.
         with self._database.session("prune") as connection:
             number = self._number(connection, bytes.fromhex(task.id))
+            upkeep.fold(connection, number)
             with connection.transaction():
                 # Nobody adds meanwhile, or a batch could be counted again whose id is deleted below.
                 connection.execute(_ALONE)
@@ -209,7 +210,6 @@ class PostgresStore(Store):
                 )
             # By now the epochs are closed for everybody.
             cursor = connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (number, before))
-            upkeep.fold(connection, number)
         return cursor.rowcount
 
     def add_key(self, key: StoredKey) -> None:
