@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from schemathesis.core.result import Ok
 
 from arcwise.domains import Circle, Interval
 from arcwise.server.access import new_key
@@ -54,7 +55,7 @@ def test_nothing_that_the_document_allows_meets_a_defect(
 ) -> None:
     url, admin, folder = server
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
-    operations = [found.ok() for found in schema.get_all_operations()]
+    operations = [found.ok() for found in schema.get_all_operations() if isinstance(found, Ok)]
     assert len(operations) == 11
     statuses: dict[int, int] = {}
 
@@ -63,7 +64,7 @@ def test_nothing_that_the_document_allows_meets_a_defect(
 
         @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy(), task_id=known, is_known=st.booleans())
-        def ask(case: schemathesis.Case, task_id: str, is_known: bool) -> None:
+        def ask(case: schemathesis.Case[Any], task_id: str, is_known: bool) -> None:
             if case.path_parameters and is_known:
                 case.path_parameters["task_id"] = task_id
             answer = case.call(headers=admin if managed else {}, timeout=60)
