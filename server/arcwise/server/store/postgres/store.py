@@ -196,15 +196,19 @@ class PostgresStore(Store):
         with self._database.session("prune") as connection:
             number = self._number(connection, bytes.fromhex(task.id))
             upkeep.fold(connection, number)
+            state = connection.execute("SELECT open_from FROM task WHERE number = %s", (number,)).fetchone()
+            if state is None or before <= state[0]:
+                return 0
+            # A scan, before the lock: what comes meanwhile can only make the newest newer.
+            (newest,) = connection.execute(
+                "SELECT max(epoch) FROM batch WHERE task = %s", (number,)
+            ).fetchone() or (None,)
+            if newest is None:
+                return 0
+            before = min(before, newest)
             with connection.transaction():
                 # Nobody adds meanwhile, or a batch could be counted again whose id is deleted below.
                 connection.execute(_ALONE)
-                (newest,) = connection.execute(
-                    "SELECT max(epoch) FROM batch WHERE task = %s", (number,)
-                ).fetchone() or (None,)
-                if newest is None:
-                    return 0
-                before = min(before, newest)
                 connection.execute(
                     "UPDATE task SET open_from = greatest(open_from, %s) WHERE number = %s", (before, number)
                 )

@@ -156,7 +156,9 @@ class SQLiteStore(Store):
         """Forget the ids of batches of old epochs; see `Store.prune`."""
         with self._database.errors("prune"), self._database.transaction():
             execute = self._database.writer.execute
-            number, _, _ = self._state(bytes.fromhex(task.id))
+            number, open_from, _ = self._state(bytes.fromhex(task.id))
+            if before <= open_from:
+                return 0
             # Scans: pruning runs once in a while, an index on the epoch would cost every report.
             (newest,) = execute("SELECT max(epoch) FROM batch WHERE task = ?", (number,)).fetchone()
             if newest is None:
