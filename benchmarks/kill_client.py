@@ -9,6 +9,7 @@ each of them once, and no more was charged than that, or left without a charge. 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import random
 import signal
@@ -23,7 +24,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import httpx  # noqa: F401 (before the forks: they have no time to import it)
 import numpy as np
 
 from arcwise.client import Client, FileLedger, HttpxTransport
@@ -35,7 +35,7 @@ from arcwise.wire import decode_batch
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -46,7 +46,7 @@ NUMBERS = 20_000
 DOMAIN = Interval(0, NUMBERS)
 TASK = Task("kill", DOMAIN, 1.0, mechanism=OptimalPiecewise(DOMAIN, 1.0, nodes=NUMBERS + 1))
 LONGEST = 0.06
-"""Seconds after which a process is killed, at the latest."""
+"""Seconds after which a process is killed, at the latest; more where a first batch takes longer to arrive."""
 
 
 class Through:
@@ -88,6 +88,13 @@ def report_for_ever(url: str, path: str, relaxed: bool) -> None:
 
 def fork_on_demand(url: str) -> None:
     """Fork a process for every line of input, and tell its id and then how it ended."""
+    logging.getLogger("arcwise.client").disabled = True
+    with tempfile.TemporaryDirectory() as folder:  # what is imported late is imported before the forks
+        ledger = FileLedger(Path(folder) / "first.db", create=True)
+        client = client_of("http://127.0.0.1:9", ledger)
+        client.report("kill", 0)
+        client.close(1.0)
+        ledger.close()
     for line in sys.stdin:
         mode, path = line.rstrip("\n").split(" ", 1)
         pid = os.fork()
@@ -169,7 +176,15 @@ class Recorder:
                 self.repeats += 1
                 return
             self.batches.add(batch.batch_id)
+            self._idle.notify_all()
             np.add.at(self.counts, np.frombuffer(batch.codes, "<u2"), 1)
+
+    def first(self) -> float:
+        """Return how many seconds it takes from now until a batch arrives."""
+        start = time.perf_counter()
+        with self._lock:
+            assert self._idle.wait_for(lambda: self.batches, 30)
+        return time.perf_counter() - start
 
     def connections(self, more: int) -> None:
         with self._lock:
@@ -236,14 +251,14 @@ def _forks(url: str) -> subprocess.Popen[str]:
     )
 
 
-def _kill(forks: subprocess.Popen[str], mode: str, path: Path, seconds: float) -> None:
-    """Let a process begin, and kill it after so many seconds."""
+def _kill(forks: subprocess.Popen[str], mode: str, path: Path, wait: Callable[[], object]) -> None:
+    """Let a process begin, and kill it after a wait."""
     assert forks.stdin is not None
     assert forks.stdout is not None
     forks.stdin.write(f"{mode} {path}\n")
     forks.stdin.flush()
     pid = int(forks.stdout.readline())
-    time.sleep(seconds)
+    wait()
     os.kill(pid, signal.SIGKILL)
     status = int(forks.stdout.readline())
     assert os.WTERMSIG(status) == signal.SIGKILL, "it ended by itself"
@@ -254,7 +269,7 @@ def _end(forks: subprocess.Popen[str]) -> None:
     assert forks.returncode == 0
 
 
-def kill_reporting(folder: Path, mode: str, kills: int, seed: int, longest: float = LONGEST) -> Kills:
+def kill_reporting(folder: Path, mode: str, kills: int, seed: int) -> Kills:
     """Kill processes that report to one ledger and one server, and check both after each."""
     generator = random.Random(seed)
     path = folder / f"{mode}.db"
@@ -263,8 +278,11 @@ def kill_reporting(folder: Path, mode: str, kills: int, seed: int, longest: floa
     forks = _forks(recorder.url)
     unacknowledged = 0
     try:
+        firsts: list[float] = []
+        _kill(forks, mode, path, lambda: firsts.append(recorder.first()))
+        longest = max(LONGEST, 2 * firsts[0])
         for _ in range(kills):
-            _kill(forks, mode, path, generator.uniform(0, longest))
+            _kill(forks, mode, path, lambda: time.sleep(generator.uniform(0, longest)))
             recorder.settle()
             _, sent = check(path, recorder)
             unacknowledged = max(unacknowledged, int(recorder.counts.sum()) - sent)
@@ -279,7 +297,7 @@ def kill_reporting(folder: Path, mode: str, kills: int, seed: int, longest: floa
     return Kills(kills, charged, int(recorder.counts.sum()), recorder.repeats, unacknowledged)
 
 
-def kill_while_made(folder: Path, kills: int, seed: int, longest: float = 0.02) -> int:
+def kill_while_made(folder: Path, kills: int, seed: int, longest: float = 0.05) -> int:
     """Kill processes that make their ledger first: there is a whole one or none. Return how many are."""
     generator = random.Random(seed)
     recorder = Recorder()
@@ -288,7 +306,7 @@ def kill_while_made(folder: Path, kills: int, seed: int, longest: float = 0.02) 
     try:
         for number in range(kills):
             path = folder / f"made{number}.db"
-            _kill(forks, "strict", path, generator.uniform(0, longest))
+            _kill(forks, "strict", path, lambda: time.sleep(generator.uniform(0, longest)))
             recorder.settle()
             if path.exists():
                 made += 1
