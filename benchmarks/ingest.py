@@ -41,7 +41,7 @@ def serve(store: str, port_file: str) -> None:
     from arcwise.server import Settings, create_app
     from arcwise.server.cli.serve import run
 
-    app = create_app(Settings([TASK], store=store))
+    app = create_app(Settings([TASK], store=store, estimates_apart=True))
 
     @app.post("/empty")
     async def empty() -> Response:

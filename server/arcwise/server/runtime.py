@@ -49,7 +49,9 @@ class Runtime:
             per_address=settings.requests_per_minute_per_address,
         )
         self.catalogue = Catalogue(settings.served)
-        self.estimates = Estimates(self.store, min_reports=settings.min_reports)
+        self.estimates = Estimates(
+            self.store, min_reports=settings.min_reports, apart=settings.estimates_apart
+        )
         self.metrics = Metrics()
         self.ingest = Ingest(self.catalogue, self.gate, self.metrics, settings)
         self._draining = False

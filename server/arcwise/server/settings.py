@@ -111,6 +111,9 @@ class Settings:
         itself, so this is no matter of privacy; intervals say how little a few of them tell.
     max_reading_bytes
         Bytes of bodies that may be on their way in at the same moment; beyond that the server answers 503.
+    estimates_apart
+        Compute estimates in a process of their own, so that readers cannot starve ingestion. It is spawned:
+        a program that sets this must not start a server when it is merely imported. `arcwise serve` does.
     body_seconds
         Seconds within which a body must have come.
 
@@ -142,6 +145,7 @@ class Settings:
     max_reading_bytes: int = 64 << 20
     body_seconds: float = 30.0
     min_reports: int = 0
+    estimates_apart: bool = False
     served: tuple[Task, ...] = field(init=False, repr=False)
     origins: tuple[str, ...] = field(init=False, repr=False)
 
@@ -153,6 +157,8 @@ class Settings:
         seconds = self.body_seconds
         if type(seconds) not in (int, float) or not 0 < seconds <= 3600:
             raise ParameterError(f"body_seconds must be above 0 and at most 3600, got {seconds!r}")
+        if type(self.estimates_apart) is not bool:
+            raise ParameterError(f"estimates_apart must be True or False, got {self.estimates_apart!r}")
         if self.open not in (True, False, None):
             raise ParameterError(f"open must be True, False or None, got {self.open!r}")
         tasks = self.tasks

@@ -31,6 +31,8 @@ def _with_options(command: click.Command) -> click.Command:
             words |= {"multiple": True, "help": f"{setting.description} Can be given several times."}
         elif setting.annotation is bool:
             words |= {"is_flag": True, "default": None}
+            if setting.default:
+                flag += "/--no-" + flag.removeprefix("--")
         elif name == "tasks":
             words["type"] = click.Path(exists=True, file_okay=False, path_type=Path)
         elif setting.annotation in (int, float):

@@ -14,6 +14,7 @@ from arcwise.server.estimators import estimate
 from arcwise.server.estimators.epochs import Span, merged, no_reports, span_to_dict
 from arcwise.server.estimators.series import point_starts, series
 from arcwise.server.problems import Problem, store_busy
+from arcwise.server.routes.apart import Apart
 from arcwise.server.routes.forms import render
 
 if TYPE_CHECKING:
@@ -65,11 +66,14 @@ class Estimates:
         Returns the store, or raises `StoreError`.
     min_reports
         Reports that an estimate, or a point of a series, must have to be shown.
+    apart
+        Compute in a process of their own; the thread waits for it.
     """
 
-    def __init__(self, store: Callable[[], Store], *, min_reports: int = 0) -> None:
+    def __init__(self, store: Callable[[], Store], *, min_reports: int = 0, apart: bool = False) -> None:
         self._store = store
         self._min_reports = min_reports
+        self._apart = Apart() if apart else None
         self._executor: ThreadPoolExecutor | None = None
         self._waiting = 0
         self._last: dict[str, tuple[bytes, dict[str, Any]]] = {}
@@ -163,13 +167,16 @@ class Estimates:
         counts = merged(task, by_epoch, span)
         n = int(counts.sum())
         if n and n >= self._min_reports:
-            return estimate(task, counts).to_dict()
+            return self._apart.estimate(task, counts) if self._apart else estimate(task, counts).to_dict()
         return no_reports(task) | ({"n": n, "min_reports": self._min_reports} if n else {})
 
     def _over_time(self, task: Task, by_epoch: Counts, span: Span, every: int) -> dict[str, Any]:
         if not by_epoch:
             return no_reports(task) | {"every": every, "points": []}
-        document = series(task, by_epoch, every=every, first=span.first, last=span.last).to_dict()
+        if self._apart:
+            document = self._apart.series(task, by_epoch, every, span)
+        else:
+            document = series(task, by_epoch, every=every, first=span.first, last=span.last).to_dict()
         if self._min_reports:
             few = [point for point in document["points"] if 0 < point["n"] < self._min_reports]
             for point in few:
@@ -185,6 +192,8 @@ class Estimates:
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.shutdown(cancel_futures=True)
+        if self._apart is not None:
+            self._apart.close()
 
 
 def _digest(by_epoch: Counts) -> bytes:

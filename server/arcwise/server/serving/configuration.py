@@ -62,6 +62,10 @@ class Configuration(BaseSettings):
         0, description="Then 429; 0 is no limit. Behind a proxy, name it in trusted_proxies first."
     )
     min_reports: int = Field(0, description="Reports that an estimate must have to be shown; 0: any number.")
+    estimates_apart: bool = Field(
+        True,
+        description="Compute estimates in a process of their own, so that readers cannot starve ingestion.",
+    )
     drain_seconds: float = Field(
         0.0, ge=0, le=600, description="How long requests are taken after SIGTERM, while not ready."
     )
@@ -92,6 +96,7 @@ class Configuration(BaseSettings):
             max_reading_bytes=self.max_reading_bytes,
             body_seconds=self.body_seconds,
             min_reports=self.min_reports,
+            estimates_apart=self.estimates_apart,
         )
 
     def connections(self) -> Connections:

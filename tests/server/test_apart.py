@@ -1,0 +1,100 @@
+"""Estimates in a process of their own: the same ones, and its life is the server's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from arcwise.domains import Circle
+from arcwise.errors import ParameterError
+from arcwise.server import Settings
+from arcwise.server.estimators import estimate
+from arcwise.server.estimators.series import series
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from server_processes import serving
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
+
+HEADING = Task("heading", Circle(360), 2.0)
+ESTIMATE = f"/v1/tasks/{HEADING.id}/estimate"
+CODES = list(range(100)) * 3
+
+
+def send(http: httpx.Client) -> int:
+    epoch = HEADING.epoch(time.time())
+    body = encode_batch(Batch(bytes.fromhex(HEADING.id), os.urandom(16), epoch, bytes(CODES)))
+    headers = {"content-type": MEDIA_TYPE}
+    assert http.post(f"/v1/tasks/{HEADING.id}/reports", content=body, headers=headers).status_code == 204
+    return epoch
+
+
+def workers(pid: int) -> list[int]:
+    """Return the processes that a server has spawned for estimates."""
+    lists = [path.read_text("ascii").split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    children = [int(child) for found in lists for child in found]
+    return [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def wait_for_end(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text("ascii"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_estimates_are_the_same_and_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
+    HEADING.save(tmp_path / "heading.json")
+    with serving(tmp_path) as (url, process), httpx.Client(base_url=url, timeout=60) as http:
+        assert http.get(ESTIMATE).json()["n"] == 0
+        assert workers(process.pid) == []  # not before there is something to do
+        epoch = send(http)
+        counts = np.bincount(CODES, minlength=HEADING.mechanism.kernel.codes)
+        assert http.get(ESTIMATE).json() == estimate(HEADING, counts).to_dict()
+        over_time = series(HEADING, {epoch: counts}, every=2).to_dict()
+        assert http.get(f"/v1/tasks/{HEADING.id}/series?every=2").json() == over_time
+        (first,) = workers(process.pid)
+        os.kill(first, signal.SIGTERM)  # as systemd does to all at once: the server says when
+        send(http)
+        assert http.get(ESTIMATE).json()["n"] == 600
+        assert workers(process.pid) == [first]
+        os.kill(first, signal.SIGKILL)
+        wait_for_end(first)
+        send(http)
+        statuses = {http.get(ESTIMATE).status_code for _ in range(2)}
+        assert statuses <= {200, 503}
+        assert http.get(ESTIMATE).json()["n"] == 900
+        (second,) = workers(process.pid)
+        process.terminate()
+        assert process.wait(30) == -signal.SIGTERM
+        wait_for_end(second)
+
+
+def test_it_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
+    HEADING.save(tmp_path / "heading.json")
+    with serving(tmp_path) as (url, process), httpx.Client(base_url=url, timeout=60) as http:
+        send(http)
+        assert http.get(ESTIMATE).status_code == 200
+        (worker,) = workers(process.pid)
+        process.kill()
+        process.wait(30)
+        wait_for_end(worker)
+
+
+def test_it_can_be_left_out(tmp_path: Path) -> None:
+    HEADING.save(tmp_path / "heading.json")
+    with (
+        serving(tmp_path, "--no-estimates-apart") as (url, process),
+        httpx.Client(base_url=url, timeout=60) as http,
+    ):
+        send(http)
+        assert http.get(ESTIMATE).json()["n"] == 300
+        assert workers(process.pid) == []
+    with pytest.raises(ParameterError, match="estimates_apart must be True or False, got 1"):
+        Settings([HEADING], estimates_apart=1)  # type: ignore[arg-type]
