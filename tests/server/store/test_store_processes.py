@@ -43,8 +43,9 @@ def write(url: str, writer: int, results: Connection) -> None:
 def test_processes_lose_nothing_and_count_nothing_twice(url: str) -> None:
     pipes = [SPAWN.Pipe(duplex=False) for _ in range(WRITERS)]
     writers = [SPAWN.Process(target=write, args=(url, number, pipe[1])) for number, pipe in enumerate(pipes)]
-    for writer in writers:
+    for writer, (_, sender) in zip(writers, pipes, strict=True):
         writer.start()
+        sender.close()  # a writer that fails then ends the wait below
     new = [pipe[0].recv() for pipe in pipes]
     for writer in writers:
         writer.join()
