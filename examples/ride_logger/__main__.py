@@ -50,9 +50,10 @@ def main() -> int:
             print(telemetry.status())
         else:
             print(telemetry.status())
-    except LedgerError as error:
-        print(error, file=sys.stderr)
-        return 1
+    except LedgerError as error:  # lost or damaged: what was spent is not known, so nothing can be reported
+        _log.debug("%s", error)
+        print("Telemetry is off: its ledger cannot be used. Nothing about your rides leaves this device.")
+        return 1 if chosen.command == "consent" and chosen.answer == "yes" else 0
     return 0
 
 

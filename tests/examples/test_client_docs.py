@@ -147,3 +147,20 @@ def test_every_link_of_the_page_leads_somewhere() -> None:
             headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in headings}
             assert heading in slugs, target
+
+
+def test_all_of_the_readme_asks_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device whose task has other caps than the server's has another one: its reports would wait."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks").mkdir()
+    made = re.findall(r"arcwise (task new heading [^\n#]*)", README)
+    assert len(made) == 2
+    for number, line in enumerate(made):
+        path = f"{number}.json"
+        arguments = shlex.split(line.partition(" -o ")[0])
+        assert CliRunner().invoke(main, [*arguments, "-o", path]).exit_code == 0
+    python = re.findall(r"^task = (Task\(.*?\))(?:  #.*)?$", README, re.MULTILINE)
+    tasks = [Task.load("0.json"), Task.load("1.json")]
+    tasks += [eval(source, {"Task": Task, "Circle": Circle, "Caps": Caps}) for source in python]
+    assert len(tasks) == 3
+    assert len({task.id for task in tasks}) == 1

@@ -181,7 +181,8 @@ def test_a_lost_ledger_stops_telemetry_and_not_the_app(app: App, url: str) -> No
     said = app("run", rides="12,30\n")
     assert "going on without telemetry: there is no ledger" in said
     assert "logged a ride\n" in said
-    assert "what it has spent is not known" in app("consent", "yes", code=1)
+    for command, code in ((("consent", "yes"), 1), (("consent", "no"), 0), (("status",), 0)):
+        assert "Telemetry is off: its ledger cannot be used" in app(*command, code=code)
     assert not app.ledger.exists()
     assert counted(url) == 0
 

@@ -196,3 +196,11 @@ def test_choices_are_made_from_the_shares() -> None:
     group = Group.share_budget("walk", DOMAINS, 4.0, sample=best_sample(DOMAINS, 4.0))
     assert (group.sample, group.share) == (None, 1.0)
     assert len(group.choose(InsecureSeededRandomness(1))) == 2
+
+
+@pytest.mark.parametrize("measure", ["value", "average"])
+def test_single_reports_of_a_task_for_averages_are_not_compared(measure: Any) -> None:
+    """They lie far outside the range: nearly all of epsilon would go to the distance."""
+    for goals in (None, {"distance": "distribution"}):
+        with pytest.raises(ParameterError, match="goals must be \"value\" for 'distance' with measure"):
+            best_shares(DOMAINS, 2.0, goals=goals, measure=measure)

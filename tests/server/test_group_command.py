@@ -118,7 +118,7 @@ def test_other_options_of_tasks() -> None:
         (("--epsilon", "1", "--weight", "speed=1"), "give sample=None"),
         (("--epsilon", "1", "--sample", "all", "--weight", "speed=1"), "weights must name every task once"),
         (("--epsilon", "1", "--sample", "all", "--weight", "speed=x"), "--weight takes NAME=NUMBER"),
-        (("--epsilon", "1", "--split", "value"), "--split 'value' goes with --sample all"),
+        (("--epsilon", "1", "--split", "value"), "--split value goes with --sample all"),
         (("--epsilon", "1", "--task", "speed=0:1"), "--task must name a task once, got 'speed' twice"),
         (("--epsilon", "1", "--task", "x=5:1"), "low < high"),
         (("--epsilon", "1", "--task", "x=y"), "--domain takes LOW:HIGH"),

@@ -332,8 +332,7 @@ class AsyncClient(Reporter[AsyncUplink]):
         RuntimeError
             When the uplink is closed, or in use on another event loop.
         """
-        self._check(name, value)
-        outcome = await self._uplink.call(self._submit, name, value)
+        outcome = await self._uplink.call(self._submit, name, self._checked(name, value))
         if outcome is Outcome.FAILED:
             self._uplink.tell()
         return outcome

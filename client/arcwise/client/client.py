@@ -61,9 +61,10 @@ class Reporter(Generic[UplinkT]):
         self._ledger = ledger
         self._randomness = randomness
 
-    def _check(self, name: str, value: Any) -> None:
-        self._terms.duty(name).check(value)  # a value that is refused must cost nothing
+    def _checked(self, name: str, value: Any) -> Any:
+        value = self._terms.duty(name).checked(value)  # a value that is refused must cost nothing
         self._uplink.begin()
+        return value
 
     def _submit(self, name: str, value: Any) -> Outcome:
         """Charge, randomise and queue a value that was checked."""
@@ -271,8 +272,7 @@ class Client(Reporter[Uplink]):
         RuntimeError
             When the uplink is closed.
         """
-        self._check(name, value)
-        outcome = self._submit(name, value)
+        outcome = self._submit(name, self._checked(name, value))
         if outcome is Outcome.FAILED:
             self._uplink.tell()
         return outcome

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arcwise.client.accounts import EVERYTHING, bill
 from arcwise.client.outcomes import Outcome
-from arcwise.errors import ParameterError, UnknownTaskError
+from arcwise.errors import DomainError, ParameterError, UnknownTaskError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,9 +31,10 @@ class TaskDuty:
             [(task.id, task.name, task.charge, task.caps), (EVERYTHING, "everything", task.charge, caps)]
         )
 
-    def check(self, value: Any) -> None:
-        """Raise `DomainError` for a value that is not in the domain, before anything is charged."""
+    def checked(self, value: Any) -> Any:
+        """Return the value; raise `DomainError` for one outside the domain, before anything is charged."""
         self.task.domain.to_unit(value)
+        return value
 
     def submit(self, books: Books, value: Any, now: float, randomness: Randomness) -> Outcome:
         """Charge, randomise and queue one value in an open transaction."""
@@ -125,20 +126,28 @@ class GroupDuty:
         """Return what one report of a task of the group is charged to, its own account first."""
         return self._items[name] + self.bill
 
-    def check(self, value: Any) -> None:
-        """Raise for anything but a mapping from the group's task names to values in their domains or None."""
+    def checked(self, value: Any) -> dict[str, Any]:
+        """Return a copy; raise for anything but a mapping from task names to values in their domains or None.
+
+        A copy, because what is checked must be what is reported, whatever the app does with its own.
+        """
         if not isinstance(value, Mapping):
             raise ParameterError(
                 f"the value of group {self.group.name!r} must be a mapping from task names to numbers, "
                 f"got {value!r}"
             )
-        for name, number in value.items():
+        values = dict(value)
+        for name, number in values.items():
             task = self._tasks.get(name)
             if task is None:
                 known = ", ".join(map(repr, self._tasks))
                 raise UnknownTaskError(f"no task {name!r} in group {self.group.name!r}; it has {known}")
             if number is not None:
-                task.domain.to_unit(number)
+                try:
+                    task.domain.to_unit(number)
+                except DomainError as error:
+                    raise DomainError(f"{name!r}: {error}") from None
+        return values
 
     def submit(self, books: Books, value: Any, now: float, randomness: Randomness) -> Outcome:
         """Charge a round and queue its reports in an open transaction.

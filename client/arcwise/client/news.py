@@ -15,13 +15,18 @@ __all__ = ["News"]
 _MESSAGES = {
     "sent": "{about}: sent {reports} reports; {detail}",
     "retry": "{about}: sending {reports} reports again later; {detail}",
-    "kept": "{about}: the server does not know it, keeping {reports} reports for later; {detail}",
+    "kept": "{about}: the server does not know it, keeping {reports} reports for later; {detail}. A task of this "
+    "name with other caps or another epsilon is another task",
     "paused": "{about}: the server does not let this client in, keeping {reports} reports, pausing; {detail}",
     "dropped": "{about}: dropped {reports} reports; {detail}",
     "expired": "{about}: dropped {reports} reports that {detail}",
     "closed": "{about}: closed with {reports} reports not sent; {detail}",
     "failed": "{about}: {detail}",
 }
+
+
+_REPEATED = {"retry", "kept", "paused", "failed"}
+"""What comes again and again while something lasts: told once at the level of a warning."""
 
 
 class News:
@@ -33,27 +38,24 @@ class News:
         The app's callback, or None. What it raises is logged and goes no further.
     """
 
-    __slots__ = ("_last_failure", "_on_event", "_waiting")
+    __slots__ = ("_last", "_on_event", "_waiting")
 
     def __init__(self, on_event: Callable[[Event], object] | None) -> None:
         self._on_event = on_event
         self._waiting: deque[Event] = deque()
-        self._last_failure: str | None = None
+        self._last: dict[str | None, tuple[str, str]] = {}
 
     def add(self, kind: str, task: str | None, reports: int, detail: str) -> None:
         """Log what happened, and keep it for `tell`."""
         if self._on_event is not None:
             self._waiting.append(Event(kind, task, reports, detail))
-        if kind == "failed":
-            if detail == self._last_failure:  # a full disk would fill it with this line
-                return
-            self._last_failure = detail
-        else:
-            self._last_failure = None
+        # A full disk, or a server that is away, would fill the log with one line.
+        again = self._last.get(task) == (kind, detail)
+        self._last[task] = kind, detail
         from logging import DEBUG, WARNING, getLogger  # not while the client is imported
 
         about = "arcwise" if task is None else f"task {task!r}"
-        level = DEBUG if kind == "sent" else WARNING
+        level = DEBUG if kind == "sent" or (again and kind in _REPEATED) else WARNING
         logger = getLogger("arcwise.client")
         if logger.isEnabledFor(level):
             logger.log(level, _MESSAGES[kind].format(about=about, reports=reports, detail=detail))

@@ -28,7 +28,7 @@ class Outcome(Enum):
     """
 
     ACCEPTED = "accepted"
-    """Charged, randomised and queued."""
+    """Charged, randomised and queued; of a group's round what was drawn and given, which can be nothing."""
     CAPPED = "capped"
     """A cap on epsilon or delta forbids it. Nothing was charged."""
     FULL = "full"

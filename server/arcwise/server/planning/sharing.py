@@ -212,7 +212,16 @@ def best_shares(
     """
     goals = {} if goals is None else goals
     if "mean" in goals.values():
-        raise ParameterError('goals must not be "mean", which takes a solver for every share: "distribution"')
+        raise ParameterError(
+            'goals must not be "mean", which takes a solver for every share: give "distribution" instead'
+        )
+    if measure != "estimate":
+        for name, domain in domains.items():
+            if isinstance(domain, Interval) and goals.get(name) != "value":
+                raise ParameterError(
+                    f'goals must be "value" for {name!r} with measure {measure!r}, which asks how near '
+                    "single reports are: those of other goals are for averages"
+                )
     names = list(domains)
     if not names or not EPSILON_MIN * len(names) <= epsilon <= EPSILON_MAX * len(names):
         raise ParameterError(

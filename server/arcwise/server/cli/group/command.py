@@ -66,7 +66,7 @@ def group() -> None:
     default="equal",
     show_default=True,
     help="With --sample all: shares of epsilon that are equal, or that make the summed error least: of "
-    "estimates, of the worst single value, or of values on average.",
+    "estimates, of the worst single value, or of values on average (the latter two with goal value).",
 )
 @click.option("--period", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
 @caps_options
@@ -93,7 +93,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     \b
     arcwise group new vehicle --task heading=circle:360 --task speed=0:180 --epsilon 2
     arcwise group new walk --task direction=circle:360 --task distance=0:50 --epsilon 2 \\
-        --sample all --goal distance=value --split value
+        --sample all --split value
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     bounds = read_caps(caps)
     path = new_path(name, output, force)  # before a solver takes its time

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import click
 
+from arcwise.domains import Interval
 from arcwise.server.cli.domain import read_domain
 from arcwise.server.cli.task.making import mechanism_for
 from arcwise.server.planning import best_sample, best_shares
@@ -52,7 +53,12 @@ def made_group(name: str, request: Request, caps: Caps) -> Group:
         sample = _sample(request.sample)
     if request.split != "equal":
         if weights is not None or sample not in (None, len(domains)):
-            raise click.UsageError(f"--split {request.split!r} goes with --sample all and without --weight")
+            raise click.UsageError(f"--split {request.split} goes with --sample all and without --weight")
+        if (
+            request.split != "estimate"
+        ):  # single reports: a task that reports for averages has none that are near
+            values = {name: "value" for name, domain in domains.items() if isinstance(domain, Interval)}
+            goals = values | goals
         weights = best_shares(domains, request.epsilon, goals=goals, measure=cast("Measure", request.split))
     k, shares = epsilon_shares(domains, request.epsilon, sample=sample, weights=weights)
     tasks = [
