@@ -15,8 +15,8 @@ __all__ = ["News"]
 _MESSAGES = {
     "sent": "{about}: sent {reports} reports; {detail}",
     "retry": "{about}: sending {reports} reports again later; {detail}",
-    "kept": "{about}: the server does not know it, keeping {reports} reports for later; {detail}. A task of this "
-    "name with other caps or another epsilon is another task",
+    "kept": "{about}: the server does not know it, keeping {reports} reports for later; {detail}. With other"
+    " caps or another epsilon it is another task",
     "paused": "{about}: the server does not let this client in, keeping {reports} reports, pausing; {detail}",
     "dropped": "{about}: dropped {reports} reports; {detail}",
     "expired": "{about}: dropped {reports} reports that {detail}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -13,7 +14,6 @@ from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 __all__ = ["create_file", "open_file", "open_to_read"]
 
@@ -126,7 +126,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     try:
         return open_file(path, 5.0)[0]
     except LedgerError:
-        log = path.with_name(f"{path.name}-wal")
+        log = Path(f"{path}-wal")
         writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
         if writable or not path.exists() or (log.exists() and log.stat().st_size):
             raise
