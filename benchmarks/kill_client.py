@@ -13,6 +13,7 @@ import logging
 import os
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -34,7 +35,6 @@ from arcwise.tasks import Task
 from arcwise.wire import decode_batch
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
@@ -126,6 +126,7 @@ class Recorder:
         self.repeats = 0
         self._lock = threading.Lock()
         self._open = 0
+        self._last: object = None
         self._idle = threading.Condition(self._lock)
         recorder = self
 
@@ -158,9 +159,9 @@ class Recorder:
             request_queue_size = 64
 
             def get_request(self) -> tuple[socket.socket, Any]:
-                request = super().get_request()
-                recorder.connections(1)
-                return request
+                connection, address = super().get_request()
+                recorder.connections(1, address)
+                return connection, address
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -186,13 +187,21 @@ class Recorder:
             assert self._idle.wait_for(lambda: self.batches, 30)
         return time.perf_counter() - start
 
-    def connections(self, more: int) -> None:
+    def connections(self, more: int, address: object = None) -> None:
         with self._lock:
             self._open += more
+            self._last = address or self._last
             self._idle.notify_all()
 
     def settle(self) -> None:
-        """Wait until all that was sent has arrived: every connection is at its end."""
+        """Wait until all that was sent has arrived: every connection is at its end.
+
+        Also those of a dead process that nobody has accepted yet: they stand before one of our own.
+        """
+        with socket.create_connection(("127.0.0.1", self._server.server_port)) as connection:
+            own = connection.getsockname()
+            with self._lock:
+                assert self._idle.wait_for(lambda: self._last == own, 30)
         with self._lock:
             assert self._idle.wait_for(lambda: self._open == 0, 30)
 
