@@ -43,6 +43,10 @@ class Contents(NamedTuple):
     """When each report was queued, by the device's clock."""
 
 
+GIVEN_UP = {"expired", "opted-out", "400", "410", "422"}
+"""Why reports are given up: nobody will ever take them. A task that the server does not know may come."""
+
+
 def costs_of(tasks: tuple[Task, ...]) -> dict[str, int]:
     """Return what a report costs, or a round in which these tasks are reported."""
     if not tasks:
@@ -61,7 +65,9 @@ def read(path: Path) -> Contents:
         now, opted_out, pending, sent = connection.execute(
             "SELECT now, opted_out, pending, sent FROM state"
         ).fetchone()
-        (dropped,) = connection.execute("SELECT coalesce(sum(reports), 0) FROM dropped").fetchone()
+        reasons = dict(connection.execute("SELECT reason, reports FROM dropped"))
+        assert set(reasons) <= GIVEN_UP, "given up, and would have been taken later"
+        dropped = sum(reasons.values())
         queued = {
             (task, code): created
             for task, code, created in connection.execute(
