@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Client, Counters, FileLedger, Outcome, Uplink, inspect
+from arcwise.client import Client, Counters, FileLedger, Outcome, Uplink, inspect, sending
 from arcwise.randomness import SystemRandomness
 from forks import in_child
 
@@ -260,3 +260,30 @@ def test_opting_out_is_on_the_disk_and_leaves_no_code_in_the_log(
         assert not any("synchronous = NORMAL" in statement for statement in said)
         assert (tmp_path / "ledger.db-wal").stat().st_size == 0
         client.close(0)
+
+
+def test_what_another_process_left_is_found_without_any_news(
+    tmp_path: Path, recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "_LOOK_SECONDS", 0.02)
+    FileLedger(tmp_path / "ledger.db", create=True).close()
+
+    def leave() -> bool:
+        with FileLedger(tmp_path / "ledger.db") as ledger:
+            client = Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=600)
+            return bool(client.report("heading", 1.0)) and not client.close(0)
+
+    with (
+        FileLedger(tmp_path / "ledger.db") as ledger,
+        Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=0) as client,
+    ):
+        client._uplink.begin()  # and it has nothing to do
+        assert in_child(leave)
+        assert recorder.busy.wait(20)
+
+
+def test_a_flush_without_time_starts_the_sending(ledger: Ledger, recorder: Recorder, heading: Task) -> None:
+    with Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=600) as client:
+        assert client.report("heading", 1.0)
+        client.flush(0)
+        assert recorder.busy.wait(20)

@@ -162,7 +162,7 @@ class AsyncUplink(Sending):
                 self._stepped.set()
                 self._stepped = asyncio.Event()
                 if wait > 0:
-                    await _wait(self._work, wait)
+                    await _wait(self._work, self._rest(wait))
         finally:
             await self._transport.close()
 

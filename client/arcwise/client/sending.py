@@ -34,6 +34,9 @@ MAX_BATCH_SIZE = 500_000
 TROUBLE_SECONDS = 60.0
 """How long the sender rests after trouble of its own, such as a ledger that it could not use."""
 
+_LOOK_SECONDS = 600.0
+"""How often a sender looks into a file without any news: another process may have left reports there."""
+
 _KINDS = {
     Verdict.SENT: "sent",
     Verdict.RETRY: "retry",
@@ -116,6 +119,10 @@ class Sending(ABC):
     def url(self) -> str:
         """The server's base URL."""
         return self._url
+
+    def _rest(self, wait: float) -> float:
+        """Return for how long to rest when there is nothing to send for so many seconds."""
+        return min(wait, _LOOK_SECONDS) if self.outbox.durable else wait
 
     def pending(self) -> int:
         """Return how many reports are neither acknowledged nor dropped."""

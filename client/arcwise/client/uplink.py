@@ -147,7 +147,7 @@ class Uplink(Sending):
                     self._steps += 1
                     self._changed.notify_all()
                     if not self._is_news and not self._closed and wait > 0:
-                        self._changed.wait(min(wait, threading.TIMEOUT_MAX))
+                        self._changed.wait(min(self._rest(wait), threading.TIMEOUT_MAX))
         finally:
             self._transport.close()
 
@@ -207,11 +207,11 @@ class Uplink(Sending):
                     self.begin()
                 with self._changed:
                     if self._steps == steps:
+                        self._is_news = True
+                        self._changed.notify_all()
                         left = deadline - time.monotonic()
                         if left <= 0:
                             return False
-                        self._is_news = True
-                        self._changed.notify_all()
                         self._changed.wait(min(left, threading.TIMEOUT_MAX))
         except LedgerError as error:
             self.fail(error)
