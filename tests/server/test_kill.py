@@ -1,104 +1,170 @@
-"""A server killed with SIGKILL under load: every acknowledged report is there once, whatever happened.
+"""Servers killed with SIGKILL under load: every acknowledged report is there once, whatever happened.
 
-Each batch carries a code that no other batch carries, so a 2 anywhere is a double count and a 0 a loss.
+`benchmarks/kill_server.py` is the same at length.
 """
 
-import concurrent.futures
-import os
+import contextlib
 import random
-import signal
-import subprocess
+import sqlite3
 import sys
-import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import pytest
 
-from arcwise.domains import Interval
-from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.store import open_store
-from arcwise.tasks import Task
-from arcwise.wire import MEDIA_TYPE, Batch, encode_batch, pack_codes
+from arcwise.server.store import Outcome, open_store
+from arcwise.wire import Batch, decode_batch
+from kills import EndedError, Kind, Soak, kinds
+from kills.batches import CAPACITY, TASKS, Batches
+from kills.tally import ACKNOWLEDGED, SENT, Number, Tally
+from kills.verdict import verdict, wrong_ids
+from kills.workers import Worker
+from postgres import fresh_schema
 
-DOMAIN = Interval(0, 1)
-TASK = Task("kill", DOMAIN, 1.0, mechanism=OptimalPiecewise(DOMAIN, 1.0, nodes=32_000))
-KILLS = 4
-CONNECTIONS = 8
-
-
-def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
-    command = [sys.executable, "-m", "arcwise.server.cli", "serve", "--port", "0", "--tasks", str(folder)]
-    server = subprocess.Popen(
-        [*command, "--store", f"sqlite:///{folder / 'kill.db'}"], stdout=subprocess.PIPE, text=True
-    )
-    assert server.stdout
-    line = server.stdout.readline()
-    assert line.startswith("arcwise is listening on http://127.0.0.1:")
-    return server, line.split()[-1]
+ALL = {
+    "sqlite": [Kind.RUNNING, Kind.STARTING, Kind.DRAINING],
+    "postgresql": [Kind.RUNNING, Kind.PAIR, Kind.STARTING],
+}
+WORKERS = {"sqlite": 1, "postgresql": 2}
 
 
-def body(number: int) -> bytes:
-    epoch = TASK.epoch(time.time())
-    return encode_batch(
-        Batch(bytes.fromhex(TASK.id), number.to_bytes(16, "big"), epoch, pack_codes([number], 2))
-    )
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-def test_nothing_acknowledged_is_lost_or_counted_twice(tmp_path: Path) -> None:
-    TASK.save(tmp_path / "kill.json")
-    generator = random.Random(9)
-    numbers = iter(range(TASK.mechanism.kernel.codes))
-    bodies: dict[int, bytes] = {}
-    acknowledged: set[int] = set()
-    lock = threading.Lock()
+@pytest.fixture
+def url(store: str, tmp_path: Path) -> Iterator[str]:
+    with contextlib.ExitStack() as stack:
+        file = f"sqlite:///{tmp_path / 'kill.db'}"
+        yield file if store == "sqlite" else stack.enter_context(fresh_schema())
 
-    def send(url: str) -> None:
-        with httpx.Client(base_url=url, headers={"content-type": MEDIA_TYPE}, timeout=10) as http:
-            while True:
-                with lock:
-                    number = next(numbers)
-                    bodies[number] = body(number)
-                try:
-                    answer = http.post(f"/v1/tasks/{TASK.id}/reports", content=bodies[number])
-                except httpx.HTTPError:
-                    return  # killed: whether this one was counted is not known
-                assert answer.status_code == 204
-                with lock:
-                    acknowledged.add(number)
 
-    for _ in range(KILLS):
-        server, url = start(tmp_path)
-        with concurrent.futures.ThreadPoolExecutor(CONNECTIONS) as pool:
-            senders = [pool.submit(send, url) for _ in range(CONNECTIONS)]
-            before = len(acknowledged)
-            while len(acknowledged) < before + 50:
-                time.sleep(0.01)
-            time.sleep(generator.uniform(0, 0.2))
-            os.kill(server.pid, signal.SIGKILL)
-            for sender in senders:
-                sender.result(30)
-        server.wait(10)
-        assert server.stdout
-        server.stdout.close()
+def test_nothing_acknowledged_is_lost_or_counted_twice(store: str, url: str, tmp_path: Path) -> None:
+    with Soak(tmp_path, url, workers=WORKERS[store], senders=12, seed=9) as soak:
+        for kind in ALL[store]:
+            soak.end(kind)
+        soak.wait_for(500)
+        figures = soak.finish()  # compares every batch with the store's counts and ids
+    assert set(figures.kills) | ({Kind.DRAINING} if figures.drained else set()) >= set(ALL[store])
+    assert max(figures.in_flight) > 1  # or the kills would prove nothing
+    assert figures.lost > 0
+    assert figures.looks >= 2  # at the end, and where all workers were dead
+    assert figures.replays > 0
+    assert figures.twins > 0
 
-        store = open_store(f"sqlite:///{tmp_path / 'kill.db'}")
-        counts = store.counts(TASK)
-        store.close()
-        assert counts.max() == 1
-        assert {number for number in acknowledged if counts[number] != 1} == set()
 
-    # The senders resend everything, as clients do that lost the answer: still once each.
-    server, url = start(tmp_path)
-    with httpx.Client(base_url=url, headers={"content-type": MEDIA_TYPE}, timeout=10) as http:
-        for sent in bodies.values():
-            assert http.post(f"/v1/tasks/{TASK.id}/reports", content=sent).status_code == 204
-    server.terminate()
-    assert server.wait(20) == -signal.SIGTERM  # uvicorn ends by the signal it was sent, once all is written
-    assert server.stdout
-    server.stdout.close()
-    store = open_store(f"sqlite:///{tmp_path / 'kill.db'}")
-    counts = store.counts(TASK)
-    store.close()
-    assert counts.sum() == len(bodies)
-    assert counts.max() == 1
+class Store:
+    """A store that counted what a test says, and senders who know of ten batches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = f"sqlite:///{folder / 'kill.db'}"
+        self.batches = Batches(TASKS[0].epoch(time.time()), seed=1)
+        self.tally = Tally(folder / "tally", CAPACITY)
+        self.tally.numbers[Number.MADE] = 10
+        for number in range(10):
+            self.tally.states[number] = ACKNOWLEDGED
+
+    def batch(self, number: int) -> Batch:
+        return decode_batch(self.batches.request(number).partition(b"\r\n\r\n")[2])
+
+    def add(self, *batches: Batch) -> None:
+        with contextlib.closing(open_store(self.url)) as store:
+            store.register(TASKS)
+            assert set(store.add(batches)) == {Outcome.COUNTED}
+
+    def add_all_but(self, *numbers: int) -> None:
+        self.add(*(self.batch(number) for number in range(10) if number not in numbers))
+
+    def wrong(self) -> list[str]:
+        return verdict(self.url, self.batches, self.tally).wrong
+
+    def wrong_ids(self) -> list[str]:
+        return wrong_ids(self.url, self.batches, self.tally)
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path)
+    yield store
+    store.tally.close()
+
+
+def again(batch: Batch, codes: bytes, batch_id: bytes = bytes(16)) -> Batch:
+    return Batch(batch.task_id, batch_id, batch.epoch, codes)
+
+
+def test_what_was_sent_and_counted_is_right(judged: Store) -> None:
+    judged.add_all_but()
+    assert judged.wrong() == judged.wrong_ids() == []
+
+
+def test_what_was_not_acknowledged_may_be_counted_or_not(judged: Store) -> None:
+    judged.add_all_but(3)
+    for number in (3, 4):
+        judged.tally.states[number] = SENT
+    found = verdict(judged.url, judged.batches, judged.tally)
+    assert found == ([], 2, 1)
+
+
+def test_a_loss_is_seen(judged: Store) -> None:
+    judged.add_all_but(3)
+    (wrong,) = judged.wrong()
+    assert wrong.startswith("batch 3 (task right, epoch ")
+    assert wrong.endswith(", codes 2 and 3) was acknowledged, counted 0 times")
+    (wrong,) = judged.wrong_ids()[:-1]
+    assert "5 ids were sent, and 4 are there" in wrong
+    assert judged.wrong_ids()[-1] == "40 reports were sent, and 36 are exported"
+
+
+def test_a_double_count_is_seen_beside_a_loss(judged: Store) -> None:
+    judged.add_all_but(3)
+    judged.add(again(judged.batch(5), judged.batch(5).codes))
+    lost, doubled = judged.wrong()
+    assert "was acknowledged, counted 0 times" in lost
+    assert doubled.endswith(", codes 4 and 5) was sent under one id, counted 2 times")
+    assert judged.wrong_ids()  # another id than it was sent under
+
+
+def test_a_part_of_a_batch_is_seen(judged: Store) -> None:
+    judged.add_all_but(3)
+    judged.add(again(judged.batch(3), judged.batch(3).codes[:4], judged.batch(3).batch_id))
+    (wrong,) = judged.wrong()
+    assert wrong.endswith("its codes are counted 1 and 1 times, which is no whole number of batches")
+
+
+def test_what_nobody_sent_is_seen(judged: Store) -> None:
+    judged.add_all_but()
+    judged.add(judged.batch(11))
+    (wrong,) = judged.wrong()
+    assert wrong.endswith("was never sent, counted 1 times")
+    strange = Batch(judged.batch(0).task_id, bytes(16), judged.batches.newest + 1, bytes(2))
+    judged.add(strange)
+    assert f"task left, epoch {judged.batches.newest + 1}: reports that nobody sent" in judged.wrong()
+
+
+def test_a_store_that_is_not_whole_is_seen(judged: Store, tmp_path: Path) -> None:
+    judged.add_all_but()
+    with contextlib.closing(sqlite3.connect(tmp_path / "kill.db")) as connection, connection:
+        connection.execute("UPDATE total SET reports = reports + 1")
+    assert any(sentence.startswith("the store's check: ") for sentence in judged.wrong())
+
+
+def test_a_worker_that_ends_by_itself_is_seen(tmp_path: Path) -> None:
+    worker = Worker([sys.executable, "-c", "raise SystemExit('no tasks')"], 20_000, tmp_path / "log")
+    worker.start()
+    with pytest.raises(EndedError, match="ended by itself with 1; its last words:\nno tasks"):
+        worker.wait()
+    worker.discard()
+
+
+def test_a_mix_of_kills_has_as_many_as_were_asked_for() -> None:
+    generator = random.Random(1)
+    for workers in (1, 2, 4):
+        chosen = Counter(kinds(200, workers, 20, generator))
+        assert chosen[Kind.DATABASE] == 20
+        several = {Kind.PAIR: 2, Kind.ALL: workers, Kind.DATABASE: 0}
+        assert 200 <= sum(count * several.get(kind, 1) for kind, count in chosen.items()) < 200 + workers
+        assert set(chosen) == set(Kind) - ({Kind.PAIR} if workers == 1 else set())

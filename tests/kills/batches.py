@@ -1,0 +1,111 @@
+"""Batches of which each counts under codes of its own, so that counts tell what became of every one.
+
+A batch holds one code once and the next one three times, and no other batch of its task and epoch has them:
+0 is a loss, 2 a double count, anything else than 1 and 3 a part of a batch. Nothing can cancel out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from arcwise.domains import Interval
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch, pack_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["CAPACITY", "REPORTS", "TASKS", "Batches"]
+
+_DOMAIN = Interval(0, 1)
+TASKS = [
+    Task(name, _DOMAIN, 1.0, period=3600, mechanism=OptimalPiecewise(_DOMAIN, 1.0, nodes=12_000))
+    for name in ("left", "right")
+]
+_CODES = TASKS[0].mechanism.kernel.codes
+_SLOTS = _CODES // 2
+_EPOCHS = 240
+"""Hours, which lie within a server's retention."""
+CAPACITY = _EPOCHS * _SLOTS * len(TASKS)
+"""How many batches there are."""
+REPORTS = 4
+"""In each of them."""
+
+
+class Batches(NamedTuple):
+    """Batches by number, from 0 to below `CAPACITY`; the same bytes whenever they are asked for.
+
+    Parameters
+    ----------
+    newest
+        The epoch of the first batches; later ones are of the epochs before.
+    seed
+        Of the batches' ids.
+    """
+
+    newest: int
+    seed: int
+
+    def _place(self, number: int) -> tuple[int, int, int]:
+        """Return a batch's task by its place in `TASKS`, its epoch and its first code."""
+        rest, task = divmod(number, len(TASKS))
+        back, slot = divmod(rest, _SLOTS)
+        return task, self.newest - back, 2 * slot
+
+    def batch_id(self, number: int) -> bytes:
+        """Return the id of a batch."""
+        return hashlib.blake2b(b"%d %d" % (self.seed, number), digest_size=16).digest()
+
+    def request(self, number: int) -> bytes:
+        """Return the bytes of a batch's POST."""
+        place, epoch, code = self._place(number)
+        task = TASKS[place].id
+        codes = pack_codes([code, code + 1, code + 1, code + 1], 2)
+        body = encode_batch(Batch(bytes.fromhex(task), self.batch_id(number), epoch, codes))
+        head = (
+            f"POST /v1/tasks/{task}/reports HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            f"Content-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode("ascii") + body
+
+    def cell(self, number: int) -> tuple[str, int]:
+        """Return the name of a batch's task, and its epoch."""
+        place, epoch, _ = self._place(number)
+        return TASKS[place].name, epoch
+
+    def name(self, number: int) -> str:
+        """Return what a message calls a batch."""
+        place, epoch, code = self._place(number)
+        return f"batch {number} (task {TASKS[place].name}, epoch {epoch}, codes {code} and {code + 1})"
+
+    def times(self, counts: Sequence[Mapping[int, NDArray[np.int64]]]) -> tuple[NDArray[np.int64], list[str]]:
+        """Return how often each batch was counted, and what no whole batches explain.
+
+        Parameters
+        ----------
+        counts
+            For each of `TASKS` the number of reports per code, shape (K,), by epoch.
+        """
+        times = np.zeros((_EPOCHS, _SLOTS, len(TASKS)), np.int64)
+        wrong: list[str] = []
+        for place, by_epoch in enumerate(counts):
+            for epoch, found in by_epoch.items():
+                back = self.newest - epoch
+                if not 0 <= back < _EPOCHS or found[2 * _SLOTS :].any():
+                    wrong.append(f"task {TASKS[place].name}, epoch {epoch}: reports that nobody sent")
+                    continue
+                first, second = found[0 : 2 * _SLOTS : 2], found[1 : 2 * _SLOTS : 2]
+                times[back, :, place] = first
+                for slot in np.flatnonzero(second != 3 * first):
+                    number = (back * _SLOTS + int(slot)) * len(TASKS) + place
+                    wrong.append(
+                        f"{self.name(number)}: its codes are counted {first[slot]} and {second[slot]} times, "
+                        "which is no whole number of batches"
+                    )
+        return times.ravel(), wrong

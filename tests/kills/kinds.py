@@ -1,0 +1,41 @@
+"""In which ways processes are killed."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+
+__all__ = ["Kind", "kinds"]
+
+
+class Kind(Enum):
+    """A way to end processes."""
+
+    RUNNING = "serving"
+    STARTING = "starting"
+    DRAINING = "draining"
+    PAIR = "two at once"
+    ALL = "all at once"
+    DATABASE = "with the database"
+    """The database crashes, by either of two signals, and in half of the cases a worker is killed too."""
+
+
+_SHARES = {Kind.RUNNING: 9, Kind.STARTING: 4, Kind.DRAINING: 4, Kind.PAIR: 3, Kind.ALL: 2}
+
+
+def kinds(kills: int, workers: int, crashes: int, generator: random.Random) -> list[Kind]:
+    """Return ways to end processes, mixed: so many kills of workers, or few more, and crashes."""
+    among = [kind for kind in _SHARES if kind is not Kind.PAIR or workers > 1]
+    weights = [_SHARES[kind] for kind in among]
+    killed = {Kind.PAIR: 2, Kind.ALL: workers}
+    chosen: list[Kind] = []
+    while kills > 0:
+        kind = generator.choices(among, weights)[0]
+        chosen.append(kind)
+        kills -= killed.get(kind, 1)
+    chosen += [Kind.DATABASE] * crashes
+    generator.shuffle(chosen)
+    return chosen

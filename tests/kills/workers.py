@@ -1,0 +1,142 @@
+"""`arcwise serve` as processes that are killed and started again on the same ports."""
+
+from __future__ import annotations
+
+import select
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["DRAIN_SECONDS", "EndedError", "Worker", "free_ports", "serve_command"]
+
+DRAIN_SECONDS = 0.3
+_START_SECONDS = 60.0
+_STOP_SECONDS = 40.0
+
+
+class EndedError(AssertionError):
+    """A worker ended that nobody had ended, or does not end."""
+
+
+class Worker:
+    """One server process at a time.
+
+    Parameters
+    ----------
+    command
+        What to run, beside the port.
+    port
+        Where it listens, each time.
+    log
+        The file for its standard error.
+
+    Attributes
+    ----------
+    took
+        Seconds that it last took to start.
+    """
+
+    def __init__(self, command: Sequence[str], port: int, log: Path) -> None:
+        self._command = [*command, "--port", str(port)]
+        self._log = log
+        self.port = port
+        self.took = 1.0
+        self._process: subprocess.Popen[str] | None = None
+        self._ready = False
+
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        """The process that was started last."""
+        assert self._process is not None, "it was never started"
+        return self._process
+
+    def start(self) -> None:
+        """Start a process; it is ready later."""
+        self._ready = False
+        self._started = time.monotonic()
+        with self._log.open("a", encoding="utf-8") as log:
+            self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def ready(self, seconds: float = 0.0) -> bool:
+        """Tell whether it listens, at once or within some seconds.
+
+        Raises
+        ------
+        EndedError
+            When it has ended by itself.
+        """
+        if not self._ready:
+            out = self.process.stdout
+            assert out is not None
+            if select.select([out], [], [], seconds)[0]:
+                line = out.readline()
+                if not line.startswith("arcwise is listening on http://127.0.0.1:"):
+                    raise EndedError(self._ended(self.process.wait(_STOP_SECONDS)))
+                self._ready = True
+                self.took = time.monotonic() - self._started
+        if (code := self.process.poll()) is not None:
+            raise EndedError(self._ended(code))
+        return self._ready
+
+    def wait(self) -> None:
+        """Wait until it listens."""
+        if not self.ready(_START_SECONDS):
+            raise EndedError(f"the worker on port {self.port} does not start")
+
+    def _ended(self, code: int) -> str:
+        last = self._log.read_text(encoding="utf-8").splitlines()[-20:]
+        said = f"the worker on port {self.port} ended by itself with {code}; its last words:"
+        return "\n".join([said, *last])
+
+    def kill(self) -> None:
+        """Send SIGKILL; `reap` it afterwards."""
+        self.process.kill()
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.process.terminate()
+
+    def reap(self) -> int:
+        """Wait for the end of the process and return its exit code, minus the signal."""
+        code = self.process.wait(_STOP_SECONDS)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+    def discard(self) -> None:
+        """End the process whatever it does."""
+        if self._process is not None:
+            self.process.kill()
+            self.reap()
+
+
+def serve_command(folder: Path, store: str) -> list[str]:
+    """Return the command that serves the tasks of a folder, without its port."""
+    command = [sys.executable, "-m", "arcwise.server.cli", "serve", "--tasks", str(folder), "--store", store]
+    return [*command, "--drain-seconds", str(DRAIN_SECONDS)]
+
+
+def free_ports(count: int, generator: random.Random) -> tuple[int, ...]:
+    """Return ports that stay free while nobody listens on them.
+
+    Those of the range that outgoing connections use do not: one to a port where nobody listens can even be
+    given that very port, and talk to itself.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = generator.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in found:
+            found.append(port)
+    return tuple(found)
