@@ -1,7 +1,8 @@
 """Batches of which each counts under codes of its own, so that counts tell what became of every one.
 
 A batch holds one code once and the next one three times, and no other batch of its task and epoch has them:
-0 is a loss, 2 a double count, anything else than 1 and 3 a part of a batch. Nothing can cancel out.
+0 is a loss, 2 a double count, anything else than 1 and 3 a part of a batch. Nothing can cancel out. It also
+holds one of a few codes that many batches share, or what overwrites a count instead of adding would not show.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ TASKS = [
     for name in ("left", "right")
 ]
 _CODES = TASKS[0].mechanism.kernel.codes
-_SLOTS = _CODES // 2
+_SHARED = 4
+"""Codes that batches share, the last ones."""
+_SLOTS = (_CODES - _SHARED) // 2
 _EPOCHS = 240
 """Hours, which lie within a server's retention."""
 CAPACITY = _EPOCHS * _SLOTS * len(TASKS)
 """How many batches there are."""
-REPORTS = 4
+REPORTS = 5
 """In each of them."""
 
 
@@ -66,7 +69,8 @@ class Batches(NamedTuple):
         """Return the bytes of a batch's POST."""
         place, epoch, code = self._place(number)
         task = TASKS[place].id
-        codes = pack_codes([code, code + 1, code + 1, code + 1], 2)
+        shared = _CODES - _SHARED + code // 2 % _SHARED
+        codes = pack_codes([code, code + 1, code + 1, code + 1, shared], 2)
         body = encode_batch(Batch(bytes.fromhex(task), self.batch_id(number), epoch, codes))
         head = (
             f"POST /v1/tasks/{task}/reports HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -97,8 +101,9 @@ class Batches(NamedTuple):
         for place, by_epoch in enumerate(counts):
             for epoch, found in by_epoch.items():
                 back = self.newest - epoch
-                if not 0 <= back < _EPOCHS or found[2 * _SLOTS :].any():
-                    wrong.append(f"task {TASKS[place].name}, epoch {epoch}: reports that nobody sent")
+                where = f"task {TASKS[place].name}, epoch {epoch}"
+                if not 0 <= back < _EPOCHS or found[2 * _SLOTS : -_SHARED].any():
+                    wrong.append(f"{where}: reports that nobody sent")
                     continue
                 first, second = found[0 : 2 * _SLOTS : 2], found[1 : 2 * _SLOTS : 2]
                 times[back, :, place] = first
@@ -108,4 +113,12 @@ class Batches(NamedTuple):
                         f"{self.name(number)}: its codes are counted {first[slot]} and {second[slot]} times, "
                         "which is no whole number of batches"
                     )
+                for code in range(_SHARED):
+                    shared, held = found[_CODES - _SHARED + code], first[code::_SHARED].sum()
+                    if shared != held:
+                        which = f"code {_CODES - _SHARED + code}"
+                        wrong.append(
+                            f"{where}: {which} is counted {shared} times, and {held} of the counted batches"
+                            " hold it"
+                        )
         return times.ravel(), wrong

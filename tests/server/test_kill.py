@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from arcwise.server.store import Outcome, open_store
@@ -60,7 +61,8 @@ class Store:
     """A store that counted what a test says, and senders who know of ten batches."""
 
     def __init__(self, folder: Path) -> None:
-        self.url = f"sqlite:///{folder / 'kill.db'}"
+        self.path = folder / "kill.db"
+        self.url = f"sqlite:///{self.path}"
         self.batches = Batches(TASKS[0].epoch(time.time()), seed=1)
         self.tally = Tally(folder / "tally", CAPACITY)
         self.tally.numbers[Number.MADE] = 10
@@ -116,7 +118,7 @@ def test_a_loss_is_seen(judged: Store) -> None:
     assert wrong.endswith(", codes 2 and 3) was acknowledged, counted 0 times")
     (wrong,) = judged.wrong_ids()[:-1]
     assert "5 ids were sent, and 4 are there" in wrong
-    assert judged.wrong_ids()[-1] == "40 reports were sent, and 36 are exported"
+    assert judged.wrong_ids()[-1] == "50 reports were sent, and 45 are exported"
 
 
 def test_a_double_count_is_seen_beside_a_loss(judged: Store) -> None:
@@ -131,8 +133,23 @@ def test_a_double_count_is_seen_beside_a_loss(judged: Store) -> None:
 def test_a_part_of_a_batch_is_seen(judged: Store) -> None:
     judged.add_all_but(3)
     judged.add(again(judged.batch(3), judged.batch(3).codes[:4], judged.batch(3).batch_id))
+    torn, shared = judged.wrong()
+    assert torn.endswith("its codes are counted 1 and 1 times, which is no whole number of batches")
+    assert shared.endswith(" is counted 0 times, and 1 of the counted batches hold it")
+
+
+def test_a_count_that_was_overwritten_is_seen(judged: Store) -> None:
+    judged.add_all_but()
+    with contextlib.closing(sqlite3.connect(judged.path)) as connection, connection:
+        (codes,) = connection.execute("SELECT codes FROM counts WHERE task = 1").fetchone()
+        counts = np.frombuffer(codes, "<i8").copy()
+        assert counts[-4:].tolist() == [2, 1, 1, 1]
+        counts[-4] = 1
+        connection.execute("UPDATE counts SET codes = ? WHERE task = 1", (counts.tobytes(),))
+        connection.execute("UPDATE total SET reports = reports - 1 WHERE task = 1")
     (wrong,) = judged.wrong()
-    assert wrong.endswith("its codes are counted 1 and 1 times, which is no whole number of batches")
+    assert wrong.startswith("task left, epoch ")
+    assert wrong.endswith(" is counted 1 times, and 2 of the counted batches hold it")
 
 
 def test_what_nobody_sent_is_seen(judged: Store) -> None:
@@ -145,9 +162,9 @@ def test_what_nobody_sent_is_seen(judged: Store) -> None:
     assert f"task left, epoch {judged.batches.newest + 1}: reports that nobody sent" in judged.wrong()
 
 
-def test_a_store_that_is_not_whole_is_seen(judged: Store, tmp_path: Path) -> None:
+def test_a_store_that_is_not_whole_is_seen(judged: Store) -> None:
     judged.add_all_but()
-    with contextlib.closing(sqlite3.connect(tmp_path / "kill.db")) as connection, connection:
+    with contextlib.closing(sqlite3.connect(judged.path)) as connection, connection:
         connection.execute("UPDATE total SET reports = reports + 1")
     assert any(sentence.startswith("the store's check: ") for sentence in judged.wrong())
 
