@@ -7,13 +7,11 @@ import contextlib
 import json
 import os
 import resource
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -24,8 +22,10 @@ from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch
 from server_processes import serving
+from sockets import PATIENCE, connect, memory, rest
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from fastapi import FastAPI
@@ -35,7 +35,6 @@ TASK = Task("delay", DOMAIN, 1.0)
 WIDE = Task("wide", DOMAIN, 1.0, mechanism=OptimalPiecewise(DOMAIN, 1.0, nodes=300))
 PATH = f"/v1/tasks/{TASK.id}/reports"
 HEADERS = {"content-type": MEDIA_TYPE}
-PATIENCE = 60.0
 
 
 def body(codes: bytes = b"\x07", task: Task = TASK) -> bytes:
@@ -56,22 +55,6 @@ REQUEST = head(f"Content-Length: {len(WHOLE)}") + WHOLE
 def folder(tmp_path: Path) -> Path:
     TASK.save(tmp_path / "delay.json")
     return tmp_path
-
-
-def connect(url: str) -> socket.socket:
-    parts = urlsplit(url)
-    connection = socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
-
-
-def rest(connection: socket.socket) -> bytes:
-    """Return what comes until the server closes; fails when it does not."""
-    received = b""
-    with contextlib.suppress(ConnectionResetError):
-        while part := connection.recv(65_536):
-            received += part
-    return received
 
 
 def drip(connection: socket.socket, parts: Iterator[bytes]) -> bytes:
@@ -183,14 +166,6 @@ def test_one_connection_too_many_is_told(folder: Path) -> None:
                 if httpx.post(url + PATH, content=body(), headers=HEADERS).status_code == 204:
                     break
             assert time.monotonic() < deadline
-
-
-def memory(pid: int) -> int:
-    """Return the bytes that a process has in memory."""
-    for line in Path(f"/proc/{pid}/status").read_text("ascii").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError("no VmRSS")
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")

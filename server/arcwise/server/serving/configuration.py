@@ -57,6 +57,18 @@ class Configuration(BaseSettings):
     max_connections: int = Field(4096, ge=1, le=10**6, description="Connections at once; then 503.")
     header_seconds: float = Field(10.0, gt=0, le=3600, description="Within which a request's head must come.")
     body_seconds: float = Field(30.0, description="Within which a request's body must come.")
+    answer_seconds: float = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        description="Within which an answer must be taken; as long again for every 512 KiB of it.",
+    )
+    max_unread_bytes: int = Field(
+        64 << 20,
+        ge=1 << 20,
+        le=1 << 40,
+        description="Bytes of answers that wait to be taken; then the connections that wait longest are cut.",
+    )
     requests_per_minute_per_key: int = Field(0, description="Then 429; 0 is no limit.")
     requests_per_minute_per_address: int = Field(
         0, description="Then 429; 0 is no limit. Behind a proxy, name it in trusted_proxies first."
@@ -101,7 +113,13 @@ class Configuration(BaseSettings):
 
     def connections(self) -> Connections:
         """Return the bounds on connections."""
-        return Connections(self.max_connections, self.header_seconds, self.body_seconds)
+        return Connections(
+            self.max_connections,
+            self.header_seconds,
+            self.body_seconds,
+            self.answer_seconds,
+            self.max_unread_bytes,
+        )
 
 
 def configure(options: Mapping[str, Any], file: Path | None = None) -> Configuration:

@@ -1,6 +1,7 @@
 """uvicorn's HTTP protocol, with deadlines and bounds on what a connection can hold.
 
-uvicorn waits for ever for a head that does not end, keeps all of it, and takes any number of connections.
+uvicorn waits for ever for a head that does not end, keeps all of it, and takes any number of connections. Of
+requests that come before earlier ones are answered it parses as many as arrive: 2 kB of memory for 18 bytes.
 The parser's callbacks say where in a message a connection is.
 """
 
@@ -9,14 +10,20 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from arcwise.server.serving.unread import Unread
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sized
 
 __all__ = ["Connections", "bounded_protocol"]
 
 _MAX_HEAD_BYTES = 32 << 10
+_MAX_AHEAD = 64
+"""Requests that may have come before an earlier one is answered; with one more the connection is cut."""
 _GRACE_SECONDS = 5.0
 """What the app has to answer 408 itself, before a connection with a slow body is cut."""
 
@@ -41,11 +48,17 @@ class Connections(NamedTuple):
         Within which a head must be there, from the connection or the last request on.
     body_seconds
         Within which a body must be there, from its head on; the app answers first, where it can.
+    answer_seconds
+        Within which an answer must be taken; as long again for every 512 KiB of it.
+    most_unread
+        Bytes of answers that wait to be taken at the same moment; beyond, those that wait longest are cut.
     """
 
     most: int = 4096
     header_seconds: float = 10.0
     body_seconds: float = 30.0
+    answer_seconds: float = 30.0
+    most_unread: int = 64 << 20
 
 
 class _Part(Enum):
@@ -54,8 +67,25 @@ class _Part(Enum):
     NONE = "none"
 
 
+class _Ahead(Exception):  # noqa: N818 (a way out of the parser)
+    """Too many requests came before an earlier one was answered."""
+
+
+class _InTurn(FlowControl):
+    """Reads on only when no request that is read already waits for its turn."""
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
+
+
 def bounded_protocol(bounds: Connections) -> type[HttpToolsProtocol]:
     """Return the protocol class for uvicorn's ``http=``."""
+    unread = Unread(bounds.answer_seconds, bounds.most_unread)
 
     class BoundedProtocol(HttpToolsProtocol):
         """One connection."""
@@ -77,10 +107,21 @@ def bounded_protocol(bounds: Connections) -> type[HttpToolsProtocol]:
                 transport.close()
                 return
             super().connection_made(transport)
+            self.flow = _InTurn(transport, self.pipeline)
+            unread.watch(self.loop, self.connections)
             self._set_timer()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            unread.stalled(self.loop, self.transport)
+
+        def resume_writing(self) -> None:
+            unread.moved(self.transport)
+            super().resume_writing()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()
+            unread.moved(self.transport)
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
@@ -108,6 +149,9 @@ def bounded_protocol(bounds: Connections) -> type[HttpToolsProtocol]:
         def on_headers_complete(self) -> None:
             self._part = _Part.BODY
             super().on_headers_complete()
+            if len(self.pipeline) > _MAX_AHEAD:
+                self._cut()  # an answer to this one would be taken for that to an earlier one
+                raise _Ahead
 
         def on_message_complete(self) -> None:
             self._part = _Part.NONE

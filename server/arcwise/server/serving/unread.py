@@ -1,0 +1,80 @@
+"""Answers that are written and not taken: how long they may wait, and how much of them there may be.
+
+uvicorn stops writing to a connection whose client does not read, and then waits for ever; so does a closing
+connection that still has something to send.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Collection
+
+__all__ = ["Unread"]
+
+_BYTES = 512 << 10
+"""For every so many of a large answer a client has the same time again: some 17 kB a second by default."""
+
+
+class _Connection(Protocol):
+    transport: asyncio.Transport
+
+
+class Unread:
+    """Cuts connections whose client does not take its answers.
+
+    Parameters
+    ----------
+    seconds
+        Within which an answer must be taken; as long again for every 512 KiB that wait.
+    most
+        Bytes of answers that wait at the same moment, over all connections. Beyond it those that have waited
+        longest are cut, because who reads at all does not wait long.
+    """
+
+    def __init__(self, seconds: float, most: int) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._deadlines: dict[asyncio.Transport, float] = {}  # those that wait, the longest first
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, loop: asyncio.AbstractEventLoop, connections: Collection[_Connection]) -> None:
+        """Look after these connections, until none is left; call it for every new one."""
+        if self._timer is None:
+            self._timer = loop.call_later(self._seconds / 8, self._look, loop, connections)
+
+    def stalled(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
+        """Take note that a transport has more to send than its client takes."""
+        size = transport.get_write_buffer_size()
+        if size == 0 or transport in self._deadlines:
+            return
+        self._deadlines[transport] = loop.time() + self._seconds * (1 + size / _BYTES)
+        held = {waiting: waiting.get_write_buffer_size() for waiting in self._deadlines}
+        total = sum(held.values())
+        for waiting, bytes_of_it in held.items():
+            if total <= self._most or waiting is transport:
+                break
+            total -= bytes_of_it
+            self._cut(waiting)
+
+    def moved(self, transport: asyncio.Transport) -> None:
+        """Take note that its client took what waited, or that the connection is gone."""
+        self._deadlines.pop(transport, None)
+
+    def _look(self, loop: asyncio.AbstractEventLoop, connections: Collection[_Connection]) -> None:
+        self._timer = None
+        if connections:
+            self.watch(loop, connections)
+        for connection in connections:
+            if connection.transport.is_closing():  # nothing tells when, and little may wait: look for it
+                self.stalled(loop, connection.transport)
+        now = loop.time()
+        for transport, deadline in list(self._deadlines.items()):
+            if now >= deadline:
+                self._cut(transport)
+
+    def _cut(self, transport: asyncio.Transport) -> None:
+        self.moved(transport)
+        transport.abort()

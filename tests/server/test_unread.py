@@ -1,0 +1,161 @@
+"""Clients that ask and do not read, or ask on before they are answered: none holds much, or for long.
+
+A server that takes one connection tells by another one whether the first is still there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from arcwise.domains import Interval
+from arcwise.mechanisms import DesignedTable
+from arcwise.server.serving.unread import Unread
+from arcwise.tasks import Task
+from server_processes import serving
+from sockets import PATIENCE, connect, peak_memory, rest
+
+NODES, CODES = 400, 100
+ROW = [2**64 // CODES + (2**64 % CODES if code == 0 else 0) for code in range(CODES)]
+UNITS = [code / CODES for code in range(CODES)]
+LARGE = Task(
+    "large",
+    Interval(0, 1),
+    1.0,
+    mechanism=DesignedTable(Interval(0, 1), 1.0, rows=[ROW] * NODES, units=UNITS),
+)
+"""The list of it is 0.8 MB: a dozen of them are more than the sockets of both ends hold."""
+
+ASK = b"GET /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+LAST = ASK[:-2] + b"Connection: close\r\n\r\n"
+SHORT = b"GET /nothing HTTP/1.1\r\n\r\n"
+MANY = 12
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    LARGE.save(tmp_path / "large.json")
+    return tmp_path
+
+
+def until_room(url: str) -> float:
+    """Return after how many seconds a server takes another connection."""
+    start = time.monotonic()
+    while httpx.get(f"{url}/health/live", headers={"connection": "close"}).status_code == 503:
+        assert time.monotonic() < start + PATIENCE
+        time.sleep(0.05)
+    return time.monotonic() - start
+
+
+@pytest.mark.parametrize(
+    "asked", [pytest.param(ASK * MANY, id="going on"), pytest.param(ASK * (MANY - 1) + LAST, id="closing")]
+)
+def test_a_client_that_takes_no_answer_is_cut(folder: Path, asked: bytes) -> None:
+    with (
+        serving(folder, "--answer-seconds", "0.5", "--max-connections", "1") as (url, _),
+        connect(url, receive_buffer=4096) as connection,
+    ):
+        connection.sendall(asked)
+        time.sleep(0.2)
+        assert until_room(url) > 0.3
+        answers = rest(connection)
+        assert answers.startswith(b"HTTP/1.1 200 OK")
+        assert answers.count(b"HTTP/1.1 200 OK") < MANY
+
+
+def test_a_client_that_takes_its_answers_slowly_gets_them_all(folder: Path) -> None:
+    with (
+        serving(folder, "--answer-seconds", "0.5") as (url, _),
+        connect(url, receive_buffer=65_536) as connection,
+    ):
+        connection.sendall(ASK * (MANY - 1) + LAST)
+        answers = 0
+        start = time.monotonic()
+        while part := connection.recv(65_536):
+            answers += part.count(b"HTTP/1.1 200 OK")
+            time.sleep(0.012)
+        assert time.monotonic() > start + 1.5  # longer than any one of them may wait
+        assert answers == MANY
+
+
+def test_answers_that_wait_are_bounded_together(folder: Path) -> None:
+    """Clients that wait for an hour, each with most of a megabyte, where one megabyte may."""
+    options = ("--answer-seconds", "3600", "--max-unread-bytes", str(1 << 20), "--max-connections", "6")
+    with serving(folder, *options) as (url, _), contextlib.ExitStack() as stack:
+        held = [stack.enter_context(connect(url, receive_buffer=4096)) for _ in range(6)]
+        for connection in held:
+            connection.sendall(ASK * MANY)
+        until_room(url)
+        assert min(rest(connection).count(b"HTTP/1.1 200 OK") for connection in held[:2]) < MANY
+
+
+def test_requests_that_come_ahead_are_answered_in_turn(folder: Path) -> None:
+    with serving(folder) as (url, _), connect(url) as connection:
+        asked = (SHORT + ASK) * 30
+        connection.sendall(asked + LAST)
+        statuses = [answer[:3] for answer in rest(connection).split(b"HTTP/1.1 ")[1:]]
+        assert statuses == [b"404", b"200"] * 30 + [b"200"]
+
+
+def test_a_client_that_asks_too_far_ahead_is_cut(folder: Path) -> None:
+    with serving(folder) as (url, _), connect(url) as connection:
+        connection.sendall(ASK + SHORT * 1000 + LAST)
+        assert rest(connection).count(b"HTTP/1.1 ") < 65
+        assert httpx.get(f"{url}/health/live").status_code == 200
+
+
+@needs_proc
+def test_bodies_of_requests_that_wait_stay_with_their_sender(folder: Path) -> None:
+    with_body = SHORT[:-2] + b"Content-Length: 60000\r\n\r\n" + bytes(60_000)
+    senders = 20
+    with serving(folder) as (url, process), contextlib.ExitStack() as stack, ThreadPoolExecutor(40) as pool:
+        httpx.get(f"{url}/nothing")
+        before = peak_memory(process.pid)
+        held = [stack.enter_context(connect(url)) for _ in range(senders)]
+        for connection in held:
+            pool.submit(connection.sendall, with_body * 59 + SHORT[:-2] + b"Connection: close\r\n\r\n")
+        answers = list(pool.map(rest, held))
+        assert [each.count(b"HTTP/1.1 404") for each in answers] == [60] * senders
+        assert peak_memory(process.pid) < before + senders * (1 << 20)
+
+
+class Kept(asyncio.Protocol):
+    """Tells when its connection is gone."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport
+        self.gone = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.gone.set()
+
+
+def test_a_connection_that_cannot_close_is_cut() -> None:
+    async def main() -> None:
+        near, far = socket.socketpair()
+        with far:
+            _, kept = await asyncio.get_running_loop().create_connection(Kept, sock=near)
+            connections = {kept}
+            unread = Unread(0.2, 1 << 30)
+            unread.watch(asyncio.get_running_loop(), connections)
+            kept.transport.write(bytes(1 << 22))
+            await asyncio.sleep(0.3)
+            assert not kept.gone.is_set()  # it is not known to wait
+            kept.transport.close()
+            await asyncio.wait_for(kept.gone.wait(), PATIENCE)
+            connections.clear()
+
+    asyncio.run(main())
