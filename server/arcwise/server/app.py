@@ -11,14 +11,41 @@ from arcwise.errors import ParameterError
 from arcwise.server.openapi import describe
 from arcwise.server.origins import routes_for_origins
 from arcwise.server.problems import install_problem_handlers
-from arcwise.server.routes import INGEST_PATH, admin_routes, health_routes, reader_routes
+from arcwise.server.routes import INGEST_PATH, admin_routes, health_routes, reader_routes, task_in
 from arcwise.server.runtime import Runtime
 from arcwise.server.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from starlette.types import Receive, Scope, Send
+
+    from arcwise.server.routes import Ingest
+
 __all__ = ["create_app"]
+
+
+class _App(FastAPI):
+    """FastAPI with a way past itself for reports, which are most of all requests.
+
+    Its middleware and routers cost more than all that a report needs. Nothing that others put around it is
+    passed by: after `add_middleware`, or mounted under a path, reports go the way of all requests.
+    """
+
+    reports: Ingest | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (
+            self.reports is not None
+            and scope["type"] == "http"
+            and scope["method"] == "POST"
+            and not self.user_middleware
+            and not scope.get("root_path")
+            and (task_id := task_in(scope["path"])) is not None
+        ):
+            await self.reports.serve(task_id, scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
@@ -54,7 +81,7 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
         finally:
             await runtime.stop()
 
-    app = FastAPI(
+    app = _App(
         title="arcwise",
         summary="Collects locally private reports and estimates from their counts.",
         lifespan=lifespan,
@@ -63,7 +90,9 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
         redirect_slashes=False,  # a redirect would repeat the request's host and path
     )
     app.state.runtime = runtime
-    # First in the list: the hot path is matched before anything else.
+    if not settings.origins:  # which need middleware of their own
+        app.reports = runtime.ingest
+    # First in the list: matched before anything else.
     app.router.routes[:0] = routes_for_origins(INGEST_PATH, runtime.ingest, settings.origins)
     app.include_router(reader_routes(runtime))
     app.include_router(admin_routes(runtime))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI, Request
 
-__all__ = ["Problem", "install_problem_handlers", "store_busy", "too_many", "unknown_task"]
+__all__ = ["Problem", "install_problem_handlers", "internal_error", "store_busy", "too_many", "unknown_task"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -59,6 +59,11 @@ def unknown_task() -> Problem:
     return Problem(404, "unknown-task", "The server has no such task; GET /v1/tasks lists those it has.")
 
 
+def internal_error() -> Problem:
+    """Return the problem of a request that met a defect."""
+    return Problem(500, "internal-error", "The server failed; its log says how.")
+
+
 def store_busy(detail: str, headers: Mapping[str, str] | None = None) -> Problem:
     """Return the problem of a store that cannot be used at the moment."""
     return Problem(503, "store-busy", detail, headers={"Retry-After": "1", **(headers or {})})
@@ -95,7 +100,7 @@ def install_problem_handlers(app: FastAPI, count: Callable[[str], object]) -> No
         return answer(Problem(422, "invalid-request", "A parameter of the request is not valid."))
 
     async def unexpected(_request: Request, _error: Any) -> Response:
-        return answer(Problem(500, "internal-error", "The server failed; its log says how."))
+        return answer(internal_error())
 
     app.add_exception_handler(Problem, problem)
     app.add_exception_handler(HTTPException, http)

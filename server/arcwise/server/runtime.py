@@ -96,7 +96,10 @@ class Runtime:
             raise
         self.estimates.start()
         self._writer = Writer(
-            self.metrics.watch(store), max_waiting_bytes=settings.max_waiting_bytes, housekeeping=self._prune
+            store,
+            max_waiting_bytes=settings.max_waiting_bytes,
+            watcher=self.metrics,
+            housekeeping=self._prune,
         )
         self.ingest.writer = self._writer
         self._watching = asyncio.create_task(self._watch(), name="arcwise-watch")

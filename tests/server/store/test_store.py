@@ -55,6 +55,29 @@ def test_a_duplicate_within_one_call_is_counted_once(store: Store) -> None:
     assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
 
 
+@pytest.mark.parametrize("known", [[], [0], [1024, 2499]])
+def test_a_large_group_of_several_tasks_and_epochs_with_and_without_replays(
+    store: Store, known: list[int]
+) -> None:
+    store.add([batch(DELAY, [9], number=number) for number in known])
+    group = [batch(DELAY, [number % 7], number=number, epoch=100 + number % 2) for number in range(2500)]
+    group += [batch(HEADING, [5], number=number) for number in range(3)]
+    new = [COUNTED if number not in known else REPLAYED for number in range(2500)] + [COUNTED] * 3
+    assert store.add(group) == new
+    assert store.add(group) == [REPLAYED] * 2503
+    codes = [number % 7 for number in range(2500) if number not in known] + [9] * len(known)
+    assert store.counts(DELAY).tolist() == counted(DELAY, codes)
+    assert store.counts(HEADING).tolist() == counted(HEADING, [5] * 3)
+    assert store.check() == []
+
+
+def test_of_a_duplicate_in_two_epochs_the_first_content_wins(store: Store) -> None:
+    group = [batch(DELAY, [1], number=1), batch(DELAY, [2], number=2, epoch=101)]
+    again = [batch(DELAY, [3], number=2), batch(DELAY, [4], number=3)]
+    assert store.add(group + again) == [COUNTED, COUNTED, REPLAYED, COUNTED]
+    assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2, 4])
+
+
 def test_ids_of_different_tasks_do_not_meet(store: Store) -> None:
     assert store.add([batch(DELAY, [1]), batch(HEADING, [1])]) == [COUNTED, COUNTED]
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from arcwise.server.limits.begun import Begun
 from arcwise.server.problems import Problem, store_busy
 
 if sys.version_info >= (3, 11):
@@ -14,7 +15,9 @@ else:
     from async_timeout import timeout
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope
+    from collections.abc import Awaitable
+
+    from starlette.types import Message, Receive, Scope
 
 __all__ = ["Bodies"]
 
@@ -66,9 +69,18 @@ class Bodies:
             # A length that is no number does not get through the HTTP parser.
             if name == b"content-length" and int(value) > most:
                 raise _too_large(most)
+        first = Begun(receive())
+        if first.is_done:
+            message = await first
+            # Nearly always it is all there, in one piece: no timer, and nothing is held.
+            if message["type"] == "http.request" and not message.get("more_body", False):
+                body: bytes = message.get("body", b"")
+                if len(body) > most:
+                    raise _too_large(most)
+                return body
         try:
             async with timeout(self._seconds):
-                return await self._parts(receive, most)
+                return await self._parts(first, receive, most)
         except asyncio.TimeoutError:
             raise Problem(
                 408,
@@ -77,17 +89,15 @@ class Bodies:
                 headers=_CLOSE,
             ) from None
 
-    async def _parts(self, receive: Receive, most: int) -> bytes:
-        more = True
+    async def _parts(self, first: Awaitable[Message], receive: Receive, most: int) -> bytes:
+        message = await first
         parts: list[bytes] = []
         size = 0
         try:
-            while more:
-                message = await receive()
+            while True:
                 if message["type"] == "http.disconnect":
                     raise Problem(400, "incomplete-body", "The connection ended before the body did.")
                 part = message.get("body", b"")
-                more = message.get("more_body", False)
                 size += len(part)
                 self._held += len(part)
                 if size > most:
@@ -97,9 +107,11 @@ class Bodies:
                         "Too many bodies are being read at once; send this one again later.", _CLOSE
                     )
                 parts.append(part)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+                message = await receive()
         finally:
             self._held -= size
-        return b"".join(parts)
 
 
 def _too_large(most: int) -> Problem:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -13,7 +12,6 @@ from arcwise.server.store import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from arcwise.server.store import Store
     from arcwise.wire import Batch
 
 __all__ = ["Metrics"]
@@ -33,7 +31,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._batches = Counter(
+        batches = Counter(
             "arcwise_batches",
             "Batches that were taken, by what became of them",
             ("outcome",),
@@ -63,8 +61,7 @@ class Metrics:
         self._failed = Counter(
             "arcwise_groups_failed", "Groups that the store did not take", registry=self._registry
         )
-        for outcome in Outcome:
-            self._batches.labels(outcome.value)
+        self._batches = {outcome: batches.labels(outcome.value) for outcome in Outcome}
         self._names: dict[bytes, tuple[str, str, int]] = {}
 
     def gauge(self, name: str, what: str, read: Callable[[], float]) -> None:
@@ -79,46 +76,24 @@ class Metrics:
         """Count an answer that is a problem."""
         self._refused.labels(kind).inc()
 
-    def watch(self, store: Store) -> Store:
-        """Return what a writer adds to instead of a store: groups are timed and counted on its thread."""
-        return cast("Store", _Watched(store, self))
-
-    def _added(self, batches: Sequence[Batch], outcomes: Sequence[Outcome], seconds: float) -> None:
+    def added(self, batches: Sequence[Batch], outcomes: Sequence[Outcome], seconds: float) -> None:
+        """Count a group that the store took, on the writer's thread."""
         self._commit.observe(seconds)
         self._group.observe(len(batches))
-        became: dict[str, int] = {}
-        reports: dict[bytes, int] = {}
+        for outcome, number in self._batches.items():
+            number.inc(outcomes.count(outcome))
+        sizes: dict[bytes, int] = {}
         for batch, outcome in zip(batches, outcomes, strict=True):
-            became[outcome.value] = became.get(outcome.value, 0) + 1
             if outcome is Outcome.COUNTED:
-                reports[batch.task_id] = reports.get(batch.task_id, 0) + len(batch.codes)
-        for word, number in became.items():
-            self._batches.labels(word).inc(number)
-        for task_id, size in reports.items():
+                sizes[batch.task_id] = sizes.get(batch.task_id, 0) + len(batch.codes)
+        for task_id, size in sizes.items():
             name, text, width = self._names.get(task_id, ("", task_id.hex(), 1))
             self._reports.labels(name, text).inc(size // width)
 
-    def _not_added(self) -> None:
+    def failed(self) -> None:
+        """Count a group that the store did not take."""
         self._failed.inc()
 
     def text(self) -> bytes:
         """Return everything in Prometheus's text format."""
         return generate_latest(self._registry)
-
-
-class _Watched:
-    """The one method of a store that a writer calls."""
-
-    def __init__(self, store: Store, metrics: Metrics) -> None:
-        self._store = store
-        self._metrics = metrics
-
-    def add(self, batches: Sequence[Batch]) -> list[Outcome]:
-        start = time.perf_counter()
-        try:
-            outcomes = self._store.add(batches)
-        except BaseException:
-            self._metrics._not_added()
-            raise
-        self._metrics._added(batches, outcomes, time.perf_counter() - start)
-        return outcomes

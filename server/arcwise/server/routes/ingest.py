@@ -13,7 +13,7 @@ import numpy as np
 
 from arcwise.errors import StoreError, WireError
 from arcwise.server.limits import Bodies
-from arcwise.server.problems import Problem, store_busy, unknown_task
+from arcwise.server.problems import Problem, internal_error, store_busy, unknown_task
 from arcwise.server.settings import epochs_in
 from arcwise.server.store import Busy, Outcome
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
@@ -29,14 +29,23 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["INGEST_PATH", "Ingest"]
+__all__ = ["INGEST_PATH", "Ingest", "task_in"]
 
 INGEST_PATH = "/v1/tasks/{task_id}/reports"
+_BEFORE, _, _AFTER = INGEST_PATH.partition("{task_id}")
+_PATH_LENGTH = len(_BEFORE) + 64 + len(_AFTER)
 
 _MEDIA_TYPE = MEDIA_TYPE.encode("ascii")
 _ACCEPTED_BODY = {"type": "http.response.body", "body": b""}
 _DAYS_AHEAD = 1
 _FEW = 512
+
+
+def task_in(path: str) -> str | None:
+    """Return the id in a path that is `INGEST_PATH` for an id of the right length; None for other paths."""
+    if len(path) == _PATH_LENGTH and path.startswith(_BEFORE) and path.endswith(_AFTER):
+        return path[len(_BEFORE) : -len(_AFTER)]
+    return None
 
 
 class _Rules(NamedTuple):
@@ -74,19 +83,28 @@ class Ingest:
         """Bytes of their bodies."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request that the router has matched."""
+        await self.serve(scope["path_params"]["task_id"], scope, receive, send)
+
+    async def serve(self, task_id: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request for a task; whatever fails, the answer is a problem document."""
         try:
-            await self._take(scope, receive)
+            await self._take(task_id, scope, receive)
         except Problem as problem:
-            self._metrics.refused(problem.kind)
-            await problem.response()(scope, receive, send)
+            await self._refuse(problem, scope, receive, send)
+        except Exception:
+            await self._refuse(internal_error(), scope, receive, send)
+            raise  # to the server, which logs it
         else:
             # Made anew for every answer: middleware adds headers to it.
             await send({"type": "http.response.start", "status": 204, "headers": []})
             await send(_ACCEPTED_BODY)
 
-    async def _take(self, scope: Scope, receive: Receive) -> None:
-        task_id: str = scope["path_params"]["task_id"]
+    async def _refuse(self, problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+        self._metrics.refused(problem.kind)
+        await problem.response()(scope, receive, send)
+
+    async def _take(self, task_id: str, scope: Scope, receive: Receive) -> None:
         self._gate.check(scope, "ingest", task_id)
         _check_type(scope)
         body = await self.bodies.read(scope, receive)

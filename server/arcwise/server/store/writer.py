@@ -11,17 +11,17 @@ import logging
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from arcwise.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from arcwise.server.store.base import Outcome, Store
     from arcwise.wire import Batch
 
-__all__ = ["Busy", "Writer"]
+__all__ = ["Busy", "Watcher", "Writer"]
 
 _log = logging.getLogger("arcwise.server")
 
@@ -34,6 +34,16 @@ class Busy(Exception):  # noqa: N818 (a state, not an error)
     """More is waiting for the store than the server holds; try again later."""
 
 
+class Watcher(Protocol):
+    """Is told, on the writer's thread, what became of groups."""
+
+    def added(self, batches: Sequence[Batch], outcomes: Sequence[Outcome], seconds: float) -> None:
+        """Take note of a group that the store took, and how long it took it."""
+
+    def failed(self) -> None:
+        """Take note of a group that the store did not take."""
+
+
 class Writer:
     """Hands batches from an event loop to a store on a thread of its own.
 
@@ -43,14 +53,22 @@ class Writer:
         Where the batches go.
     max_waiting_bytes
         Bytes of codes that may wait; beyond that `add` raises `Busy`.
+    watcher
+        Who is told about groups.
     housekeeping
         Called on the writer's thread between groups, at first and then every hour.
     """
 
     def __init__(
-        self, store: Store, *, max_waiting_bytes: int, housekeeping: Callable[[], object] = lambda: None
+        self,
+        store: Store,
+        *,
+        max_waiting_bytes: int,
+        watcher: Watcher | None = None,
+        housekeeping: Callable[[], object] = lambda: None,
     ) -> None:
         self._store = store
+        self._watcher = watcher
         self._housekeeping = housekeeping
         self._max_waiting = max_waiting_bytes
         self._waiting = 0
@@ -115,8 +133,10 @@ class Writer:
 
     def _write(self, group: list[tuple[Batch, asyncio.Future[Outcome]]]) -> None:
         outcomes: list[Outcome] | StoreError
+        batches = [batch for batch, _ in group]
+        start = time.perf_counter()
         try:
-            outcomes = self._store.add([batch for batch, _ in group])
+            outcomes = self._store.add(batches)
         except StoreError as error:
             _log.error("a group of %d batches was not stored: %s", len(group), error)
             outcomes = error
@@ -124,6 +144,13 @@ class Writer:
             # The thread must outlive a defect: every waiting request would hang without it.
             _log.exception("a group of %d batches was not stored", len(group))
             outcomes = StoreError(f"the store failed: {type(error).__name__}")
+        seconds = time.perf_counter() - start
+        # Before the answers: who reads the metrics after an answer finds its batch in them.
+        if self._watcher is not None:
+            if isinstance(outcomes, StoreError):
+                self._watcher.failed()
+            else:
+                self._watcher.added(batches, outcomes, seconds)
         self._loop.call_soon_threadsafe(self._finish, group, outcomes)
 
     def _finish(

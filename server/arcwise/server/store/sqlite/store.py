@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
     from arcwise.wire import Batch
 
 __all__ = ["SQLiteStore"]
+
+
+_MOST_IDS = 1024
+"""Of one statement."""
+
+
+class _NotAllNew(Exception):  # noqa: N818 (a way out of a transaction, not an error)
+    pass
 
 
 class SQLiteStore(Store):
@@ -90,32 +100,71 @@ class SQLiteStore(Store):
 
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count the batches whose id is new, durably, all or none; see `Store.add`."""
+        with self._database.errors("write to"):
+            with suppress(_NotAllNew), self._database.transaction():
+                self._add_new(batches)
+                return [Outcome.COUNTED] * len(batches)
+            with self._database.transaction():
+                return self._add_each(batches)
+
+    def _add_new(self, batches: Sequence[Batch]) -> None:
+        """Count batches that are all new, as those of nearly all groups are.
+
+        Raises
+        ------
+        _NotAllNew
+            When some are not, or their task or epoch is closed; the transaction must be undone then.
+        """
+        groups: dict[tuple[bytes, int], list[Batch]] = {}
+        for batch in batches:
+            groups.setdefault((batch.task_id, batch.epoch), []).append(batch)
+        for (key, epoch), group in groups.items():
+            number, open_from, closed = self._state(key)
+            if closed is not None or epoch < open_from:
+                raise _NotAllNew
+            if self._insert_ids(number, epoch, [batch.batch_id for batch in group]) < len(group):
+                raise _NotAllNew
+            counts = count_codes([batch.codes for batch in group], self._codes(key))
+            self._database.add_counts(number, epoch, counts)
+
+    def _insert_ids(self, number: int, epoch: int, ids: list[bytes]) -> int:
+        """Insert those of the ids that are new; return how many.
+
+        The interpreter goes to the event loop at each statement and must be waited for afterwards: one
+        statement for a thousand ids is what keeps a busy loop from slowing down the writer.
+        """
+        new = 0
+        for start in range(0, len(ids), _MOST_IDS):
+            part = ids[start : start + _MOST_IDS]
+            # Filled up with one that is known by then, so that few statements have to be prepared.
+            size = 1 << (len(part) - 1).bit_length()
+            part += part[-1:] * (size - len(part))
+            new += self._database.writer.execute(_insert_statement(size), (number, epoch, *part)).rowcount
+        return new
+
+    def _add_each(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Count those of the batches that are new, in their order; return what became of each."""
         outcomes: list[Outcome] = []
         states: dict[bytes, tuple[int, int, int | None]] = {}
         groups: dict[tuple[bytes, int], list[bytes]] = {}
-        with self._database.errors("write to"), self._database.transaction():
-            execute = self._database.writer.execute
-            for batch in batches:
-                state = states.get(batch.task_id)
-                if state is None:
-                    state = states[batch.task_id] = self._state(batch.task_id)
-                number, open_from, closed = state
-                if closed is not None or batch.epoch < open_from:
-                    outcomes.append(Outcome.CLOSED)
-                    continue
-                cursor = execute(
-                    "INSERT INTO batch (task, id, epoch) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                    (number, batch.batch_id, batch.epoch),
-                )
-                if cursor.rowcount == 0:
-                    outcomes.append(Outcome.REPLAYED)
-                else:
-                    outcomes.append(Outcome.COUNTED)
-                    groups.setdefault((batch.task_id, batch.epoch), []).append(batch.codes)
-            for (key, epoch), packed in groups.items():
-                counts = count_codes(packed, self._tasks[key].mechanism.kernel.codes)
-                self._database.add_counts(states[key][0], epoch, counts)
+        for batch in batches:
+            state = states.get(batch.task_id)
+            if state is None:
+                state = states[batch.task_id] = self._state(batch.task_id)
+            number, open_from, closed = state
+            if closed is not None or batch.epoch < open_from:
+                outcomes.append(Outcome.CLOSED)
+            elif self._insert_ids(number, batch.epoch, [batch.batch_id]):
+                outcomes.append(Outcome.COUNTED)
+                groups.setdefault((batch.task_id, batch.epoch), []).append(batch.codes)
+            else:
+                outcomes.append(Outcome.REPLAYED)
+        for (key, epoch), packed in groups.items():
+            self._database.add_counts(states[key][0], epoch, count_codes(packed, self._codes(key)))
         return outcomes
+
+    def _codes(self, key: bytes) -> int:
+        return self._tasks[key].mechanism.kernel.codes
 
     def _state(self, key: bytes) -> tuple[int, int, int | None]:
         """Return a task's number, first open epoch and closing time, as of this transaction.
@@ -204,3 +253,10 @@ class SQLiteStore(Store):
     def close(self) -> None:
         """Close both connections; the last one to close folds the write-ahead log into the file."""
         self._database.close()
+
+
+@cache
+def _insert_statement(ids: int) -> str:
+    # IGNORE on the whole statement, not ON CONFLICT: what cannot fail half-way keeps no journal of its own.
+    values = ", ".join(f"(?1, ?{number}, ?2)" for number in range(3, 3 + ids))
+    return f"INSERT OR IGNORE INTO batch (task, id, epoch) VALUES {values}"  # noqa: S608 (numbers)

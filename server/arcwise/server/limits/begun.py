@@ -1,0 +1,48 @@
+"""Awaitables that are begun at once: what does not have to wait needs no deadline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Generator
+
+__all__ = ["Begun"]
+
+_Result = TypeVar("_Result")
+
+
+class Begun(Generic[_Result]):
+    """An awaitable that has been taken to its first wait; await it to go on from there.
+
+    Make it in the task that will await it. A timer costs several microseconds of event loop, and a request
+    that came in one piece never waits: `is_done` tells whether one is needed.
+
+    Parameters
+    ----------
+    awaitable
+        What to begin; whatever it raises before it waits is raised here.
+    """
+
+    def __init__(self, awaitable: Awaitable[_Result]) -> None:
+        self._steps: Generator[Any, None, _Result] = awaitable.__await__()
+        self._result: list[_Result] = []
+        try:
+            self._waits_for = next(self._steps)
+        except StopIteration as end:
+            self._result.append(end.value)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it ended without waiting."""
+        return bool(self._result)
+
+    def __await__(self) -> Generator[Any, None, _Result]:
+        if self._result:
+            return self._result[0]
+        try:
+            yield self._waits_for
+        except BaseException:  # cancelled: what was begun must end too
+            self._steps.close()
+            raise
+        return (yield from self._steps)

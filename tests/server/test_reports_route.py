@@ -1,0 +1,182 @@
+"""Reports pass by FastAPI's middleware, and by nothing that others put around the app."""
+
+import asyncio
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from arcwise.domains import Interval
+from arcwise.server import create_app
+from arcwise.server.limits.begun import Begun
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+
+Run = Callable[..., None]
+TASK = Task("delay", Interval(0, 1), 1.0)
+PATH = f"/v1/tasks/{TASK.id}/reports"
+
+
+def report() -> bytes:
+    return encode_batch(Batch(bytes.fromhex(TASK.id), b"i" * 16, TASK.epoch(time.time()), b"\3"))
+
+
+async def post(http: httpx.AsyncClient, path: str = PATH) -> httpx.Response:
+    return await http.post(path, content=report(), headers={"content-type": MEDIA_TYPE})
+
+
+class Stamp:
+    """Middleware that leaves a mark on each answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def stamped(message: dict[str, object]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-stamp", b"1")]  # type: ignore[misc]
+            await send(message)
+
+        await self.app(scope, receive, stamped)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_middleware_that_is_added_sees_reports(with_app: Run, added: bool) -> None:
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        if added:
+            app.add_middleware(Stamp)
+        for path, status in ((PATH, 204), ("/health/live", 200), (PATH.replace(TASK.id, "0" * 64), 404)):
+            answer = await (post(http, path) if path.endswith("reports") else http.get(path))
+            assert answer.status_code == status
+            assert ("x-stamp" in answer.headers) == added
+
+    with_app([TASK], scenario)
+
+
+def test_an_app_that_is_mounted_takes_reports_below_its_path(tmp_path: Path) -> None:
+    async def main() -> None:
+        inner = create_app(tasks=[TASK], store=f"sqlite:///{tmp_path / 'a.db'}", open=True)
+        outer = Starlette(routes=[Mount("/collect", inner)])
+        transport = httpx.ASGITransport(outer)
+        async with (
+            inner.router.lifespan_context(inner),
+            httpx.AsyncClient(transport=transport, base_url="http://server") as http,
+        ):
+            assert (await post(http, f"/collect{PATH}")).status_code == 204
+            assert (await post(http)).status_code == 404
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("options", [{}, {"allow_origins": ["https://app.example"]}])
+def test_a_defect_is_a_problem_document_on_either_way(
+    with_app: Run, monkeypatch: pytest.MonkeyPatch, options: dict[str, list[str]]
+) -> None:
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        def fail(*_: object) -> None:
+            raise RuntimeError("SECRET")
+
+        monkeypatch.setattr(app.state.runtime.gate, "check", fail)
+        answer = await post(http)
+        assert answer.status_code == 500
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["type"] == "urn:arcwise:problem:internal-error"
+        assert "SECRET" not in answer.text
+
+    with_app([TASK], scenario, **options)
+
+
+@pytest.mark.parametrize(
+    "path", [PATH + "/", PATH.upper(), "/v1/tasks//reports", f"/v1/tasks/{TASK.id}x/reports", "//" + PATH[2:]]
+)
+def test_other_paths_are_other_paths(with_app: Run, path: str) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await post(http, path)).status_code == 404
+
+    with_app([TASK], scenario)
+
+
+class TestBegun:
+    def test_what_does_not_wait_is_done(self) -> None:
+        async def main() -> None:
+            async def at_once() -> int:
+                return 3
+
+            begun = Begun(at_once())
+            assert begun.is_done
+            assert await begun == 3
+
+        asyncio.run(main())
+
+    def test_what_waits_goes_on_when_it_is_awaited(self) -> None:
+        async def main() -> None:
+            event = asyncio.Event()
+
+            async def later() -> int:
+                await event.wait()
+                await asyncio.sleep(0)
+                return 3
+
+            begun = Begun(later())
+            assert not begun.is_done
+            asyncio.get_running_loop().call_soon(event.set)
+            assert await begun == 3
+
+        asyncio.run(main())
+
+    def test_what_it_raises_is_raised(self) -> None:
+        async def main() -> None:
+            async def at_once() -> None:
+                raise ValueError("at once")
+
+            async def later() -> None:
+                await asyncio.sleep(0)
+                raise ValueError("later")
+
+            with pytest.raises(ValueError, match="at once"):
+                Begun(at_once())
+            begun = Begun(later())
+            with pytest.raises(ValueError, match="later"):
+                await begun
+
+        asyncio.run(main())
+
+    def test_a_cancelled_wait_ends_what_was_begun(self) -> None:
+        ended = []
+
+        async def main() -> None:
+            async def for_ever() -> None:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    ended.append(True)
+
+            begun = Begun(for_ever())
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(_wait(begun), 0.01)
+            assert ended == [True]
+
+        asyncio.run(main())
+
+    def test_it_takes_any_awaitable(self) -> None:
+        class Awaitable:
+            def __await__(self) -> Generator[None, None, int]:
+                yield
+                return 3
+
+        async def main() -> None:
+            begun: Begun[int] = Begun(Awaitable())
+            assert not begun.is_done
+            assert await begun == 3
+
+        asyncio.run(main())
+
+
+async def _wait(begun: Begun[None]) -> None:
+    await begun
