@@ -2,8 +2,9 @@
 
 Real ``arcwise serve`` processes, on PostgreSQL four on four ports, with senders in a process of their own
 that go to another worker when one is gone, as behind a proxy. Workers are killed while they serve, start or
-drain, two or all at once, and PostgreSQL itself crashes now and then. Every batch has codes of its own, so
-counts tell what became of each. Exits with 1 when anything is lost, counted twice, or wrong with a store.
+drain, two or all at once; now and then PostgreSQL crashes, or a proxy before it loses its replies. Every batch
+has codes of its own, so counts tell what became of each. Exits with 1 when anything is lost, counted twice, or
+wrong with a store.
 
     python benchmarks/kill_server.py --store sqlite|postgresql|both --kills 200 --seed 7
 """
@@ -21,12 +22,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
-from kills import CrashingDatabase, EndedError, Figures, Kind, Soak, Violation, kinds
+from kills import CrashingDatabase, EndedError, Figures, Kind, LossyProxy, Soak, Violation, kinds
 from postgres import OwnServer, fresh_schema
 
 _NEWS_SECONDS = 10.0
-_KILLS_PER_CRASH = 10
-"""Of the database."""
+_KILLS_PER_FAULT = 10
+"""Of the database: a crash, and a loss of replies."""
 
 
 class Setting(NamedTuple):
@@ -56,12 +57,12 @@ def run(setting: Setting, kills: int, seed: int, senders: int) -> Figures:
             server = OwnServer()
             stack.callback(server.stop)
             url = stack.enter_context(fresh_schema(server.url))
-            database = CrashingDatabase(server, url)
-        crashes = 0 if database is None else kills // _KILLS_PER_CRASH
+            database = CrashingDatabase(server, url, stack.enter_context(LossyProxy(url)))
+        faults = 0 if database is None else kills // _KILLS_PER_FAULT
         soak = stack.enter_context(
             Soak(folder, url, workers=setting.workers, senders=senders, seed=seed, database=database)
         )
-        todo = kinds(kills, setting.workers, crashes, generator)
+        todo = kinds(kills, setting.workers, faults, generator)
         news = time.monotonic()
         while todo or soak.figures.kills.total() < kills:  # a worker may drain before its SIGKILL
             soak.end(todo.pop() if todo else Kind.RUNNING)
@@ -92,7 +93,8 @@ def table(setting: Setting, figures: Figures) -> str:
     if figures.crashes:
         crashed = ", ".join(f"{count} by {name}" for name, count in figures.crashes.most_common())
         rows["database"] = (
-            f"{crashed}; {statistics.mean(figures.in_flight_at_crashes):.1f} requests in flight on average"
+            f"crashed {crashed}, with {statistics.mean(figures.in_flight_at_crashes):.1f} requests in flight"
+            f" on average; {figures.replies_lost} of its replies lost"
         )
     first = f"{setting}: {kills} kills in {figures.seconds:.0f} s, nothing lost, nothing counted twice"
     return "\n".join([first, *(f"  {name:17}{what}" for name, what in rows.items())])

@@ -1,4 +1,4 @@
-"""A PostgreSQL that crashes and comes back."""
+"""A PostgreSQL that crashes and comes back, behind a proxy that loses replies."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from postgres import wait_until_ready
 
 if TYPE_CHECKING:
+    from kills.proxy import LossyProxy
     from postgres import OwnServer
 
 __all__ = ["CrashingDatabase"]
@@ -26,11 +27,14 @@ class CrashingDatabase:
     server
         The server.
     url
-        The store's URL.
+        The store's URL, past the proxy.
+    proxy
+        What workers reach it through.
     """
 
-    def __init__(self, server: OwnServer, url: str) -> None:
+    def __init__(self, server: OwnServer, url: str, proxy: LossyProxy) -> None:
         self._server = server
+        self.proxy = proxy
         self._url = url
 
     def crash(self, how: signal.Signals) -> None:

@@ -22,6 +22,8 @@ class Figures:
     """Workers that ended by SIGTERM before the SIGKILL came."""
     crashes: Counter[str] = field(default_factory=Counter)
     """Of the database, by signal."""
+    replies_lost: int = 0
+    """Of the database to workers that lived on."""
     in_flight: list[int] = field(default_factory=list)
     """Requests without an answer at each kill of a worker that took requests."""
     in_flight_at_crashes: list[int] = field(default_factory=list)

@@ -21,13 +21,15 @@ class Kind(Enum):
     ALL = "all at once"
     DATABASE = "with the database"
     """The database crashes, by either of two signals, and in half of the cases a worker is killed too."""
+    REPLIES = "replies lost"
+    """Nothing is killed: every worker loses a reply of the database, and its connection."""
 
 
 _SHARES = {Kind.RUNNING: 9, Kind.STARTING: 4, Kind.DRAINING: 4, Kind.PAIR: 3, Kind.ALL: 2}
 
 
-def kinds(kills: int, workers: int, crashes: int, generator: random.Random) -> list[Kind]:
-    """Return ways to end processes, mixed: so many kills of workers, or few more, and crashes."""
+def kinds(kills: int, workers: int, faults: int, generator: random.Random) -> list[Kind]:
+    """Return so many kills of workers, or few more, and faults of the database of both kinds, mixed."""
     among = [kind for kind in _SHARES if kind is not Kind.PAIR or workers > 1]
     weights = [_SHARES[kind] for kind in among]
     killed = {Kind.PAIR: 2, Kind.ALL: workers}
@@ -36,6 +38,6 @@ def kinds(kills: int, workers: int, crashes: int, generator: random.Random) -> l
         kind = generator.choices(among, weights)[0]
         chosen.append(kind)
         kills -= killed.get(kind, 1)
-    chosen += [Kind.DATABASE] * crashes
+    chosen += [Kind.DATABASE, Kind.REPLIES] * faults
     generator.shuffle(chosen)
     return chosen

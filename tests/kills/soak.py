@@ -48,7 +48,7 @@ class Soak:
     seed
         Of everything that is drawn; what the machine does at which moment is not repeated.
     database
-        The store's server, where it is to crash too.
+        The store's server, where it is to fail too; workers reach it through its proxy.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Soak:
         for task in TASKS:
             task.save(tasks / f"{task.name}.json")
         ports = free_ports(workers, random.Random())
-        command = serve_command(tasks, store)
+        command = serve_command(tasks, store if database is None else database.proxy.url)
         self._workers = [Worker(command, port, folder / f"worker-{port}.log") for port in ports]
         self._tally = Tally(folder / "tally", CAPACITY)
         self._told, sender = _SPAWN.Pipe(duplex=False)
@@ -111,6 +111,8 @@ class Soak:
             self._kill_draining()
         elif kind is Kind.DATABASE:
             self._crash()
+        elif kind is Kind.REPLIES:
+            self._lose_replies()
         else:
             count = {Kind.RUNNING: 1, Kind.PAIR: 2, Kind.ALL: len(self._workers)}[kind]
             victims = self._serving(count)
@@ -246,9 +248,20 @@ class Soak:
         for victim in victims:
             victim.start()
         self.look()
+        self._wait_until_all_take()  # those that live find the database again by themselves
+
+    def _lose_replies(self) -> None:
+        assert self._database is not None, "there is no database that may lose replies"
+        self._serving(len(self._workers))
+        before = self._database.proxy.lost
+        self._database.proxy.lose(len(self._workers))
+        self._wait_until_all_take()
+        self.figures.replies_lost += self._database.proxy.lost - before
+
+    def _wait_until_all_take(self) -> None:
         for place, worker in enumerate(self._workers):
             worker.wait()
-            self._wait_until_taken(place)  # the others find the database again by themselves
+            self._wait_until_taken(place)
 
     def _look_in_the_dark(self) -> None:
         time.sleep(0.1)  # the senders read the last answers

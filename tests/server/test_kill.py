@@ -181,7 +181,7 @@ def test_a_mix_of_kills_has_as_many_as_were_asked_for() -> None:
     generator = random.Random(1)
     for workers in (1, 2, 4):
         chosen = Counter(kinds(200, workers, 20, generator))
-        assert chosen[Kind.DATABASE] == 20
-        several = {Kind.PAIR: 2, Kind.ALL: workers, Kind.DATABASE: 0}
+        assert chosen[Kind.DATABASE] == chosen[Kind.REPLIES] == 20
+        several = {Kind.PAIR: 2, Kind.ALL: workers, Kind.DATABASE: 0, Kind.REPLIES: 0}
         assert 200 <= sum(count * several.get(kind, 1) for kind, count in chosen.items()) < 200 + workers
         assert set(chosen) == set(Kind) - ({Kind.PAIR} if workers == 1 else set())
