@@ -2,8 +2,8 @@
 
 Real ``arcwise serve`` processes, on PostgreSQL four on four ports, with senders in a process of their own
 that go to another worker when one is gone, as behind a proxy. Workers are killed while they serve, start or
-drain, two or all at once; now and then PostgreSQL crashes, or a proxy before it loses its replies. Every batch
-has codes of its own, so counts tell what became of each. Exits with 1 when anything is lost, counted twice, or
+drain, two or all at once; now and then PostgreSQL crashes, or a proxy before it loses its replies. Each batch
+has codes of its own, so counts tell what became of it. Exits with 1 when anything is lost, counted twice, or
 wrong with a store.
 
     python benchmarks/kill_server.py --store sqlite|postgresql|both --kills 200 --seed 7
@@ -58,7 +58,7 @@ def run(setting: Setting, kills: int, seed: int, senders: int) -> Figures:
             stack.callback(server.stop)
             url = stack.enter_context(fresh_schema(server.url))
             database = CrashingDatabase(server, url, stack.enter_context(LossyProxy(url)))
-        faults = 0 if database is None else kills // _KILLS_PER_FAULT
+        faults = 0 if database is None else -(-kills // _KILLS_PER_FAULT)
         soak = stack.enter_context(
             Soak(folder, url, workers=setting.workers, senders=senders, seed=seed, database=database)
         )

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
+import random
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ __all__ = ["LossyProxy"]
 
 _SPAWN = multiprocessing.get_context("spawn")
 _LOSE_SECONDS = 60.0
+_AMONG = 4
+"""Of so many replies one is lost."""
 
 
 class LossyProxy:
@@ -70,7 +73,10 @@ class LossyProxy:
         return int(self._lost.value)
 
     def lose(self, count: int) -> None:
-        """Lose the next reply on every connection, and the connection; wait until so many are lost."""
+        """Lose one of the next replies on every connection, and the connection; wait until so many are lost.
+
+        Which one is drawn: in a transaction of several statements, any of them.
+        """
         until = time.monotonic() + _LOSE_SECONDS
         enough = self.lost + count
         self._asked.value += 1
@@ -94,12 +100,15 @@ def _pass_on(host: str, port: int, asked: c_uint64, lost: c_uint64, told: Connec
             return
 
         async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, replies: bool) -> None:
+            to_pass = random.randrange(_AMONG)
             with contextlib.suppress(OSError):
                 while data := await source.read(1 << 16):
                     # The rows and the end of a short statement come together, once it is committed.
                     if replies and asked.value != born:
-                        lost.value += 1
-                        break
+                        to_pass -= 1
+                        if to_pass < 0:
+                            lost.value += 1
+                            break
                     sink.write(data)
                     await sink.drain()
             writer.close()

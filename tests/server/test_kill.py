@@ -47,7 +47,7 @@ def test_nothing_acknowledged_is_lost_or_counted_twice(store: str, url: str, tmp
     with Soak(tmp_path, url, workers=WORKERS[store], senders=12, seed=9) as soak:
         for kind in ALL[store]:
             soak.end(kind)
-        soak.wait_for(500)
+        soak.wait_for(250)
         figures = soak.finish()  # compares every batch with the store's counts and ids
     assert set(figures.kills) | ({Kind.DRAINING} if figures.drained else set()) >= set(ALL[store])
     assert max(figures.in_flight) > 1  # or the kills would prove nothing
