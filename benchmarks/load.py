@@ -1,7 +1,8 @@
 """A load generator: prepared HTTP/1.1 requests over keep-alive connections, one after the other on each.
 
 Runs in a process of its own, so that it takes another core than the server. Prints the seconds that all
-requests took and the number of answers by status. Bounded: it stops when the requests are used up.
+requests took, the number of answers by status, and percentiles of what an answer took in milliseconds.
+Bounded: it stops when the requests are used up.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import statistics
 import sys
 import time
 from collections import Counter
@@ -31,9 +33,17 @@ def request(path: str, body: bytes) -> bytes:
 class Connection(asyncio.Protocol):
     """Sends the next request when the answer to the last one is there."""
 
-    def __init__(self, requests: list[bytes], statuses: Counter[int], done: asyncio.Future[None]) -> None:
+    def __init__(
+        self,
+        requests: list[bytes],
+        statuses: Counter[int],
+        waits: list[float],
+        done: asyncio.Future[None],
+    ) -> None:
         self.requests = requests
         self.statuses = statuses
+        self.waits = waits
+        self.sent = 0.0
         self.done = done
         self.buffer = b""
 
@@ -44,6 +54,7 @@ class Connection(asyncio.Protocol):
     def next(self) -> None:
         """Send one more request, or close."""
         if self.requests:
+            self.sent = time.perf_counter()
             self.transport.write(self.requests.pop())
         else:
             self.transport.close()
@@ -60,6 +71,7 @@ class Connection(asyncio.Protocol):
         length = int(lowered[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
         if len(rest) >= length:
             self.statuses[int(head[9:12])] += 1
+            self.waits.append(time.perf_counter() - self.sent)
             self.buffer = b""
             self.next()
 
@@ -70,22 +82,23 @@ class Connection(asyncio.Protocol):
 
 async def run(
     port: int, path: str, count: int, connections: int, bodies: list[bytes]
-) -> tuple[float, Counter[int]]:
-    """Send `count` requests over `connections` connections and return the seconds and the statuses."""
+) -> tuple[float, Counter[int], list[float]]:
+    """Send `count` requests over `connections` connections; return the seconds, statuses and waits."""
     requests = [request(path, body) for body in bodies]
     assert len(requests) == count
     statuses: Counter[int] = Counter()
+    waits: list[float] = []
     loop = asyncio.get_running_loop()
     futures = [loop.create_future() for _ in range(connections)]
     start = time.perf_counter()
     for future in futures:
         await loop.create_connection(
-            lambda future=future: Connection(requests, statuses, future),  # type: ignore[misc]
+            lambda future=future: Connection(requests, statuses, waits, future),  # type: ignore[misc]
             "127.0.0.1",
             port,
         )
     await asyncio.wait_for(asyncio.gather(*futures), TIMEOUT_SECONDS)
-    return time.perf_counter() - start, statuses
+    return time.perf_counter() - start, statuses, waits
 
 
 def main() -> None:
@@ -103,8 +116,15 @@ def main() -> None:
         ]
     import uvloop
 
-    seconds, statuses = uvloop.run(run(job["port"], job["path"], count, job["connections"], bodies))
-    print(json.dumps({"seconds": seconds, "statuses": statuses}))
+    seconds, statuses, waits = uvloop.run(run(job["port"], job["path"], count, job["connections"], bodies))
+    percentiles = statistics.quantiles(waits, n=100)
+    result = {
+        "seconds": seconds,
+        "statuses": statuses,
+        "p50": percentiles[49] * 1e3,
+        "p99": percentiles[98] * 1e3,
+    }
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["count_codes", "sparse_counts"]
+__all__ = ["count_codes", "sparse_counts", "summed_counts"]
 
 _SLICE = 1 << 18
 
@@ -28,6 +28,33 @@ def count_codes(packed: Iterable[bytes], codes: int) -> NDArray[np.int64]:
     for start in range(0, len(array), _SLICE):  # in slices, because numpy widens what it counts to 64 bits
         total += np.bincount(array[start : start + _SLICE], minlength=codes)
     return total
+
+
+def summed_counts(
+    groups: Mapping[tuple[int, int], Sequence[Batch]], tasks: Mapping[bytes, Task]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the reports of batches by the number of their task, epoch and code.
+
+    Parameters
+    ----------
+    groups
+        Batches by the number of their task and their epoch.
+    tasks
+        By id.
+
+    Returns
+    -------
+    numbers, epochs, codes, reports
+        Four arrays of one length.
+    """
+    parts = []
+    for (number, epoch), batches in groups.items():
+        kernel = tasks[batches[0].task_id].mechanism.kernel
+        counts = count_codes([batch.codes for batch in batches], kernel.codes)
+        found = np.flatnonzero(counts)
+        parts.append((np.full(len(found), number), np.full(len(found), epoch), found, counts[found]))
+    numbers, epochs, codes, reports = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return numbers, epochs, codes, reports
 
 
 def sparse_counts(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import psycopg
 
 from arcwise.server.store.base import Outcome, Store
-from arcwise.server.store.counting import sparse_counts
+from arcwise.server.store.counting import sparse_counts, summed_counts
 from arcwise.server.store.postgres import keys, transfer, upkeep
 from arcwise.server.store.postgres.arrays import bigint_array, bytea_array, integer_array, register_arrays
 from arcwise.server.store.postgres.database import Connection, Database, Link
@@ -29,6 +29,7 @@ __all__ = ["PostgresStore"]
 
 _Result = TypeVar("_Result")
 _ADD = "SELECT batch_place, batch_counted FROM add_batches(%b::bigint, %b, %b, %b, %b, %b, %b)"
+_ADD_NEW = "SELECT add_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
 _ALONE = "SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)"
 
 
@@ -126,23 +127,49 @@ class PostgresStore(Store):
 
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count the batches whose id is new, durably, all or none; see `Store.add`."""
-
-        def insert(connection: Connection) -> list[tuple[Any, ...]]:
-            values = (
-                self._shard,
-                integer_array([self._number(connection, batch.task_id) for batch in batches]),
-                bytea_array([batch.batch_id for batch in batches], BATCH_ID_BYTES),
-                bigint_array([batch.epoch for batch in batches]),
-                *map(integer_array, sparse_counts(batches, self._tasks)),
-            )
-            return connection.execute(_ADD, values, prepare=True, binary=True).fetchall()
-
+        if not batches:
+            return []
         # Ids make it safe to try again when a lost connection leaves open whether the first try was
         # committed.
         with self._database.errors("write to"):
-            rows = _again_when_lost(self._writer, insert)
+            if _again_when_lost(self._writer, lambda connection: self._add_new(connection, batches)):
+                return [Outcome.COUNTED] * len(batches)
+            return _again_when_lost(self._writer, lambda connection: self._add_each(connection, batches))
+
+    def _add_new(self, connection: Connection, batches: Sequence[Batch]) -> bool:
+        """Count batches that are all new; return False, having changed nothing, when some are not."""
+        rows = []
+        groups: dict[tuple[int, int], list[Batch]] = {}
+        for batch in batches:
+            number = self._number(connection, batch.task_id)
+            rows.append((number, batch.batch_id, batch.epoch))
+            groups.setdefault((number, batch.epoch), []).append(batch)
+        numbers, epochs, codes, reports = summed_counts(groups, self._tasks)
+        rows.sort()  # in one order everywhere, or two workers with the same batches deadlock
+        values = (
+            self._shard,
+            integer_array([number for number, _, _ in rows]),
+            bytea_array([identity for _, identity, _ in rows], BATCH_ID_BYTES),
+            bigint_array([epoch for _, _, epoch in rows]),
+            integer_array(numbers),
+            bigint_array(epochs),
+            integer_array(codes),
+            bigint_array(reports),
+        )
+        row = connection.execute(_ADD_NEW, values, prepare=True, binary=True).fetchone()
+        return row is not None and bool(row[0])
+
+    def _add_each(self, connection: Connection, batches: Sequence[Batch]) -> list[Outcome]:
+        """Count those of the batches that are new; return what became of each."""
+        values = (
+            self._shard,
+            integer_array([self._number(connection, batch.task_id) for batch in batches]),
+            bytea_array([batch.batch_id for batch in batches], BATCH_ID_BYTES),
+            bigint_array([batch.epoch for batch in batches]),
+            *map(integer_array, sparse_counts(batches, self._tasks)),
+        )
         outcomes = [Outcome.REPLAYED] * len(batches)
-        for place, counted in rows:
+        for place, counted in connection.execute(_ADD, values, prepare=True, binary=True).fetchall():
             outcomes[place - 1] = Outcome.COUNTED if counted else Outcome.CLOSED
         return outcomes
 

@@ -114,3 +114,47 @@ BEGIN
     SELECT n.place, true FROM new n UNION ALL SELECT g.place, false FROM given g WHERE NOT g.open;
 END
 $$;
+
+-- Count batches that are all new, as those of nearly all groups are, and return true; or change nothing and
+-- return false: an id is known, or its task or epoch is closed. One call is one transaction.
+--
+-- The caller has sorted the ids and added up the reports, which makes it half as dear as `add_batches`: there
+-- is nothing to find out about a batch. The lock and the order of the ids are as there.
+CREATE FUNCTION add_new_batches(
+    my_shard bigint,
+    given_tasks integer[], given_ids bytea[], given_epochs bigint[],  -- one each per batch
+    count_tasks integer[], count_epochs bigint[], count_codes integer[], count_reports bigint[]  -- one each per sum
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET enable_nestloop = off SET jit = off AS $$
+DECLARE
+    new integer;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(7241, 'task'::regclass::oid::integer);
+    IF EXISTS (
+        SELECT FROM (SELECT DISTINCT g.task, g.epoch FROM unnest(count_tasks, count_epochs) AS g (task, epoch)) AS d
+        LEFT JOIN task k ON k.number = d.task
+        WHERE k.number IS NULL OR k.closed IS NOT NULL OR d.epoch < k.open_from
+    ) THEN
+        RETURN false;
+    END IF;
+    BEGIN
+        INSERT INTO batch (task, id, epoch) SELECT * FROM unnest(given_tasks, given_ids, given_epochs)
+        ON CONFLICT DO NOTHING;
+        GET DIAGNOSTICS new = ROW_COUNT;
+        IF new < cardinality(given_ids) THEN
+            RAISE unique_violation;  -- takes back what was inserted
+        END IF;
+    EXCEPTION WHEN unique_violation THEN
+        RETURN false;
+    END;
+    INSERT INTO counts AS c (task, epoch, shard, code, reports)
+    SELECT g.task, g.epoch, my_shard, g.code, g.reports
+    FROM unnest(count_tasks, count_epochs, count_codes, count_reports) AS g (task, epoch, code, reports)
+    ON CONFLICT (task, epoch, shard, code) DO UPDATE SET reports = c.reports + excluded.reports;
+    INSERT INTO total AS t (task, shard, reports)
+    SELECT g.task, my_shard, sum(g.reports)::bigint FROM unnest(count_tasks, count_reports) AS g (task, reports)
+    GROUP BY g.task ORDER BY g.task
+    ON CONFLICT (task, shard) DO UPDATE SET reports = t.reports + excluded.reports;
+    RETURN true;
+END
+$$;
