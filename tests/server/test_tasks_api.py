@@ -1,13 +1,17 @@
 """Tasks over HTTP: made, listed, closed and opened with an admin key, in every worker."""
 
 import asyncio
+import contextlib
 import os
+import sqlite3
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from fastapi import FastAPI
 
@@ -17,6 +21,7 @@ from arcwise.server.access import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from postgres import fresh_schema
 
 Run = Callable[..., None]
 DELAY = Task("delay", Interval(0, 1), 1.0)
@@ -148,3 +153,99 @@ def test_other_workers_and_later_ones_have_what_one_was_told(
             assert (await http.get(f"/v1/tasks/{HEADING.id}/estimate")).json()["n"] == counted == 2
 
     asyncio.run(main())
+
+
+@contextlib.contextmanager
+def locked(url: str) -> Iterator[None]:
+    """Hold the lock that every change of a store takes."""
+    if url.startswith("sqlite"):
+        with contextlib.closing(
+            sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+        ) as file:
+            file.execute("BEGIN IMMEDIATE")
+            yield
+    else:
+        with contextlib.closing(psycopg.connect(url)) as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
+            yield
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'app.db'}"
+    else:
+        with fresh_schema() as schema:
+            yield schema
+
+
+def test_a_store_that_is_locked_holds_up_nobody_but_those_who_change_it(with_app: Run, url: str) -> None:
+    store = open_store(url)
+    key, stored = new_key("admin", now=time.time())
+    store.add_key(stored)
+    store.close()
+    admin = {"authorization": f"Bearer {key}"}
+    closing, making = f"/v1/tasks/{DELAY.id}/close", "/v1/tasks"
+    reading = ("/health/live", "/health/ready", "/v1/tasks", f"/v1/tasks/{DELAY.id}", "/metrics")
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).json()["n"] == 0
+        with locked(url):
+            changes = [
+                asyncio.create_task(http.post(closing, headers=admin)),
+                asyncio.create_task(http.post(making, json=HEADING.to_json(), headers=admin)),
+            ]
+            await asyncio.sleep(0.1)
+            for path in (*reading, f"/v1/tasks/{DELAY.id}/estimate"):
+                start = time.monotonic()
+                assert (await http.get(path)).status_code == 200
+                assert time.monotonic() - start < 2  # and ten seconds until a change gives up
+            assert not any(change.done() for change in changes)
+        assert [(await change).status_code for change in changes] == [200, 201]
+
+    with_app([DELAY], scenario, store=url)
+
+
+def test_a_change_that_waits_too_long_is_told_to_come_again(
+    with_app: Run, admin: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arcwise.server.store.sqlite.database._BUSY_SECONDS", 0.1)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        with locked(f"sqlite:///{tmp_path / 'app.db'}"):
+            answer = await http.post(f"/v1/tasks/{DELAY.id}/close", headers=admin)
+            assert kind(answer) == (503, "store-busy")
+            assert answer.headers["retry-after"] == "1"
+        assert (await http.post(f"/v1/tasks/{DELAY.id}/close", headers=admin)).status_code == 200
+
+    with_app([DELAY], scenario)
+
+
+def test_what_was_read_before_a_close_does_not_undo_it(
+    with_app: Run, admin: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers read tasks every few seconds; such a read is held up here until the task is closed."""
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        runtime = app.state.runtime
+        store = runtime.store()
+        read, go_on = threading.Event(), threading.Event()
+        tasks = store.tasks
+
+        def held_up() -> Any:
+            found = tasks()
+            if not read.is_set():
+                read.set()
+                go_on.wait(1)
+            return found
+
+        monkeypatch.setattr(store, "tasks", held_up)
+        watching = asyncio.create_task(asyncio.to_thread(runtime.refresh))
+        await asyncio.to_thread(read.wait)
+        answer = await http.post(f"/v1/tasks/{DELAY.id}/close", headers=admin)
+        go_on.set()
+        await watching
+        assert answer.json()["closed"] is not None
+        assert (await http.get("/v1/tasks")).json()["closed"] == {DELAY.id: answer.json()["closed"]}
+
+    with_app([DELAY], scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -56,6 +57,7 @@ class Runtime:
         self.ingest = Ingest(self.catalogue, self.gate, self.metrics, settings)
         self._draining = False
         self._read_at = -math.inf
+        self._refreshing = threading.Lock()
         self._show_gauges()
 
     def _show_gauges(self) -> None:
@@ -124,14 +126,15 @@ class Runtime:
             When it cannot be read.
         """
         store = self.store()
-        keys, stored = store.keys(), store.tasks()
-        # Those that another worker has made: this one's writer must know them before a batch comes.
-        new = [entry.task for entry in stored if entry.task.id not in self.catalogue.tasks]
-        if new:
-            store.register(new)
-        self.gate.load(keys)
-        self.catalogue.load(stored)
-        self._read_at = time.monotonic()
+        with self._refreshing:  # what was read first must not be taken over last
+            keys, stored = store.keys(), store.tasks()
+            # Those that another worker has made: this one's writer must know them before a batch comes.
+            new = [entry.task for entry in stored if entry.task.id not in self.catalogue.tasks]
+            if new:
+                store.register(new)
+            self.gate.load(keys)
+            self.catalogue.load(stored)
+            self._read_at = time.monotonic()
 
     def trouble(self) -> str | None:
         """Return why reports can not be taken now, in words that tell nobody anything; None when they can."""
