@@ -68,8 +68,7 @@ def run(setting: Setting, kills: int, seed: int, senders: int) -> Figures:
             soak.end(todo.pop() if todo else Kind.RUNNING)
             if time.monotonic() > news + _NEWS_SECONDS:
                 news = time.monotonic()
-                kills_now, crashes_now = soak.figures.kills.total(), soak.figures.crashes.total()
-                now = f"{kills_now} kills, {crashes_now} crashes of the database, {soak.made:,} batches"
+                now = f"{soak.figures.kills.total()} kills, {soak.made:,} batches, {len(todo)} times to go"
                 print(f"{setting}: {now}", file=sys.stderr, flush=True)
         return soak.finish()
 
