@@ -102,6 +102,7 @@ class Machine:
         shutil.copytree(DEPLOYMENT, root / "examples" / "deployment")
         for file in (root / "examples" / "deployment").iterdir():
             file.write_text(self.place(file.read_text("utf-8")), "utf-8")
+        (root / ".curlrc").write_text("silent\nshow-error\n", "utf-8")
         self._write_programs()
 
     def place(self, text: str) -> str:
@@ -144,10 +145,9 @@ class Machine:
         names = "subjectAltName=DNS:reports.example,IP:127.0.0.1"
         files = ["-keyout", str(folder / "privkey.pem"), "-out", str(self.certificate)]
         subprocess.run([*command, names, *files], check=True, capture_output=True)
-        (self.root / ".curlrc").write_text(
-            f'silent\nshow-error\ncacert = "{self.certificate}"\n'
-            f'connect-to = "reports.example:443:127.0.0.1:{self.ports["443"]}"\n'
-        )
+        with (self.root / ".curlrc").open("a", encoding="utf-8") as settings:
+            place = f"reports.example:443:127.0.0.1:{self.ports['443']}"
+            settings.write(f'cacert = "{self.certificate}"\nconnect-to = "{place}"\n')
         user = "user root;" if os.getuid() == 0 else ""  # whoever else it would be cannot reach the folder
         configuration = self.root / "etc" / "nginx" / "nginx.conf"
         configuration.write_text(_NGINX.format(user=user, root=self.root), "utf-8")

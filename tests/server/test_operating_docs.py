@@ -41,8 +41,9 @@ def sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def in_background(block: str) -> str:
     """Let a server that a person leaves running in a terminal run behind the blocks that follow."""
-    ready = " > serve.log 2>&1 & SERVER=$!\nuntil grep -q listening serve.log; do sleep 0.05; done"
-    return re.sub(r"^arcwise serve.*$", lambda line: line[0] + ready, block, flags=re.MULTILINE)
+    ready = "until grep -qs listening serve.log; do sleep 0.05; done"
+    run = rf"rm -f serve.log\n\g<0> > serve.log 2>&1 & SERVER=$!\n{ready}"
+    return re.sub(r"^arcwise serve.*$", run, block, flags=re.MULTILINE)
 
 
 @pytest.fixture
@@ -205,12 +206,14 @@ class Walk:
         assert len(targets) == 2
         named = set(re.findall(r"[(](arcwise_[a-z_]+)[\[)]", PAGE.read_text("utf-8")))
         assert len(named) == 4
+        samples: set[str] = set()
         for target in targets:
             url = f"http://{target}/metrics"
             assert httpx.get(url).status_code == 401  # a refusal to count
             answer = httpx.get(url, headers={"authorization": f"Bearer {key}"}).raise_for_status()
             families = text_string_to_metric_families(answer.text)
-            assert named <= {sample.name for family in families for sample in family.samples}
+            samples |= {sample.name for family in families for sample in family.samples}
+        assert named <= samples
 
     def postgres_backup(self, blocks: list[str]) -> None:
         backup, restore = blocks
