@@ -29,6 +29,10 @@ _SILENT_SECONDS = 4 * REFRESH_SECONDS
 _FULL = 0.9
 """Of the bytes that may wait."""
 
+_TIDY_SECONDS = 3600.0
+_TIDY_END_SECONDS = 5.0
+"""For how long an app that stops waits for PostgreSQL to forget ids; it goes on without us."""
+
 _log = logging.getLogger("arcwise.server")
 
 
@@ -101,10 +105,13 @@ class Runtime:
             store,
             max_waiting_bytes=settings.max_waiting_bytes,
             watcher=self.metrics,
-            housekeeping=self._prune,
         )
         self.ingest.writer = self._writer
         self._watching = asyncio.create_task(self._watch(), name="arcwise-watch")
+        # Not on the writer's thread: a large store takes minutes to prune, and reports go on meanwhile.
+        self._stopping = threading.Event()
+        self._tidying = threading.Thread(target=self._tidy, name="arcwise-tidy", daemon=True)
+        self._tidying.start()
 
     async def stop(self) -> None:
         """Write everything that was taken, and close the store."""
@@ -114,8 +121,10 @@ class Runtime:
         self.ingest.writer = None
         await self._writer.close()
         await asyncio.to_thread(self.estimates.close)
+        self._stopping.set()
         store, self._store = self.store(), None
-        store.close()
+        await asyncio.to_thread(store.close)
+        await asyncio.to_thread(self._tidying.join, _TIDY_END_SECONDS)
 
     def refresh(self) -> None:
         """Read keys and tasks from the store; may be called from any thread.
@@ -163,6 +172,16 @@ class Runtime:
                 failing = True
             except Exception:
                 _log.exception("keys and tasks were not read")
+
+    def _tidy(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._prune()
+            except Exception:
+                # A store that was closed meanwhile is no news; anything else is tried again within the hour.
+                if not self._stopping.is_set():
+                    _log.exception("the store was not tidied")
+            self._stopping.wait(_TIDY_SECONDS)
 
     def _prune(self) -> None:
         # Older batches are refused by now, so their ids need not be known any more.

@@ -187,3 +187,26 @@ def test_several_processes_that_make_a_store_at_once_make_one(url: str) -> None:
     for thread in threads:
         thread.join()
     assert versions == [0] * 4
+
+
+def test_reports_are_counted_while_ids_are_forgotten(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arcwise.server.store.sqlite.upkeep._STEP", 500)
+    store = opener()
+    many, group = 10_000, 2500
+    for start in range(0, many, group):
+        store.add([batch(DELAY, [1], number=start + n, epoch=10) for n in range(group)])
+    store.add([batch(DELAY, [2], number=many, epoch=20)])
+    forgotten: list[int] = []
+    pruning = threading.Thread(target=lambda: forgotten.append(store.prune(DELAY, before=20)))
+    pruning.start()
+    added = 0
+    while pruning.is_alive():
+        added += 1
+        assert store.add([batch(DELAY, [3], number=many + added, epoch=20)]) == [COUNTED]
+    pruning.join()
+    assert forgotten == [many]
+    assert store.counts(DELAY).tolist() == counted(DELAY, [1] * many + [2] + [3] * added)
+    assert store.add([batch(DELAY, [1], number=0, epoch=10)]) == [CLOSED]
+    assert store.add([batch(DELAY, [3], number=many + 1, epoch=20)]) == [REPLAYED]
+    assert store.check() == []
+    store.close()

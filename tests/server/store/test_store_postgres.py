@@ -1,6 +1,7 @@
 """What only the PostgreSQL store can do wrong."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import pytest
 
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import Store, migrate_store, open_store
-from store_samples import COUNTED, DELAY, TASKS, batch, counted
+from store_samples import CLOSED, COUNTED, DELAY, TASKS, batch, counted
 
 PASSWORD = "hunter2"
 
@@ -54,6 +55,27 @@ def test_each_process_adds_to_a_shard_of_its_own_until_it_ends(
         assert last.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2, 3])
         assert last.version(DELAY) == 4
         assert last.check() == []
+
+
+def test_reports_are_counted_while_ids_are_forgotten(
+    postgres_url: str, connection: psycopg.Connection
+) -> None:
+    with opened(postgres_url) as store:
+        store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
+        store.add([batch(DELAY, [2], number=100, epoch=20)])
+        forgotten: list[int] = []
+        pruning = threading.Thread(target=lambda: forgotten.append(store.prune(DELAY, before=20)))
+        with connection.transaction():
+            connection.execute("SELECT FROM batch WHERE epoch = 10 LIMIT 1 FOR UPDATE")  # holds pruning up
+            pruning.start()
+            number = 200
+            while store.add([batch(DELAY, [1], number=number, epoch=10)]) != [CLOSED]:
+                number += 1
+            assert store.add([batch(DELAY, [3], number=101, epoch=20)]) == [COUNTED]
+            assert pruning.is_alive()
+        pruning.join()
+        assert forgotten == [100 + number - 200]
+        assert store.check() == []
 
 
 def test_a_shard_that_was_folded_while_its_process_was_away_loses_nothing(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from arcwise.errors import ParameterError, StoreError
-from arcwise.server.store import open_store
-from store_samples import COUNTED, DELAY, REPLAYED, batch
+from arcwise.server.store import Outcome, open_store
+from store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch, counted
 
 
 def test_every_commit_is_synced(tmp_path: Path) -> None:
@@ -89,3 +89,51 @@ def test_a_copy_by_vacuum_is_a_whole_store_with_a_log(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert copy.check() == []
         assert copy.add([batch(DELAY, [1])]) == [REPLAYED]
+
+
+def test_what_a_close_leaves_of_old_ids_goes_with_the_next_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    with contextlib.closing(open_store(url)) as store:
+        store.register([DELAY])
+        store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
+        store.add([batch(DELAY, [2], number=n, epoch=20 + n) for n in range(100, 103)])
+        monkeypatch.setattr("arcwise.server.store.sqlite.upkeep._STEP", 10)
+        steps: list[float] = []
+
+        def closed_after_three(seconds: float) -> None:
+            steps.append(seconds)
+            if len(steps) == 3:
+                store.close()
+
+        monkeypatch.setattr("arcwise.server.store.sqlite.upkeep.time.sleep", closed_after_three)
+        with pytest.raises(StoreError, match="cannot prune"):
+            store.prune(DELAY, before=100)
+        monkeypatch.undo()
+    with contextlib.closing(open_store(url)) as store:
+        assert store.add([batch(DELAY, [1], number=n, epoch=10) for n in (0, 99)]) == [CLOSED] * 2
+        assert store.counts(DELAY).tolist() == counted(DELAY, [1] * 100 + [2] * 3)
+        assert store.prune(DELAY, before=100) == 0
+        assert store.prune(DELAY, before=122) == 70 + 2
+        assert store.check() == []
+
+
+def test_batches_are_counted_between_the_steps_of_pruning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'a.db'}")) as store:
+        store.register([DELAY])
+        store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
+        store.add([batch(DELAY, [2], number=100, epoch=20)])
+        monkeypatch.setattr("arcwise.server.store.sqlite.upkeep._STEP", 10)
+        added: list[Outcome] = []
+
+        def add_meanwhile(_seconds: float) -> None:
+            added.extend(store.add([batch(DELAY, [3], number=200 + len(added), epoch=20)]))
+            assert store.add([batch(DELAY, [1], number=0, epoch=10)]) == [CLOSED]
+
+        monkeypatch.setattr("arcwise.server.store.sqlite.upkeep.time.sleep", add_meanwhile)
+        assert store.prune(DELAY, before=20) == 100
+        assert len(added) >= 10
+        assert set(added) == {COUNTED}

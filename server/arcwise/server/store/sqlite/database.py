@@ -187,8 +187,10 @@ class Database:
 
     def close(self) -> None:
         """Close both connections; the last one to close folds the write-ahead log into the file."""
-        self.reader.close()
-        self.writer.close()
+        with self._reading:
+            self.reader.close()
+        with self._writing:  # what is being pruned ends its step first, and then with an error
+            self.writer.close()
 
 
 def _reports_in(codes: bytes) -> int:

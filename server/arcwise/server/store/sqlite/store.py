@@ -203,19 +203,7 @@ class SQLiteStore(Store):
 
     def prune(self, task: Task, before: int) -> int:
         """Forget the ids of batches of old epochs; see `Store.prune`."""
-        with self._database.errors("prune"), self._database.transaction():
-            execute = self._database.writer.execute
-            number, open_from, _ = self._state(bytes.fromhex(task.id))
-            if before <= open_from:
-                return 0
-            # Scans: pruning runs once in a while, an index on the epoch would cost every report.
-            (newest,) = execute("SELECT max(epoch) FROM batch WHERE task = ?", (number,)).fetchone()
-            if newest is None:
-                return 0
-            before = min(before, newest)
-            execute("UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (before, number))
-            cursor = execute("DELETE FROM batch WHERE task = ? AND epoch < ?", (number, before))
-        return cursor.rowcount
+        return upkeep.prune(self._database, bytes.fromhex(task.id), before)
 
     def add_key(self, key: StoredKey) -> None:
         """Keep a key; see `Store.add_key`."""

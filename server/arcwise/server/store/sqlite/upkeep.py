@@ -2,15 +2,79 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from arcwise.server.store.problems import counts_problems, task_problems
+from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from arcwise.server.store.sqlite.database import Database
 
-__all__ = ["check", "size", "vacuum"]
+__all__ = ["check", "prune", "size", "vacuum"]
+
+_STEP = 10_000
+"""Ids that are looked at in one transaction of pruning: a few milliseconds of the disk's time."""
+_BEYOND = b"\xff" * (BATCH_ID_BYTES + 1)
+
+
+def prune(database: Database, key: bytes, before: int) -> int:
+    """Forget the ids of batches of old epochs, while others add; see `Store.prune`.
+
+    Parameters
+    ----------
+    key
+        The id of the task, 32 bytes.
+
+    Raises
+    ------
+    KeyError
+        When the store does not know the task.
+    """
+    with database.errors("prune"), closing(database.connect()) as connection:
+        row = connection.execute("SELECT number, open_from FROM task WHERE id = ?", (key,)).fetchone()
+        if row is None:
+            raise KeyError(key.hex())
+        number, open_from = row
+        if before <= open_from:
+            return 0
+        # A scan, and so are the steps: an index on the epoch would cost every report. It is made before the
+        # lock is taken; what comes meanwhile can only make the newest newer.
+        (newest,) = connection.execute("SELECT max(epoch) FROM batch WHERE task = ?", (number,)).fetchone()
+        if newest is None:
+            return 0
+        before = min(before, newest)
+        with database.transaction():
+            database.writer.execute(
+                "UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (before, number)
+            )
+        # By now the epochs are closed for everybody, so their ids may go one after the other. What an end of
+        # the process leaves of them goes with the next epoch.
+        return _forget(database, connection, number, before)
+
+
+def _forget(database: Database, connection: sqlite3.Connection, number: int, before: int) -> int:
+    forgotten, last = 0, b""
+    while True:
+        # In the order of ids, which are random: a step's rows lie side by side, its epochs do not.
+        row = connection.execute(
+            "SELECT id FROM batch WHERE task = ? AND id > ? ORDER BY id LIMIT 1 OFFSET ?",
+            (number, last, _STEP - 1),
+        ).fetchone()
+        first, last = last, _BEYOND if row is None else row[0]
+        start = time.monotonic()
+        with database.transaction():
+            forgotten += database.writer.execute(
+                "DELETE FROM batch WHERE task = ? AND id > ? AND id <= ? AND epoch < ?",
+                (number, first, last, before),
+            ).rowcount
+        if row is None:
+            return forgotten
+        # A lock goes to whoever asks first; who writes reports must not always come second.
+        time.sleep(time.monotonic() - start)
 
 
 def size(database: Database) -> int:
