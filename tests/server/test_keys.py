@@ -1,14 +1,17 @@
 """Keys: what each may do, what is kept of them, and that nothing tells them."""
 
 import asyncio
+import contextlib
 import hashlib
 import os
+import socket
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 from click.testing import CliRunner
 from fastapi import FastAPI
@@ -23,6 +26,7 @@ from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from postgres import fresh_schema
 from server_processes import serving
 
 Run = Callable[..., None]
@@ -139,6 +143,98 @@ def test_no_key_and_keys_that_are_none(with_app: Run, url: str) -> None:
     store.close()
 
 
+def test_a_key_in_another_place_is_no_key(with_app: Run, url: str) -> None:
+    keys = {scope: make(url, scope) for scope in SCOPES}
+    places: list[Callable[[str], dict[str, str]]] = [
+        lambda key: {"x-api-key": key},
+        lambda key: {"cookie": f"key={key}; authorization=Bearer {key}"},
+        lambda key: {"proxy-authorization": f"Bearer {key}"},
+        lambda key: {"x-authorization": f"Bearer {key}"},
+        lambda key: {"authorization": f"Bearer Bearer {key}"},
+        lambda key: {"authorization": f"Bearer {key}, Bearer {key}"},
+        lambda key: {"authorization": f"Bearer token={key}"},
+        lambda key: {"authorization": f'Digest username="{key}"'},
+        lambda key: {"authorization": f"Bearer\t{key}"},
+        lambda key: {"authorization": f"Bearer {key} {key}"},
+    ]
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        refused = dict.fromkeys(("report", "list", *READS, *MANAGES), 401) | {"live": 200}
+        for key in keys.values():
+            for place in places:
+                assert await statuses(http, HEADING, place(key)) == refused
+        for name in ("key", "access_token", "authorization", "token"):
+            for path in ("/v1/tasks", f"/v1/tasks/{HEADING.id}/estimate", "/metrics"):
+                assert (await http.get(path, params={name: keys["read"]})).status_code == 401
+            answer = await http.post(
+                f"/v1/tasks/{HEADING.id}/reports",
+                params={name: keys["ingest"]},
+                content=body(HEADING),
+                headers={"content-type": MEDIA_TYPE},
+            )
+            assert answer.status_code == 401
+
+    with_app(TASKS, scenario, open=None)
+
+
+def test_two_keys_are_none_whichever_is_good(with_app: Run, url: str) -> None:
+    good, other = make(url, "ingest"), make(url, "ingest")
+    bad = good[:-1] + ("0" if good[-1] != "0" else "1")
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for pair in ((good, good), (good, other), (good, bad), (bad, good)):
+            headers = [("content-type", MEDIA_TYPE), *(("authorization", f"Bearer {key}") for key in pair)]
+            answer = await http.post(
+                f"/v1/tasks/{HEADING.id}/reports", content=body(HEADING), headers=headers
+            )
+            assert answer.status_code == 401
+
+    with_app(TASKS, scenario, open=None)
+    store = open_store(url)
+    assert store.counts(HEADING).sum() == 0
+    store.close()
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_revoked_key_is_answered_like_one_that_never_was(with_app: Run, url: str, scope: str) -> None:
+    key = make(url, scope)
+    assert CliRunner().invoke(main, ["key", "revoke", key, "--store", url]).exit_code == 0
+    last = "0" if key[-1] != "0" else "1"
+    never = f"arcwise_{scope}_{'0' * 12}_{'0' * 64}"
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        refused = dict.fromkeys(("report", "list", *READS, *MANAGES), 401) | {"live": 200}
+        answers = set()
+        for sent in (key, key[:-1] + last, never):
+            assert await statuses(http, HEADING, bearer(sent)) == refused
+            answer = await report(http, HEADING, bearer(sent))
+            answers.add((answer.text, tuple(sorted(answer.headers.items()))))
+        assert len(answers) == 1
+
+    with_app(TASKS, scenario, open=None)
+
+
+def test_a_key_that_is_good_for_nothing_else_learns_nothing_else(with_app: Run, url: str) -> None:
+    """A task that there is not is answered like one of somebody else's."""
+    ingest, read = make(url, "ingest", "--task", "heading"), make(url, "read", "--task", "heading")
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        told = set()
+        for task_id in (DELAY.id, "0" * 64, "nothing"):
+            for method, path, key in (
+                ("POST", f"/v1/tasks/{task_id}/reports", ingest),
+                ("GET", f"/v1/tasks/{task_id}", read),
+                ("GET", f"/v1/tasks/{task_id}/series", read),
+            ):
+                headers = {"content-type": MEDIA_TYPE, **bearer(key)}
+                answer = await http.request(method, path, headers=headers, content=body(DELAY))
+                told.add((answer.status_code, answer.text))
+        assert len(told) == 1
+        assert (await http.get("/metrics", headers=bearer(read))).status_code == 403
+
+    with_app(TASKS, scenario, open=None)
+
+
 def test_a_key_for_one_task_is_not_for_another(with_app: Run, url: str) -> None:
     ingest, read = make(url, "ingest", "--task", "heading"), make(url, "read", "--task", HEADING.id)
 
@@ -253,6 +349,23 @@ def test_what_is_kept_is_a_digest(url: str, tmp_path: Path) -> None:
         assert hashlib.sha256(key.encode()).digest() in files
 
 
+def test_what_postgresql_keeps_is_a_digest() -> None:
+    with fresh_schema() as schema:
+        key = make(schema, "ingest", "--label", "the app")
+        _, _, name, secret = key.split("_")
+        tables = ("task", "batch", "counts", "total", "api_key", "origin", "arcwise_schema")
+        with contextlib.closing(psycopg.connect(schema)) as connection:
+            rows = "".join(
+                text
+                for table in tables
+                for (text,) in connection.execute(f"SELECT t::text FROM {table} AS t".encode())
+            )
+        assert name in rows
+        assert hashlib.sha256(key.encode()).hexdigest() in rows
+        assert secret not in rows
+        assert secret.encode().hex() not in rows
+
+
 def test_digests_are_compared_in_constant_time_also_for_unknown_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[tuple[bytes, bytes]] = []
 
@@ -331,23 +444,44 @@ def test_the_command_refuses_to_be_open_to_the_world_by_accident(url: str, tmp_p
         make(url, "ingest")
 
 
-def test_nothing_secret_in_what_a_server_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_nothing_secret_in_what_a_server_says(tmp_path: Path, form: str) -> None:
     HEADING.save(tmp_path / "heading.json")
     url = f"sqlite:///{tmp_path / 'server.db'}"
-    key = make(url, "ingest")
-    secret = key.split("_")[3]
+    ingest, read, admin = (make(url, scope) for scope in SCOPES)
+    secrets = [key.split("_")[3] for key in (ingest, read, admin)]
+    secret = secrets[0]
     answers = ""
-    with serving(tmp_path) as (base, process), httpx.Client(base_url=base, timeout=10) as http:
+    options = ("--log-level", "debug", "--log-format", form)
+    with serving(tmp_path, *options) as (base, process), httpx.Client(base_url=base, timeout=10) as http:
         path = f"/v1/tasks/{HEADING.id}/reports"
-        for sent in (key, key + "0", f"arcwise_read_0_{secret}", secret):
+        for sent in (ingest, ingest + "0", f"arcwise_read_0_{secret}", secret):
             headers = {"content-type": MEDIA_TYPE, **bearer(sent)}
             for content in (body(HEADING), secret.encode(), b""):
                 answer = http.post(path, content=content, headers=headers)
                 answers += answer.text + str(answer.headers)
             answers += http.get(f"/{secret}?key={secret}", headers=headers).text
+        for where in (
+            "/metrics",
+            "/v1/tasks",
+            f"/v1/tasks/{HEADING.id}/estimate?to={secret}",
+            "/openapi.json",
+        ):
+            answers += http.get(where, headers=bearer(read)).text
+        answers += http.post("/v1/tasks", content=secrets[2].encode(), headers=bearer(admin)).text
+        with socket.create_connection((http.base_url.host, http.base_url.port or 0)) as connection:
+            connection.sendall(f"GARBAGE {secret}\r\n\r\n".encode())
+            answers += connection.recv(4096).decode()
+        if Path("/proc/self").exists():
+            for name in ("cmdline", "environ", "comm"):
+                answers += Path(f"/proc/{process.pid}/{name}").read_bytes().decode("latin-1")
         process.terminate()
         said = process.stdout.read() if process.stdout else ""
     said += (tmp_path / "stderr").read_text("utf-8")
     assert "key-unknown" in answers
     assert "malformed-batch" in answers
-    assert secret not in answers + said
+    assert "invalid-task" in answers
+    assert "arcwise_batches_total" in answers
+    assert [each for each in secrets if each in answers + said] == []
+    files = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert [each for each in secrets if each.encode() in files] == []
