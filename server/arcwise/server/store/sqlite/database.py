@@ -23,8 +23,8 @@ __all__ = ["Database"]
 
 _BUSY_SECONDS = 10.0
 _LOG_PAGES = 8000
-"""Pages of 4 KiB after which the write-ahead log is written back. Random ids touch a page each, and a page that
-many groups touched is written back once: with SQLite's 1000 a report takes the writer half as long again."""
+"""Pages of 4 KiB after which the write-ahead log is written back. Random ids touch a page each, and a page
+that many groups touched is written back once: with SQLite's 1000 a report takes half as long again."""
 
 
 class _DryRun(Exception):  # noqa: N818 (a way out of a transaction, not an error)
