@@ -6,10 +6,13 @@ take its disk away start one of their own.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import secrets
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -37,6 +40,12 @@ class OwnServer:
         # Not tmp_path: PostgreSQL refuses to run as root, so the package runs it as another user, which
         # cannot reach pytest's folders.
         self.folder = Path(tempfile.mkdtemp(prefix="arcwise-pg-"))
+        self._guard = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("postgres_guard.py"), self.folder],
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # what ends the tests must not end it
+        )
+        atexit.register(self._release)  # before the package does: it stops the server first
         self._server = get_server(self.folder, cleanup_mode="delete")
         self.url: str = self._server.get_uri()
 
@@ -59,12 +68,23 @@ class OwnServer:
 
     def stop(self) -> None:
         self._server.cleanup()
+        atexit.unregister(self._release)
+        self._release()
+
+    def _release(self) -> None:
+        assert self._guard.stdin is not None
+        self._guard.stdin.close()
+        self._guard.wait(30)
 
 
 @cache
+def _own() -> OwnServer:
+    return OwnServer()
+
+
 def own_url() -> str:
-    """Return the URL of a server of this test run; it stops when this process ends."""
-    return OwnServer().url
+    """Return the URL of a server of this test run; it stops when this process ends, however it ends."""
+    return _own().url
 
 
 def programs() -> str:
