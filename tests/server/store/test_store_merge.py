@@ -168,3 +168,61 @@ def test_a_file_that_is_damaged_changes_nothing(store: Store, tmp_path: Path) ->
             assert clean.tasks() == []
         clean.merge(read_export(io.StringIO(text), "a"), 9_000)
         assert clean.counts(DELAY).tolist() == counted(DELAY, [1])
+
+
+def test_workers_on_postgresql_count_while_a_merge_gathers(postgres_url: str, tmp_path: Path) -> None:
+    with (
+        closing(open_store(postgres_url)) as target,
+        closing(open_store(postgres_url)) as worker,
+        closing(open_store(f"sqlite:///{tmp_path / 'source.db'}")) as source,
+    ):
+        worker.register([DELAY])
+        source.register(TASKS)
+        filled(source)
+        source.prune(DELAY, before=100)
+        added = []
+
+        def slowly() -> Iterator[Record]:
+            with closing(source.export(ids=True)) as records:
+                for number, record in enumerate(records):
+                    yield record
+                    # Of an epoch that the merge will close, and of one that stays open.
+                    both = [batch(DELAY, [9], number=9000 + 2 * number + e, epoch=99 + e) for e in (0, 1)]
+                    added.extend(worker.add(both))
+                    worker.register([HEADING])
+
+        target.merge(slowly(), 1)
+        assert len(added) > 8
+        assert set(added) == {COUNTED}
+        assert target.check() == []
+        assert (
+            target.counts(DELAY).tolist()
+            == (source.counts(DELAY) + counted(DELAY, [9] * len(added))).tolist()
+        )
+        again = [
+            batch(DELAY, [1, 1, 2]),
+            batch(DELAY, [9], number=9000, epoch=99),
+            batch(WIDE, [3], number=2),
+        ]
+        assert worker.add(again) == [REPLAYED, CLOSED, REPLAYED]
+
+
+def test_of_two_merges_of_one_source_at_once_one_is_refused(postgres_url: str, tmp_path: Path) -> None:
+    with (
+        closing(open_store(postgres_url)) as one,
+        closing(open_store(postgres_url)) as two,
+        closing(open_store(f"sqlite:///{tmp_path / 'source.db'}")) as source,
+    ):
+        source.register(TASKS)
+        filled(source)
+
+        def overtaken() -> Iterator[Record]:
+            with closing(source.export(ids=True)) as records:
+                yield from records
+            with closing(source.export(ids=True)) as records:
+                two.merge(records, 1)
+
+        with pytest.raises(ParameterError, match="merging them again would count them twice"):
+            one.merge(overtaken(), 2)
+        assert one.counts(DELAY).tolist() == source.counts(DELAY).tolist()
+        assert one.check() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -61,57 +61,95 @@ def _ids(connection: Connection, number: int) -> Iterator[BatchIds]:
 
 
 def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
-    """Add what records hold to shard 0, all or nothing; see `Store.merge`."""
-    number = 0
+    """Add what records hold to shard 0, all or nothing; see `Store.merge`.
+
+    Everything is brought into tables of this transaction alone first, while workers go on. They wait only for
+    the statements at the end, and answer "later" where these take longer than they wait.
+    """
+    origins: list[bytes] = []
+    place = ids = 0
     with connection.transaction():
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-        # Nobody adds and nobody folds meanwhile: workers answer "later" if it takes longer than they wait.
-        connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
-        connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
+        connection.execute(_INCOMING)
         for record in records:
             if isinstance(record, Header):
-                known = connection.execute("SELECT id, merged FROM origin").fetchall()
-                refuse_known_origins(record.origins, dict(known))
-                connection.execute(
-                    "INSERT INTO origin (id, own, merged) SELECT id, false, %s FROM unnest(%s::bytea[]) id",
-                    (now, list(record.origins)),
-                )
+                _refuse_known(connection, record.origins)  # early: the rest may take an hour
+                origins += record.origins
             elif isinstance(record, TaskState):
-                number = _task_number(connection, record)
+                place += 1
+                _bring_task(connection, place, record)
             elif isinstance(record, Counts):
-                _add_counts(connection, number, record)
+                _bring_counts(connection, place, record)
             else:
-                cursor = connection.execute(
-                    "INSERT INTO batch (task, id, epoch) SELECT %s, id, %s FROM unnest(%s::bytea[]) AS id"
-                    " ON CONFLICT DO NOTHING",
-                    (number, record.epoch, record.ids),
+                ids += len(record.ids)
+                connection.execute(
+                    "INSERT INTO incoming_batch SELECT %s, id, %s FROM unnest(%s::bytea[]) AS id",
+                    (place, record.epoch, record.ids),
                 )
-                refuse_known_batches(len(record.ids) - cursor.rowcount)
+        connection.execute("ANALYZE incoming_task, incoming_batch, incoming_counts")
+        # From here on nobody adds and nobody folds.
+        connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
+        connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
+        _refuse_known(connection, origins)
+        connection.execute(
+            "INSERT INTO origin (id, own, merged) SELECT id, false, %s FROM unnest(%s::bytea[]) id",
+            (now, origins),
+        )
+        connection.execute(_TASKS)
+        connection.execute(_COUNTS)
+        refuse_known_batches(ids - connection.execute(_BATCHES).rowcount)
 
 
-def _task_number(connection: Connection, record: TaskState) -> int:
-    key = bytes.fromhex(record.task.id)
+_INCOMING = """
+    CREATE TEMPORARY TABLE incoming_task
+        (place integer, id bytea, definition bytea, closed bigint, open_from bigint) ON COMMIT DROP;
+    CREATE TEMPORARY TABLE incoming_batch
+        (place integer, id bytea, epoch bigint) ON COMMIT DROP;
+    CREATE TEMPORARY TABLE incoming_counts
+        (place integer, epoch bigint, code integer, reports bigint) ON COMMIT DROP;
+"""
+_TASKS = """
+    INSERT INTO task (id, definition, closed) SELECT id, definition, closed FROM incoming_task ORDER BY place
+    ON CONFLICT DO NOTHING;
+    UPDATE task t SET open_from = i.open_from FROM incoming_task i
+    WHERE i.id = t.id AND i.open_from > t.open_from;
+"""
+_COUNTS = """
+    INSERT INTO counts AS c (task, epoch, shard, code, reports)
+    SELECT t.number, n.epoch, 0, n.code, sum(n.reports)::bigint
+    FROM incoming_counts n JOIN incoming_task i ON i.place = n.place JOIN task t ON t.id = i.id
+    GROUP BY t.number, n.epoch, n.code
+    ON CONFLICT (task, epoch, shard, code) DO UPDATE SET reports = c.reports + excluded.reports;
+    INSERT INTO total AS o (task, shard, reports)
+    SELECT t.number, 0, sum(n.reports)::bigint
+    FROM incoming_counts n JOIN incoming_task i ON i.place = n.place JOIN task t ON t.id = i.id
+    GROUP BY t.number
+    ON CONFLICT (task, shard) DO UPDATE SET reports = o.reports + excluded.reports;
+"""
+_BATCHES = """
+    INSERT INTO batch (task, id, epoch)
+    SELECT t.number, b.id, b.epoch
+    FROM incoming_batch b JOIN incoming_task i ON i.place = b.place JOIN task t ON t.id = i.id
+    ORDER BY t.number, b.id
+    ON CONFLICT DO NOTHING
+"""
+
+
+def _refuse_known(connection: Connection, origins: Iterable[bytes]) -> None:
+    refuse_known_origins(origins, dict(connection.execute("SELECT id, merged FROM origin").fetchall()))
+
+
+def _bring_task(connection: Connection, place: int, record: TaskState) -> None:
     connection.execute(
-        "INSERT INTO task (id, definition, closed) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-        (key, record.task.to_bytes(), record.closed),
+        "INSERT INTO incoming_task VALUES (%s, %s, %s, %s, %s)",
+        (place, bytes.fromhex(record.task.id), record.task.to_bytes(), record.closed, record.open_from),
     )
-    row: Any = connection.execute(
-        "UPDATE task SET open_from = greatest(open_from, %s) WHERE id = %s RETURNING number",
-        (record.open_from, key),
-    ).fetchone()
-    return int(row[0])
 
 
-def _add_counts(connection: Connection, number: int, record: Counts) -> None:
+def _bring_counts(connection: Connection, place: int, record: Counts) -> None:
     codes = np.flatnonzero(record.counts)
     connection.execute(
-        "INSERT INTO counts AS c (task, epoch, shard, code, reports)"
-        " SELECT %s, %s, 0, code, reports FROM unnest(%s::integer[], %s::bigint[]) AS new (code, reports)"
-        " ON CONFLICT (task, epoch, shard, code) DO UPDATE SET reports = c.reports + excluded.reports",
-        (number, record.epoch, codes.tolist(), record.counts[codes].tolist()),
-    )
-    connection.execute(
-        "INSERT INTO total AS t (task, shard, reports) VALUES (%s, 0, %s)"
-        " ON CONFLICT (task, shard) DO UPDATE SET reports = t.reports + excluded.reports",
-        (number, int(record.counts.sum())),
+        "INSERT INTO incoming_counts SELECT %s, %s, code, reports"
+        " FROM unnest(%s::integer[], %s::bigint[]) AS new (code, reports)",
+        (place, record.epoch, codes.tolist(), record.counts[codes].tolist()),
     )
