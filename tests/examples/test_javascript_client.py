@@ -63,6 +63,55 @@ def test_what_leaves_is_one_batch_and_nothing_about_the_device() -> None:
     assert (one[1][:38], one[1][54:-3]) == (other[1][:38], other[1][54:-3])
 
 
+KEY = "arcwise_ingest_0123456789ab_SECRET"
+
+
+def test_a_key_is_one_header_more() -> None:
+    def headers(**options: Any) -> dict[str, str]:
+        with serving(accept) as (url, requests):
+            assert drive(url, ["report", "delay", 1], ["flush", 10], options=options)["results"] == [
+                True,
+                True,
+            ]
+        (request,) = requests
+        return {
+            name: value for name, value in request.headers.items() if name not in ("host", "content-length")
+        }
+
+    assert headers(key=KEY) == headers() | {"authorization": f"Bearer {KEY}"}
+    assert headers(key=None) == headers()
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.1", "127.255.0.1", "[::1]", "[0:0:0:0:0:0:0:1]"])
+def test_a_key_may_go_to_this_machine_in_the_clear(host: str) -> None:
+    assert drive(f"http://{host}:9", ["counters"], options={"key": KEY})["results"][0]["pending"] == 0
+
+
+@pytest.mark.parametrize("url", ["https://reports.example", "HTTPS://127.0.0.2.example"])
+def test_a_key_may_go_anywhere_over_https(url: str) -> None:
+    assert drive(url, options={"key": KEY})["results"] == []
+
+
+def test_a_key_in_the_clear_takes_words() -> None:
+    for url in (
+        "http://reports.example",
+        "http://127.0.0.1.example",
+        "http://localhost.example",
+        "http://[::2]",
+    ):
+        with pytest.raises(AssertionError, match="key would cross the network in the clear") as failed:
+            drive(url, options={"key": KEY})
+        assert "SECRET" not in str(failed.value)
+        assert drive(url, options={"key": KEY, "keyOverHttp": True})["results"] == []
+
+
+@pytest.mark.parametrize("key", ["", "a b", "SECRET\r\nX: 1", "SECRET\u00e9", "SECRET" * 100, 7, ["SECRET"]])
+def test_what_is_no_key_is_refused_and_not_repeated(key: Any) -> None:
+    with pytest.raises(AssertionError, match="key must be 1 to 512 visible ASCII characters") as failed:
+        drive("https://reports.example", options={"key": key})
+    assert "SECRET" not in str(failed.value)
+
+
 @pytest.mark.parametrize(
     ("value", "error"),
     [

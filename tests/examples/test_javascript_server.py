@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+import server_processes
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
+from arcwise.server.access import new_key
 from arcwise.server.estimators import estimate
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Task
@@ -156,6 +158,25 @@ def relay(server: str, cut: set[bytes]) -> Any:
         return None
 
     return answer
+
+
+def test_a_server_with_keys_counts_what_comes_with_one(tmp_path: Path) -> None:
+    HEIGHT.save(tmp_path / "height.json")
+    key, stored = new_key("ingest", now=0)
+    read, stored_too = new_key("read", now=0)
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'server.db'}")) as store:
+        store.add_key(stored)
+        store.add_key(stored_too)
+    with server_processes.serving(tmp_path) as (url, _):
+        steps = [["report", "height", 100], ["flush", 1], ["counters"]]
+        for options, status in (({}, 401), ({"key": read}, 403), ({"key": key}, 204)):
+            result = drive(url, [HEIGHT], *steps, options=options)
+            good = status == 204
+            counters = {"sent": int(good), "dropped": {}, "lost": 0, "pending": int(not good)}
+            assert result["results"] == [True, good, counters]
+            assert result["troubles"] == ([] if good else [f"status {status}: pause"])
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'server.db'}")) as store:
+        assert store.counts(HEIGHT).tolist() == sent(result, HEIGHT).tolist()
 
 
 def test_an_answer_that_is_lost_is_asked_for_with_the_same_bytes(server: str, tmp_path: Path) -> None:

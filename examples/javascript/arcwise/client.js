@@ -5,6 +5,7 @@ import { codeWidth, MEDIA_TYPE } from "./batch.js";
 import { hurry } from "./delivery.js";
 import { toUnit } from "./domain.js";
 import { fromHex } from "./hex.js";
+import { keyHeader } from "./key.js";
 import { expire, next, pending, put, seal, settle } from "./state.js";
 import { MemoryStorage } from "./storage.js";
 import { Task } from "./task.js";
@@ -16,6 +17,8 @@ import { Task } from "./task.js";
  * @property {Task[]} tasks what can be reported; they belong to the app, and no server changes them
  * @property {number} [maxEpsilon] the largest epsilon that a report may spend: a task above it is refused
  * @property {import("./storage.js").Storage} [storage] a `MemoryStorage` unless given
+ * @property {string} [key] the server's ingest key, where it asks for one; the same for all devices of an app
+ * @property {boolean} [keyOverHttp] send the key over plain HTTP to another machine too, where something else encrypts
  * @property {number} [interval] after how many seconds a batch is sent that is not full; 30 unless given
  * @property {number} [batchSize] codes in a batch at most; a full one is sent at once; 10,000 unless given
  * @property {number} [maxPending] reports in the queue at most; 10,000 unless given
@@ -44,6 +47,7 @@ export class Client {
   /** @type {Map<string, Task>} */
   #tasks = new Map();
   #url;
+  #headers;
   #options;
   #sending = Promise.resolve();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -56,16 +60,19 @@ export class Client {
   /**
    * @param {string | URL} url the server's base URL
    * @param {Options} options
-   * @throws {TypeError} when the URL or a task is none
-   * @throws {RangeError} when two tasks share a name, one spends more than `maxEpsilon`, or an option is no number
+   * @throws {TypeError} when the URL, the key or a task is none
+   * @throws {RangeError} when two tasks share a name, one spends more than `maxEpsilon`, an option is no number, or the
+   *     key would cross the network in the clear
    */
   constructor(url, options) {
-    const { protocol, href, search, hash, username } = new URL(url);
+    const base = new URL(url);
+    const { protocol, href, search, hash, username } = base;
     if (!/^https?:$/.test(protocol) || search || hash || username) {
       throw new TypeError("url must be a base URL of http or https without user, query and fragment");
     }
     this.#url = href.replace(/\/+$/, "");
-    const { maxEpsilon = Infinity, tasks } = options;
+    const { maxEpsilon = Infinity, tasks, key, keyOverHttp = false } = options;
+    this.#headers = { "Content-Type": MEDIA_TYPE, ...OWN_HEADERS, ...keyHeader(key, base, keyOverHttp) };
     for (const task of tasks) {
       if (!(task instanceof Task)) throw new TypeError("tasks must be Tasks: await Task.fromJson(...) gives one");
       if (this.#tasks.has(task.name)) throw new RangeError(`tasks must have different names: ${task.name}`);
@@ -256,7 +263,7 @@ export class Client {
     try {
       const response = await this.#options.fetch(`${this.#url}/v1/tasks/${task}/reports`, {
         method: "POST",
-        headers: { "Content-Type": MEDIA_TYPE, ...OWN_HEADERS },
+        headers: this.#headers,
         body: /** @type {BodyInit} */ (fromHex(body)),
         cache: "no-store",
         credentials: "omit", // no cookie, no identifier
