@@ -10,6 +10,7 @@ import pytest
 
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import Store, migrate_store, open_store
+from arcwise.server.store.postgres import database
 from store_samples import CLOSED, COUNTED, DELAY, TASKS, batch, counted
 
 PASSWORD = "hunter2"
@@ -151,6 +152,27 @@ def test_another_programs_tables_are_left_alone(postgres_url: str, connection: p
         open_store(postgres_url)
 
 
+@pytest.mark.parametrize("when", ["before it is looked at", "afterwards"])
+def test_tables_that_another_process_makes_at_the_same_moment_are_of_arcwise(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    look = database._version
+    made: list[Store] = []
+
+    def look_while_they_are_made(connection: database.Connection) -> int:
+        version = look(connection) if when == "afterwards" else 0
+        if not made:
+            monkeypatch.setattr(database, "_version", look)
+            made.append(open_store(postgres_url))
+        return version if when == "afterwards" else look(connection)
+
+    monkeypatch.setattr(database, "_version", look_while_they_are_made)
+    with opened(postgres_url) as store:
+        assert store.add([batch(DELAY, [1])]) == [COUNTED]
+        assert store.check() == []
+    made[0].close()
+
+
 @pytest.mark.parametrize(("version", "says"), [(0, "there is no store"), (99, "has schema 99; .*upgrade")])
 def test_other_schemas_are_refused(
     postgres_url: str, connection: psycopg.Connection, version: int, says: str
@@ -166,9 +188,7 @@ def test_other_schemas_are_refused(
 def test_a_dry_run_of_the_first_migration_leaves_an_empty_database(
     postgres_url: str, connection: psycopg.Connection
 ) -> None:
-    from arcwise.server.store.postgres.database import Database
-
-    assert [step.version for step in Database(postgres_url).migrate(dry_run=True)] == [1]
+    assert [step.version for step in database.Database(postgres_url).migrate(dry_run=True)] == [1]
     assert connection.execute("SELECT to_regclass('task'), to_regclass('arcwise_schema')").fetchone() == (
         None,
         None,
@@ -185,7 +205,46 @@ def test_no_password_in_errors() -> None:
         ) as failed:
             open_store(url)
         assert PASSWORD not in str(failed.value)
-    with pytest.raises(ParameterError, match="must be postgresql://USER@HOST/DATABASE") as refused:
-        open_store(f"postgresql://arcwise:{PASSWORD}%@127.0.0.1:x/none")
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (f"arcwise:a#{PASSWORD}@127.0.0.1:1/none", "arcwise@127.0.0.1:1/none"),  # as libpq takes them
+        (f"arcwise:a?{PASSWORD}@127.0.0.1:1/none", "arcwise@127.0.0.1:1/none"),
+        (f"arcwise:a[{PASSWORD}@127.0.0.1:1/none", "arcwise@127.0.0.1:1/none"),
+        (f":{PASSWORD}@127.0.0.1:1/none", "@127.0.0.1:1/none"),
+        (
+            f"arcwise@127.0.0.1:1/none?sslmode=disable&%70assword={PASSWORD}&connect_timeout=2",
+            "arcwise@127.0.0.1:1/none?sslmode=disable&connect_timeout=2",
+        ),
+        (
+            f"/none?host=127.0.0.1&port=1&sslpassword={PASSWORD}&user=a@b",
+            "/none?host=127.0.0.1&port=1&user=a@b",
+        ),
+    ],
+)
+def test_no_password_in_names(given: str, shown: str) -> None:
+    with pytest.raises(StoreError, match="cannot open ") as failed:
+        open_store(f"postgresql://{given}")
+    assert f"cannot open postgresql://{shown}: " in str(failed.value)
+    assert PASSWORD not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        f"postgresql://arcwise:{PASSWORD}%@127.0.0.1:x/none",
+        f"postgresql://arcwise:a@{PASSWORD}@127.0.0.1:1/none",  # of which libpq makes a host
+        f"postgresql://arcwise:a/{PASSWORD}@127.0.0.1:1/none",
+        f"postgresql+psycopg://arcwise:{PASSWORD}@127.0.0.1:1/none",
+        f"Postgresql://arcwise:{PASSWORD}@127.0.0.1:1/none",
+        f"postgresql:/arcwise:{PASSWORD}@127.0.0.1:1/none",
+        f"mysql://127.0.0.1/none?password={PASSWORD}",
+    ],
+)
+def test_no_password_in_refusals(given: str) -> None:
+    with pytest.raises(ParameterError, match=r"must be .*postgresql://USER@HOST/DATABASE") as refused:
+        open_store(given)
     assert PASSWORD not in str(refused.value)
     assert refused.value.__cause__ is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote
 
 from arcwise.errors import MissingExtraError, ParameterError, StoreError
 from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
@@ -36,6 +36,10 @@ _DEFAULTS = {
     "tcp_user_timeout": "20000",
 }
 _STATEMENT_SECONDS = 30
+_SECRET = frozenset(
+    {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+)
+"""Keywords of libpq, up to PostgreSQL 18."""
 # A database that is set to lose the last commits in a crash is told not to; stronger settings stay.
 _SETUP = """
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
@@ -90,14 +94,14 @@ class Database:
     def __init__(self, url: str) -> None:
         try:
             stated = conninfo_to_dict(url)
-        except psycopg.Error:
+            self.name = _without_password(url)
+        except (psycopg.Error, ValueError):
             # Its message repeats what it cannot read, which may be the password.
             raise ParameterError(
                 "the store's URL cannot be read: it must be postgresql://USER@HOST/DATABASE, "
-                "with % signs and the like in a password written as %25"
+                "with %, @ and / in a password written as %25, %40 and %2F"
             ) from None
         self._conninfo = make_conninfo("", **{**_DEFAULTS, **stated})
-        self.name = _without_password(url)
 
     @contextmanager
     def errors(self, doing: str) -> Iterator[None]:
@@ -129,8 +133,9 @@ class Database:
     def prepare(self, *, create: bool) -> None:
         """Make the tables when there are none and `create` says so; require the newest schema otherwise."""
         with self.session("open") as connection:
-            version = _version(connection)
+            # In this order: another process that makes the tables in between makes them with their version.
             (taken,) = _one(connection, "SELECT to_regclass('task') IS NOT NULL")
+            version = _version(connection)
         if version == 0 and taken:
             raise StoreError(
                 f'{self.name} has a table "task" that is not of arcwise; give arcwise its own database'
@@ -174,7 +179,20 @@ def _one(connection: Connection, query: str) -> tuple[Any, ...]:
 
 
 def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    query = "&".join(part for part in parts.query.split("&") if not part.startswith("password="))
-    return urlunsplit(parts._replace(netloc=user.partition(":")[0] + at + host, query=query))
+    """Return a URL that libpq reads without what is secret in it, taken apart as libpq does.
+
+    Raises
+    ------
+    ValueError
+        When an @ comes after the one that ends user and password: with what stands before it, libpq would
+        take a part of a password for a host or a database, and name it in errors.
+    """
+    scheme, _, rest = url.partition("://")
+    user, at, place = rest.partition("@")
+    if not at or "/" in user:
+        user, at, place = "", "", rest
+    path, mark, query = place.partition("?")
+    if "@" in path:
+        raise ValueError
+    stated = [part for part in query.split("&") if unquote(part.partition("=")[0]) not in _SECRET]
+    return f"{scheme}://{user.partition(':')[0]}{at}{path}{mark if stated else ''}{'&'.join(stated)}"
