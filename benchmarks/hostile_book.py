@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["Answer", "Book", "Wire", "exchange", "head", "statuses_in"]
+__all__ = ["PATIENCE", "Answer", "Book", "Wire", "exchange", "head", "statuses_in"]
 
 PATIENCE = 60.0
 
@@ -171,6 +171,8 @@ async def exchange(url: str, parts: list[bytes], *, end: str, expected: int, sec
 
     with contextlib.suppress(ConnectionError, asyncio.TimeoutError):
         for part in parts:
+            if writer.transport.is_closing():
+                break
             writer.write(part)
             await asyncio.sleep(0)
         if end != "reset":

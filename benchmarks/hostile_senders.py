@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from hostile_bodies import Sample, batch_in, bodies, fresh
-from hostile_book import Answer, Wire, exchange
+from hostile_book import PATIENCE, Answer, Wire, exchange
 from hostile_requests import requests
 
 from arcwise.wire import Batch, encode_batch
@@ -68,7 +68,11 @@ async def send_requests(attack: Attack, scale: float) -> None:
             for batch in case.batches:
                 attack.book.sent(batch)
             statuses = await exchange(
-                attack.url, case.parts, end=case.end, expected=max(len(case.batches), 1), seconds=2.0
+                attack.url,
+                case.parts,
+                end=case.end,
+                expected=max(len(case.batches), 1),
+                seconds=PATIENCE if case.must else 4.0,
             )
             answers = Counter(statuses)
             what = f"a request, {b''.join(case.parts)[:99]!r}"
