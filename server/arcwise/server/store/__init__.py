@@ -94,5 +94,7 @@ def _is_postgres(url: str) -> bool:
 def _sqlite_path(url: str) -> Path:
     scheme, separator, path = url.partition(":///")
     if scheme != "sqlite" or not separator or not path or path == ":memory:":
-        raise ParameterError(f"store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE, got {url!r}")
+        # The URL of another database, such as postgresql+psycopg://, may hold a password.
+        got = f", got {url!r}" if url.startswith("sqlite:") else ""
+        raise ParameterError(f"store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE{got}")
     return Path(path)
