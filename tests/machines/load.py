@@ -27,6 +27,7 @@ _networks = itertools.count(1)
 _numbers = itertools.count()
 _PER_ADDRESS = 500
 """Fewer than arcwise.toml allows an address in a minute."""
+_PATIENCE_SECONDS = 60.0
 _sent: dict[int, bytes] = {}  # of all: any can send again what another has sent
 
 
@@ -67,7 +68,10 @@ class Load:
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
-        self._threads = [threading.Thread(target=self._send, args=(n + 1,)) for n in range(self._senders)]
+        self._threads = [
+            threading.Thread(target=self._send, args=(host,), daemon=True)
+            for host in range(1, self._senders + 1)
+        ]
         for thread in self._threads:
             thread.start()
         self.wait_for(2 * self._senders)
@@ -76,12 +80,12 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         for thread in self._threads:
-            thread.join(60)
-            assert not thread.is_alive()
+            thread.join(_PATIENCE_SECONDS)
+            assert not thread.is_alive(), self.failures
 
     def wait_for(self, more: int) -> None:
         """Wait until so many more batches are acknowledged."""
-        goal, deadline = len(self.acknowledged) + more, time.monotonic() + 30
+        goal, deadline = len(self.acknowledged) + more, time.monotonic() + _PATIENCE_SECONDS
         while len(self.acknowledged) < goal:
             assert time.monotonic() < deadline, self.failures
             time.sleep(0.005)

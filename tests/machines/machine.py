@@ -170,7 +170,7 @@ class Machine:
         return {file.name: file.read_text("utf-8") for file in self.root.glob("*.log")}
 
 
-def wait_until(done: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(done: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline
