@@ -117,8 +117,17 @@ def test_what_may_not_be_asked_is_a_problem_that_repeats_nothing(with_app: Run) 
         assert (await http.get(f"/v1/tasks/{WEEKLY.id}/series?every=day")).status_code == 422
         assert (await http.get(f"/v1/tasks/{'0' * 64}/series?every=SECRET")).status_code == 404
         await send(http, DELAY, {now(DELAY): [1, 2, 3]})
-        answer = await http.get(base + f"/series?from={now(DELAY) - 400}")
-        assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:too-many-points")
+        await send(http, HEADING, {now(HEADING): [1, 2, 3]})
+        hourly = f"/v1/tasks/{HEADING.id}"
+        for path in (
+            base + f"/series?from={now(DELAY) - 400}",
+            hourly + "/series?from=1970-01-01",  # half a million
+            base + "/series?to=9999-12-31",
+            base + "/series?every=999999999",  # the only one ends in no year that there is
+        ):
+            answer = await http.get(path)
+            assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:too-many-points")
+        assert len((await http.get(base + "/series?every=999999")).json()["points"]) == 1
         assert len((await http.get(base + f"/series?from={now(DELAY) - 399}")).json()["points"]) == 400
 
     with_app(TASKS, scenario)

@@ -181,7 +181,8 @@ def point_starts(task: Task, epochs: Iterable[int], *, every: int, span: Span) -
     Raises
     ------
     ParameterError
-        When `every` is no positive integer, the range is empty, or the points are too many.
+        When `every` is no positive integer, the range is empty, or the points are too many or end after the
+        year 9999.
     """
     if type(every) is not int or every < 1:
         raise ParameterError(f"every must be an integer of at least 1, got {every!r}")
@@ -196,7 +197,7 @@ def point_starts(task: Task, epochs: Iterable[int], *, every: int, span: Span) -
         raise ParameterError(
             f"every must be large enough for at most {MAX_POINTS} points; got {every!r}, for {len(starts)}"
         )
-    epoch_start(task, last + 1)
+    epoch_start(task, starts[-1] + every if span.last is None else last + 1)
     return starts
 
 

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from arcwise.errors import StoreError
+from arcwise.errors import ParameterError, StoreError
 from arcwise.server.estimators import estimate
 from arcwise.server.estimators.epochs import Span, merged, no_reports, span_to_dict
 from arcwise.server.estimators.series import point_starts, series
@@ -205,9 +205,16 @@ def _digest(by_epoch: Counts) -> bytes:
 
 
 def _check_points(task: Task, epochs: Mapping[int, Any], span: Span, every: int) -> None:
-    if epochs and len(point_starts(task, epochs, every=every, span=span)) > MAX_POINTS:
+    if not epochs:
+        return
+    try:
+        allowed = len(point_starts(task, epochs, every=every, span=span)) <= MAX_POINTS
+    except ParameterError:  # far more, or one that has no end
+        allowed = False
+    if not allowed:
         raise Problem(
             422,
             "too-many-points",
-            f"A series has at most {MAX_POINTS} points: ask for more epochs in a point, or for fewer epochs.",
+            f"A series has at most {MAX_POINTS} points, and none ends after the year 9999: ask for other "
+            "epochs in a point, or for fewer epochs.",
         )
