@@ -77,7 +77,10 @@ def test_a_store_that_cannot_be_read_is_noticed_and_forgiven(
     ]
 
 
-def test_not_ready_with_a_full_queue(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("number", "size"), [(1, 100_000), (100, 1)])
+def test_not_ready_with_a_full_queue(
+    with_app: Run, monkeypatch: pytest.MonkeyPatch, number: int, size: int
+) -> None:
     go_on = threading.Event()
     real = SQLiteStore.add
 
@@ -87,11 +90,19 @@ def test_not_ready_with_a_full_queue(with_app: Run, monkeypatch: pytest.MonkeyPa
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         monkeypatch.setattr(SQLiteStore, "add", slow)
-        waiting = asyncio.create_task(http.post(PATH, content=body(1, bytes(100_000)), headers=HEADERS))
+        waiting = [
+            asyncio.create_task(http.post(PATH, content=body(each, bytes(size)), headers=HEADERS))
+            for each in range(number)
+        ]
         while await trouble(http) != "The queue before the store is full.":
+            assert not any(each.done() for each in waiting)
             await asyncio.sleep(0.01)
+        shown = (await http.get("/metrics")).text.splitlines()
+        assert f"arcwise_queue_batches {float(number)}" in shown
+        # What batches take in memory: small ones are more than their codes.
+        assert f"arcwise_queue_bytes {float(number * (size + 1024))}" in shown
         go_on.set()
-        assert (await waiting).status_code == 204
+        assert {each.status_code for each in await asyncio.gather(*waiting)} == {204}
         assert await trouble(http) is None
 
     with_app([DELAY], scenario, max_waiting_bytes=105_000)

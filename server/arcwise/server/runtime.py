@@ -66,8 +66,12 @@ class Runtime:
 
     def _show_gauges(self) -> None:
         gauge, ingest = self.metrics.gauge, self.ingest
-        gauge("arcwise_queue_batches", "Batches that wait for the store", lambda: ingest.waiting)
-        gauge("arcwise_queue_bytes", "Bytes of batches that wait for the store", lambda: ingest.waiting_bytes)
+
+        def waiting() -> float:
+            return ingest.writer.waiting if ingest.writer else 0
+
+        gauge("arcwise_queue_batches", "Batches that wait for the store", waiting)
+        gauge("arcwise_queue_bytes", "Bytes of batches that wait for the store", self._waiting_bytes)
         gauge("arcwise_reading_bytes", "Bytes of bodies on their way in", lambda: ingest.bodies.held)
         gauge("arcwise_ready", "1 when reports can be taken", lambda: self.trouble() is None)
 
@@ -151,9 +155,12 @@ class Runtime:
             return "The server is starting or stopping."
         if time.monotonic() - self._read_at > _SILENT_SECONDS:
             return "The store does not answer."
-        if self.ingest.waiting_bytes > _FULL * self._settings.max_waiting_bytes:
+        if self._waiting_bytes() > _FULL * self._settings.max_waiting_bytes:
             return "The queue before the store is full."
         return None
+
+    def _waiting_bytes(self) -> int:
+        return self.ingest.writer.waiting_bytes if self.ingest.writer else 0
 
     def drain(self) -> None:
         """Be not ready from now on; requests are taken all the same, until the server stops."""

@@ -77,10 +77,6 @@ class Ingest:
             seconds=settings.body_seconds,
         )
         self.writer: Writer | None = None  # set while the app runs
-        self.waiting = 0
-        """Batches that wait for the store."""
-        self.waiting_bytes = 0
-        """Bytes of their bodies."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request that the router has matched."""
@@ -109,8 +105,6 @@ class Ingest:
         _check_type(scope)
         body = await self.bodies.read(scope, receive)
         batch = self._checked(task_id, body)
-        self.waiting += 1
-        self.waiting_bytes += len(body)
         try:
             if self.writer is None:
                 raise Busy
@@ -119,9 +113,6 @@ class Ingest:
             raise store_busy(
                 "The store cannot take the batch now; nothing was stored. Send the same bytes again later."
             ) from None
-        finally:
-            self.waiting -= 1
-            self.waiting_bytes -= len(body)
         if outcome is Outcome.CLOSED:
             raise _epoch_closed()
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from arcwise.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from arcwise.server.store.base import Outcome, Store
     from arcwise.wire import Batch
@@ -31,7 +31,6 @@ _log = logging.getLogger("arcwise.server")
 
 # One group stays small enough that its commit does not hold up the requests behind it for long.
 _MAX_GROUP = 4096
-_TIDY_SECONDS = 3600.0
 
 
 class Busy(Exception):  # noqa: N818 (a state, not an error)
@@ -56,31 +55,31 @@ class Writer:
     store
         Where the batches go.
     max_waiting_bytes
-        Bytes of codes that may wait; beyond that `add` raises `Busy`.
+        Bytes that batches may take while they wait; beyond that `add` raises `Busy`.
     watcher
         Who is told about groups.
-    housekeeping
-        Called on the writer's thread between groups, at first and then every hour.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        max_waiting_bytes: int,
-        watcher: Watcher | None = None,
-        housekeeping: Callable[[], object] = lambda: None,
-    ) -> None:
+    def __init__(self, store: Store, *, max_waiting_bytes: int, watcher: Watcher | None = None) -> None:
         self._store = store
         self._watcher = watcher
-        self._housekeeping = housekeeping
         self._max_waiting = max_waiting_bytes
-        self._waiting = 0
+        self._waiting = self._waiting_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._gathered: _Group = []  # on the loop, not handed over yet
         self._queue: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="arcwise-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Batches that wait for the store."""
+        return self._waiting
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What they take in memory, of which `max_waiting_bytes` is the bound."""
+        return self._waiting_bytes
 
     def add(self, batch: Batch) -> asyncio.Future[Outcome]:
         """Queue a batch; the future is done when it is durable, with what became of it.
@@ -91,9 +90,10 @@ class Writer:
             When too much is waiting; nothing was queued.
         """
         size = _size(batch)
-        if self._waiting + size > self._max_waiting:
+        if self._waiting_bytes + size > self._max_waiting:
             raise Busy
-        self._waiting += size
+        self._waiting += 1
+        self._waiting_bytes += size
         future = self._loop.create_future()
         if not self._gathered:
             self._loop.call_soon(self._hand_over)
@@ -112,14 +112,10 @@ class Writer:
 
     def _run(self) -> None:
         closing = False
-        tidy_at = time.monotonic()
         while not closing:
-            if time.monotonic() >= tidy_at:
-                self._tidy()
-                tidy_at = time.monotonic() + _TIDY_SECONDS
             group: _Group = []
             try:
-                part = self._queue.get(timeout=max(0.0, tidy_at - time.monotonic()))
+                part = self._queue.get()
                 while part is not None:
                     group += part
                     if len(group) >= _MAX_GROUP:
@@ -130,13 +126,6 @@ class Writer:
                 pass
             if group:
                 self._write(group)
-
-    def _tidy(self) -> None:
-        try:
-            self._housekeeping()
-        except Exception:
-            # It is tried again within the hour, and the reports must not wait for it.
-            _log.exception("the store was not tidied")
 
     def _write(self, group: _Group) -> None:
         outcomes: list[Outcome] | StoreError
@@ -171,7 +160,8 @@ class Writer:
 
     def _finish(self, group: _Group, outcomes: list[Outcome] | StoreError) -> None:
         for position, (batch, future) in enumerate(group):
-            self._waiting -= _size(batch)
+            self._waiting -= 1
+            self._waiting_bytes -= _size(batch)
             if future.done():  # the request was cancelled: its sender is gone
                 continue
             if isinstance(outcomes, StoreError):
