@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import psycopg
 import pytest
@@ -77,6 +78,57 @@ def test_reports_are_counted_while_ids_are_forgotten(
         pruning.join()
         assert forgotten == [100 + number - 200]
         assert store.check() == []
+
+
+def waiting(connection: psycopg.Connection, number: int) -> None:
+    """Wait until so many others wait for the lock that closings take."""
+    query = (
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        " AND classid = 7241 AND objid = 'task'::regclass"
+    )
+    deadline = time.monotonic() + 20
+    while connection.execute(query).fetchone() != (number,):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_workers_that_tidy_at_the_same_moment_leave_the_ids_to_one_of_them(
+    postgres_url: str, connection: psycopg.Connection
+) -> None:
+    with (
+        opened(postgres_url) as first,
+        opened(postgres_url) as second,
+        contextlib.closing(psycopg.connect(postgres_url)) as holder,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        first.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
+        first.add([batch(DELAY, [2], number=100, epoch=20)])
+        holder.execute("SELECT FROM batch WHERE epoch = 10 LIMIT 1 FOR UPDATE")  # a deletion that takes long
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
+            pruned = [threads.submit(store.prune, DELAY, before=20) for store in (first, second)]
+            waiting(connection, 2)  # both have seen that there is something to forget
+        done, busy = wait(pruned, timeout=8, return_when=FIRST_COMPLETED)
+        holder.rollback()
+        assert [each.result() for each in done] == [0]
+        assert [each.result() for each in busy] == [100]
+
+
+@pytest.mark.parametrize("level", ["read%5C%20committed", "repeatable%5C%20read", "serializable"])
+def test_a_task_that_is_closed_meanwhile_is_closed_at_every_isolation(
+    postgres_url: str, connection: psycopg.Connection, level: str
+) -> None:
+    with (
+        opened(f"{postgres_url}%20-cdefault_transaction_isolation%3D{level}") as store,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
+            connection.execute("UPDATE task SET closed = 1")
+            added = threads.submit(store.add, [batch(DELAY, [1])])
+            waiting(connection, 1)
+        assert added.result() == [CLOSED]
+        assert store.version(DELAY) == 0
 
 
 def test_a_shard_that_was_folded_while_its_process_was_away_loses_nothing(

@@ -40,9 +40,11 @@ _SECRET = frozenset(
     {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
 )
 """Keywords of libpq, up to PostgreSQL 18."""
-# A database that is set to lose the last commits in a crash is told not to; stronger settings stay.
+# A database that is set to lose the last commits in a crash is told not to; stronger settings stay. At any
+# isolation but this a statement after a lock would not see what was committed while it waited for the lock.
 _SETUP = """
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+    SET default_transaction_isolation = 'read committed';
     SET lock_timeout = '10s';
     SET idle_in_transaction_session_timeout = '60s';
 """

@@ -236,9 +236,12 @@ class PostgresStore(Store):
             with connection.transaction():
                 # Nobody adds meanwhile, or a batch could be counted again whose id is deleted below.
                 connection.execute(_ALONE)
-                connection.execute(
-                    "UPDATE task SET open_from = greatest(open_from, %s) WHERE number = %s", (before, number)
+                closed = connection.execute(
+                    "UPDATE task SET open_from = %s WHERE number = %s AND open_from < %s",
+                    (before, number, before),
                 )
+            if not closed.rowcount:  # another process did, and deletes: to do the same would wait for it
+                return 0
             # By now the epochs are closed for everybody.
             cursor = connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (number, before))
         return cursor.rowcount
