@@ -61,7 +61,8 @@ class _Rules(NamedTuple):
 class Ingest:
     """Reads a batch, checks it against its task, hands it to the writer, answers when it is durable.
 
-    204: the batch is counted, now or earlier. Everything else is a problem document, and nothing is stored.
+    204: the batch is counted, now or earlier. Everything else is a problem document, and nothing is stored; only
+    of a store that failed it is not always known, and the same batch counts once however often it comes.
     """
 
     def __init__(self, catalogue: Catalogue, gate: Gate, metrics: Metrics, settings: Settings) -> None:
@@ -111,7 +112,7 @@ class Ingest:
             outcome = await self.writer.add(batch)
         except (Busy, StoreError):
             raise store_busy(
-                "The store cannot take the batch now; nothing was stored. Send the same bytes again later."
+                "The store cannot take the batch now. Send the same bytes again later: they count once."
             ) from None
         if outcome is Outcome.CLOSED:
             raise _epoch_closed()
