@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import resource
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -187,6 +189,32 @@ def test_a_thousand_idle_connections(folder: Path) -> None:
             assert memory(process.pid) < before + (64 << 20)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_connections_are_answered_beyond_the_usual_limit_on_open_files(folder: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+        try:
+            url, _process = stack.enter_context(serving(folder, "--max-connections", "200"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(200):
+            stack.enter_context(connect(url))
+        connection = stack.enter_context(connect(url))
+        assert b"too-many-connections" in rest(connection)  # not reset, as by the kernel
+
+
+def test_a_limit_on_open_files_that_is_too_low_is_logged() -> None:
+    program = (
+        "import resource as r; from arcwise.server.serving.files import allow_files\n"
+        "r.setrlimit(r.RLIMIT_NOFILE, (64, 400)); allow_files(100); allow_files(200)\n"
+        "print(*r.getrlimit(r.RLIMIT_NOFILE))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "400 400\n"
+    assert done.stderr.startswith("200 connections take 456 open files, and the limit is 400: ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 @needs_proc

@@ -11,6 +11,7 @@ import click
 import uvicorn
 
 from arcwise.server.serving.connections import Connections, bounded_protocol
+from arcwise.server.serving.files import allow_files
 
 if TYPE_CHECKING:
     import socket
@@ -78,9 +79,11 @@ def run(
     click.ClickException
         When the app does not start.
     """
+    connections = connections or Connections()
+    allow_files(connections.most)
     config = uvicorn.Config(
         app,
-        http=bounded_protocol(connections or Connections()),
+        http=bounded_protocol(connections),
         ws="none",
         access_log=False,  # it would hold addresses
         server_header=False,
