@@ -33,18 +33,22 @@ class Request(NamedTuple):
         How the connection ends; see `hostile_book.exchange`.
     must
         Whether each of the batches must be answered 204.
+    kind
+        What it is, for messages.
     """
 
     parts: list[bytes]
     batches: list[Batch]
     end: str = "wait"
     must: bool = False
+    kind: str = ""
 
 
 def requests(generator: random.Random, task: Task) -> Iterator[Request]:
     """Yield requests without end, of a random kind each."""
     while True:
-        yield generator.choice(_KINDS)(generator, task)
+        kind = generator.choice(_KINDS)
+        yield kind(generator, task)._replace(kind=kind.__name__)
 
 
 def _whole(batch: Batch) -> bytes:
@@ -280,9 +284,12 @@ def _ended(generator: random.Random, task: Task) -> Request:
     return Request([request[:size]], [batch] if size == len(request) else [], end)
 
 
-def _byte_by_byte(generator: random.Random, task: Task) -> Request:
+def _in_pieces(generator: random.Random, task: Task) -> Request:
     batch = fresh(generator, task)
-    return Request([bytes([byte]) for byte in _whole(batch)], [batch], must=True)
+    request = _whole(batch)
+    size = generator.choice((8, 16, 64))
+    pieces = [request[at : at + size] for at in range(0, len(request), size)]
+    return Request(pieces, [batch], must=True)
 
 
 _KINDS: list[Callable[[random.Random, Task], Request]] = [
@@ -303,5 +310,5 @@ _KINDS: list[Callable[[random.Random, Task], Request]] = [
     _ahead,
     _hidden,
     _ended,
-    _byte_by_byte,
+    _in_pieces,
 ]

@@ -72,10 +72,10 @@ async def send_requests(attack: Attack, scale: float) -> None:
                 case.parts,
                 end=case.end,
                 expected=max(len(case.batches), 1),
-                seconds=PATIENCE if case.must else 4.0,
+                seconds=PATIENCE if case.must else 5.0,
             )
             answers = Counter(statuses)
-            what = f"a request, {b''.join(case.parts)[:99]!r}"
+            what = f"{case.kind}, {b''.join(case.parts)[99:300]!r}"
             attack.note(what, statuses or [0], {0, 200, 204, 400, 404, 405, 408, 410, 413, 415, 422})
             if case.must and answers[204] != len(case.batches):
                 attack.violations.append(f"{what}: answered {statuses}")
