@@ -36,6 +36,7 @@ _TASK_BODY = {
 def admin_routes(runtime: Runtime) -> APIRouter:
     """Return the routes that manage tasks."""
     router = APIRouter(tags=["tasks:admin"])
+    naming = asyncio.Lock()  # from the look at a name to the task that has it
 
     @router.post("/v1/tasks", summary="Make a task known", status_code=201, openapi_extra=_TASK_BODY)
     async def make_task(request: Request) -> Response:
@@ -43,11 +44,12 @@ def admin_routes(runtime: Runtime) -> APIRouter:
         runtime.gate.check(request.scope, "admin")
         body = await runtime.ingest.bodies.read(request.scope, request.receive, most=_MAX_TASK_BYTES)
         task = await asyncio.to_thread(_read_task, body)
-        if task.id in runtime.catalogue.tasks:
-            return _state(runtime, task.id, 200)
-        check_name(task)
-        await _change(lambda: runtime.store().register([task]))
-        await _change(runtime.refresh)
+        async with naming:
+            if task.id in runtime.catalogue.tasks:
+                return _state(runtime, task.id, 200)
+            check_name(task)
+            await _change(lambda: runtime.store().register([task]))
+            await _change(runtime.refresh)
         return _state(runtime, task.id, 201)
 
     @router.post("/v1/tasks/{task_id}/close", summary="Take no more reports of a task")
@@ -61,9 +63,11 @@ def admin_routes(runtime: Runtime) -> APIRouter:
     @router.post("/v1/tasks/{task_id}/open", summary="Take reports of a closed task again")
     async def open_task(request: Request, task_id: str) -> Response:
         """Other workers take them within ten seconds. Reports that were refused meanwhile are lost."""
-        check_name(known(request, task_id))
-        await _change(lambda: runtime.store().open_task(task_id))
-        await _change(runtime.refresh)
+        task = known(request, task_id)
+        async with naming:
+            check_name(task)
+            await _change(lambda: runtime.store().open_task(task_id))
+            await _change(runtime.refresh)
         return _state(runtime, task_id, 200)
 
     def check_name(task: Task) -> None:
