@@ -16,6 +16,7 @@ import pytest
 from fastapi import FastAPI
 
 from arcwise.domains import Circle, Interval
+from arcwise.errors import StoreError
 from arcwise.server import Settings, create_app
 from arcwise.server.access import new_key
 from arcwise.server.store import open_store
@@ -89,6 +90,43 @@ def test_two_open_tasks_of_one_name_are_refused(with_app: Run, admin: dict[str, 
         await http.post(f"/v1/tasks/{DELAY.id}/close", headers=admin)
         assert (await http.post("/v1/tasks", json=other.to_json(), headers=admin)).status_code == 201
         assert kind(await http.post(f"/v1/tasks/{DELAY.id}/open", headers=admin)) == (409, "name-taken")
+
+    with_app([DELAY], scenario)
+
+
+def test_of_two_tasks_of_one_name_at_the_same_moment_one_is_made(
+    with_app: Run, admin: dict[str, str]
+) -> None:
+    same = [Task("same", Interval(0, high), 1.0) for high in (1, 2, 3)]
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        posts = [http.post("/v1/tasks", json=task.to_json(), headers=admin) for task in same]
+        assert sorted(answer.status_code for answer in await asyncio.gather(*posts)) == [201, 409, 409]
+        made = [task for task in same if (await http.get(f"/v1/tasks/{task.id}")).status_code == 200]
+        assert len(made) == 1
+
+    with_app([DELAY], scenario)
+
+
+def test_keys_are_read_also_where_a_task_cannot_be(
+    with_app: Run, admin: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "app.db"
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("INSERT INTO task (id, definition) VALUES (?, ?)", (bytes(32), b"SECRET"))
+        answer = await http.post("/v1/tasks", json=HEADING.to_json(), headers=admin)
+        assert kind(answer) == (503, "store-busy")
+        with contextlib.closing(open_store(f"sqlite:///{path}")) as store:
+            (key,) = store.keys()
+            assert store.revoke_key(key.id, 1)
+            with pytest.raises(StoreError, match=f"task {'00' * 32} in the store cannot be loaded"):
+                store.tasks()
+        with pytest.raises(StoreError, match="cannot be loaded"):
+            app.state.runtime.refresh()
+        assert kind(await http.post(f"/v1/tasks/{DELAY.id}/close", headers=admin)) == (401, "key-unknown")
+        assert (await report(http, DELAY)).status_code == 204
 
     with_app([DELAY], scenario)
 

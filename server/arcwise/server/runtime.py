@@ -140,12 +140,12 @@ class Runtime:
         """
         store = self.store()
         with self._refreshing:  # what was read first must not be taken over last
-            keys, stored = store.keys(), store.tasks()
+            self.gate.load(store.keys())  # whatever becomes of the tasks: a key may have been revoked
+            stored = store.tasks()
             # Those that another worker has made: this one's writer must know them before a batch comes.
             new = [entry.task for entry in stored if entry.task.id not in self.catalogue.tasks]
             if new:
                 store.register(new)
-            self.gate.load(keys)
             self.catalogue.load(stored)
             self._read_at = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""What `Store.check` looks at in every store: tasks that are what their id says, counts that add up."""
+"""What can be wrong in every store: tasks that are not what their id says, counts that do not add up."""
 
 from __future__ import annotations
 
@@ -6,13 +6,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.errors import ArcwiseError
+from arcwise.errors import ArcwiseError, StoreError
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["counts_problems", "task_problems"]
+__all__ = ["counts_problems", "load_task", "task_problems"]
+
+
+def load_task(key: bytes, definition: bytes) -> Task:
+    """Return the task of a definition.
+
+    Raises
+    ------
+    StoreError
+        When this arcwise cannot load it.
+    """
+    try:
+        return Task.from_bytes(definition)
+    except ArcwiseError as error:
+        raise StoreError(
+            f"task {key.hex()} in the store cannot be loaded, perhaps a newer arcwise made it: {error}"
+        ) from error
 
 
 def task_problems(key: bytes, definition: bytes) -> tuple[Task | None, list[str]]:

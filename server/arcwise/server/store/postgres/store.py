@@ -13,8 +13,8 @@ from arcwise.server.store.counting import sparse_counts, summed_counts
 from arcwise.server.store.postgres import keys, transfer, upkeep
 from arcwise.server.store.postgres.arrays import bigint_array, bytea_array, integer_array, register_arrays
 from arcwise.server.store.postgres.database import Connection, Database, Link
+from arcwise.server.store.problems import load_task
 from arcwise.server.store.records import StoredKey, StoredTask
-from arcwise.tasks import Task
 from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.server.store.export import Record
+    from arcwise.tasks import Task
     from arcwise.wire import Batch
 
 __all__ = ["PostgresStore"]
@@ -103,7 +104,7 @@ class PostgresStore(Store):
 
     def _task(self, key: bytes, definition: bytes) -> Task:
         if key not in self._tasks:
-            self._tasks[key] = Task.from_bytes(definition)
+            self._tasks[key] = load_task(key, definition)
         return self._tasks[key]
 
     def close_task(self, task_id: str, now: int) -> bool:

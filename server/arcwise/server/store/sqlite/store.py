@@ -10,10 +10,10 @@ import numpy as np
 
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import count_codes
+from arcwise.server.store.problems import load_task
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.sqlite import keys, transfer, upkeep
 from arcwise.server.store.sqlite.database import Database
-from arcwise.tasks import Task
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.server.store.export import Record
+    from arcwise.tasks import Task
     from arcwise.wire import Batch
 
 __all__ = ["SQLiteStore"]
@@ -80,7 +81,7 @@ class SQLiteStore(Store):
 
     def _task(self, key: bytes, definition: bytes) -> Task:
         if key not in self._tasks:
-            self._tasks[key] = Task.from_bytes(definition)
+            self._tasks[key] = load_task(key, definition)
         return self._tasks[key]
 
     def close_task(self, task_id: str, now: int) -> bool:
