@@ -9,20 +9,17 @@ from hostile_waits import be_idle, be_slow, take_nothing
 __all__ = ["PARTS"]
 
 _SHORT = ("--header-seconds", "1", "--body-seconds", "1")
-_NOT_SO_SHORT = (
-    "--header-seconds",
-    "10",
-    "--body-seconds",
-    "2",
-)  # in which a busy machine sends what is good
+# In which a busy machine sends what is good.
+_LONGER = ("--header-seconds", "10", "--body-seconds", "3")
 _QUEUE = ("--max-waiting-bytes", str(256 << 10), "--max-reading-bytes", str(4 << 20))
+# Beside what is unread each of forty connections may hold an answer of 0.8 MB that waits for its turn.
 _UNREAD = ("--answer-seconds", "0.5", "--max-unread-bytes", str(4 << 20))
 
 PARTS = {
     "bodies": Part("bodies", (), 48, send_bodies),
-    "requests": Part("requests", _NOT_SO_SHORT, 48, send_requests),
+    "requests": Part("requests", _LONGER, 48, send_requests),
     "slow": Part("slow heads and bodies", _SHORT, 48, be_slow),
     "idle": Part("idle connections", ("--header-seconds", "600"), 48, be_idle),
-    "unread": Part("answers not taken", _UNREAD, 96, take_nothing),
+    "unread": Part("answers not taken", _UNREAD, 128, take_nothing),
     "flood": Part("flood", _QUEUE, 96, flood, beside=False),
 }
