@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from arcwise.errors import StoreError
 from arcwise.server.store import Store, open_store
 from arcwise.wire import Batch
 from store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, WIDE, batch, counted
@@ -210,3 +211,20 @@ def test_reports_are_counted_while_ids_are_forgotten(opener: Opener, monkeypatch
     assert store.add([batch(DELAY, [3], number=many + 1, epoch=20)]) == [REPLAYED]
     assert store.check() == []
     store.close()
+
+
+def test_a_closed_store_is_not_opened_again_by_who_comes_late(opener: Callable[[], Store]) -> None:
+    store = opener()
+    store.add([batch(DELAY, [1])])
+    store.close()
+    store.close()
+    late: list[Callable[[], object]] = [
+        store.keys,
+        store.tasks,
+        lambda: store.counts(DELAY),
+        lambda: store.add([batch(DELAY, [1], number=1)]),
+        lambda: store.close_task(DELAY.id, 1),
+    ]
+    for use in late:
+        with pytest.raises(StoreError, match="closed"):
+            use()

@@ -19,6 +19,9 @@ def is_local(scope: Scope) -> bool:
 
     A proxy on this machine speaks for the world. The name matters because a page in a browser here can let
     its own name point to 127.0.0.1, and would then read what it gets as its own.
+
+    A proxy that adds no header and asks for a loopback name, as nginx does unless it is told otherwise,
+    cannot be told from this machine: a server behind a proxy needs a key first.
     """
     server = scope.get("server")
     if not server or not is_loopback(server[0]):

@@ -58,11 +58,14 @@ class Link:
         self._connect = connect
         self._lock = threading.Lock()
         self._connection: Connection | None = None
+        self._closed = False
 
     @contextmanager
     def use(self) -> Iterator[Connection]:
         """Lend the connection; it is dropped when the block left it broken."""
         with self._lock:
+            if self._closed:  # who comes late, such as a thread that reads keys, must not connect again
+                raise psycopg.InterfaceError("the store is closed")
             if self._connection is None:
                 self._connection = self._connect()
             try:
@@ -72,8 +75,9 @@ class Link:
                     self._connection = None
 
     def close(self) -> None:
-        """Close the connection. May be repeated."""
+        """Close the connection for good. May be repeated."""
         with self._lock:
+            self._closed = True
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
