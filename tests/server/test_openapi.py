@@ -63,6 +63,12 @@ def test_every_route_is_described_with_its_key(document: dict[str, Any]) -> None
     assert set(references) <= set(document["components"]["schemas"])
 
 
+def test_who_manages_tasks_may_list_them(document: dict[str, Any]) -> None:
+    paths = document["paths"]
+    assert paths["/v1/tasks"]["get"]["security"] == [{"read": []}, {"admin": []}, {}]
+    assert paths["/v1/tasks/{task_id}"]["get"]["security"] == [{"read": []}, {}]  # only the list
+
+
 def test_a_problem_is_described(document: dict[str, Any]) -> None:
     described = document["components"]["schemas"]["Problem"]
     assert set(described["required"]) == set(described["properties"]) == REQUIRED

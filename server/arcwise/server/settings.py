@@ -86,7 +86,7 @@ class Settings:
         and those that are made over HTTP, are served too: `STORED_TASKS`, the default, for these alone.
     store
         Where counts are kept: ``sqlite:///arcwise.db`` (relative to the working directory) or
-        ``sqlite:////var/lib/arcwise/arcwise.db`` (absolute).
+        ``sqlite:////var/lib/arcwise/arcwise.db`` (absolute), or ``postgresql://user@host/database``.
     retention_days
         For how many days a batch is still taken, and its id remembered; later it gets 410. At least one
         epoch, whatever the task's period.

@@ -60,7 +60,12 @@ def reader_routes(runtime: Runtime) -> APIRouter:
             raise unknown_task()
         return task
 
-    @router.get("/v1/tasks", summary="List the tasks", response_model=dict[str, Any])
+    @router.get(
+        "/v1/tasks",
+        summary="List the tasks",
+        response_model=dict[str, Any],
+        openapi_extra={"security": [{"read": []}, {"admin": []}, {}]},
+    )
     async def list_tasks(request: Request) -> Response:
         """Every task as its file would hold it, and when those that are closed were, in Unix seconds."""
         tasks, closed = runtime.catalogue.tasks, runtime.catalogue.closed
