@@ -172,6 +172,7 @@ def finish(generator: subprocess.Popen[bytes], load: Load) -> dict[str, Any]:
 def server(store: str, folder: str, name: str = "port") -> Iterator[Server]:
     """Run a server process."""
     port_file = Path(folder, name)
+    port_file.unlink(missing_ok=True)  # of an earlier server
     command = [sys.executable, __file__, "serve", store, str(port_file)]
     process = subprocess.Popen(command, env=os.environ, stdout=subprocess.DEVNULL)
     try:
