@@ -181,6 +181,8 @@ def test_settings_name_what_is_wrong(tmp_path: object) -> None:
         Settings(f"{tmp_path}/nowhere")
     with pytest.raises(ParameterError, match="retention_days must be an integer from 1 to 36500, got 0"):
         create_app(tasks=[DELAY], retention_days=0)
+    with pytest.raises(ParameterError, match=r"max_body_bytes \+ 1024, here 1049600, .* got 100000"):
+        create_app(tasks=[DELAY], max_waiting_bytes=100_000)
     with pytest.raises(ParameterError, match="not both"):
         create_app(Settings([DELAY]), retention_days=3)
 

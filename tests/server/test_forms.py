@@ -148,6 +148,54 @@ def test_a_reader_who_has_it_already_is_told_so(with_app: Run, monkeypatch: pyte
     assert kept[0] == kept[1]  # after a restart, and so in another worker
 
 
+def test_counts_are_read_only_when_there_are_more_reports(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        store = app.state.runtime.store()
+        read: list[str] = []
+        counts_by_epoch = store.counts_by_epoch
+
+        def watched(task: Task) -> Any:
+            read.append(task.name)
+            return counts_by_epoch(task)
+
+        store.counts_by_epoch = watched
+        await send(http, CODES)
+        tag = (await http.get(ESTIMATE)).headers["etag"]
+        for known, status in (("", 200), (tag, 304), ("*", 304)):
+            assert (await http.get(ESTIMATE, headers={"if-none-match": known})).status_code == status
+        assert len(read) == 1
+        # Another form is of the same counts; other epochs are another question.
+        other = await http.get(ESTIMATE, headers={"accept": "text/csv"})
+        assert other.status_code == 200
+        assert other.headers["etag"] != tag
+        assert len(read) == 1
+        assert (await http.get(SERIES)).status_code == 200
+        assert len(read) == 2
+        await send(http, CODES)
+        answer = await http.get(ESTIMATE, headers={"if-none-match": tag})
+        assert (answer.status_code, answer.json()["n"]) == (200, 2 * len(CODES))
+        assert len(read) == 3
+
+    with_app([HEADING], scenario)
+
+
+def test_a_reader_who_has_it_before_the_server_does_is_told_so(with_app: Run) -> None:
+    tags: list[str] = []
+
+    async def first(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, CODES)
+        tags.append((await http.get(ESTIMATE)).headers["etag"])
+
+    async def restarted(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await http.get(ESTIMATE, headers={"if-none-match": tags[0]})).status_code == 304
+        answer = await http.get(ESTIMATE)  # nothing was computed for the 304
+        assert (answer.status_code, answer.json()["n"]) == (200, len(CODES))
+        assert answer.headers["etag"] == tags[0]
+
+    with_app([HEADING], first)
+    with_app([HEADING], restarted)
+
+
 def test_a_reader_without_a_key_is_not_told_what_it_has(with_app: Run) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         assert (await http.get(ESTIMATE, headers={"if-none-match": "*"})).status_code == 401

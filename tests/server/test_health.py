@@ -105,7 +105,7 @@ def test_not_ready_with_a_full_queue(
         assert {each.status_code for each in await asyncio.gather(*waiting)} == {204}
         assert await trouble(http) is None
 
-    with_app([DELAY], scenario, max_waiting_bytes=105_000)
+    with_app([DELAY], scenario, max_waiting_bytes=105_000, max_body_bytes=103_000)
 
 
 def test_sigterm_is_announced_and_what_was_taken_is_written(tmp_path: Path) -> None:

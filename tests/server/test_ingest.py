@@ -307,7 +307,7 @@ def test_more_than_may_wait_is_turned_away_and_nothing_acknowledged_is_lost(
         assert set(statuses) == {204, 503}
         assert await total(http) == 3 * statuses.count(204)
 
-    with_app(TASKS, scenario, max_waiting_bytes=16 * 1100)
+    with_app(TASKS, scenario, max_waiting_bytes=16 * 1100, max_body_bytes=16_000)
 
 
 def test_a_body_that_never_comes_is_given_up(with_app: Run) -> None:

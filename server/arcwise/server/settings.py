@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from arcwise.errors import ParameterError, TaskError
 from arcwise.server.origins import checked_origins
+from arcwise.server.store.writer import batch_bytes
 from arcwise.tasks import DAY, Group, Task
 from arcwise.tasks.files import load_json
 from arcwise.wire import MAX_BODY_BYTES
@@ -93,7 +94,8 @@ class Settings:
     max_body_bytes
         Largest request body that is read, at most 1 MiB.
     max_waiting_bytes
-        Bytes of batches that may wait for the store; beyond that the server answers 503.
+        Bytes of batches that may wait for the store, enough for the largest one; beyond that the server
+        answers 503.
     allow_origins
         Origins such as "https://app.example" whose pages may report from a browser, ``["*"]`` for all; none
         unless given. Whoever is no browser may report either way.
@@ -154,6 +156,12 @@ class Settings:
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= most:
                 raise ParameterError(f"{name} must be an integer from {least} to {most}, got {value!r}")
+        if self.max_waiting_bytes < batch_bytes(self.max_body_bytes):
+            raise ParameterError(
+                f"max_waiting_bytes must be at least max_body_bytes + {batch_bytes(0)}, here "
+                f"{batch_bytes(self.max_body_bytes)}, or a batch of that size is never taken; "
+                f"got {self.max_waiting_bytes}"
+            )
         seconds = self.body_seconds
         if type(seconds) not in (int, float) or not 0 < seconds <= 3600:
             raise ParameterError(f"body_seconds must be above 0 and at most 3600, got {seconds!r}")

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["is_local", "is_loopback"]
 
-_FORWARDED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+# What proxies add, of which a plain one need add none.
+_FORWARDED = frozenset(
+    {b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"true-client-ip", b"cf-connecting-ip"}
+)
+_FORWARDED_PREFIX = b"x-forwarded-"
 
 
 def is_local(scope: Scope) -> bool:
@@ -30,7 +34,7 @@ def is_local(scope: Scope) -> bool:
         if name == b"host":
             if not _names_loopback(value):
                 return False
-        elif name in _FORWARDED:
+        elif name in _FORWARDED or name.startswith(_FORWARDED_PREFIX):
             return False
     return True
 

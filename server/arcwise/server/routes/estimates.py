@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from arcwise.errors import ParameterError, StoreError
@@ -16,6 +14,7 @@ from arcwise.server.estimators.series import point_starts, series
 from arcwise.server.problems import Problem, store_busy
 from arcwise.server.routes.apart import Apart
 from arcwise.server.routes.forms import render
+from arcwise.server.routes.kept import Documents, Kept, Question, digest_of, tag_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
@@ -28,19 +27,10 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
     Counts = Mapping[int, NDArray[np.int64]]
-    _Question = tuple[str, Span, int]
 
 __all__ = ["MAX_POINTS", "Answer", "Estimates"]
 
 _MAX_WAITING = 16
-
-try:
-    _VERSION = version("arcwise")
-except PackageNotFoundError:  # run from source roots on the path
-    _VERSION = ""
-
-_MAX_KEPT = 16
-"""Series and estimates of a part of the epochs that are kept, over all tasks: some 2 MB each at most."""
 
 MAX_POINTS = 400
 """Points of a series, a year of days: up to 0.2 s of a core, and seconds where reports decode with a bias."""
@@ -76,8 +66,7 @@ class Estimates:
         self._apart = Apart() if apart else None
         self._executor: ThreadPoolExecutor | None = None
         self._waiting = 0
-        self._last: dict[str, tuple[bytes, dict[str, Any]]] = {}
-        self._kept: dict[_Question, tuple[bytes, dict[str, Any]]] = {}  # the one used last stands last
+        self._documents = Documents()
 
     def start(self) -> None:
         """Get ready; before this, and after `close`, every estimate is a 503."""
@@ -127,41 +116,43 @@ class Estimates:
             self._waiting -= 1
 
     def _answer(self, task: Task, form: str, known: Container[str], span: Span | None, every: int) -> Answer:
-        by_epoch = self._store().counts_by_epoch(task)
+        question = Question(task.id, span, every)
+
+        def tag(digest: bytes) -> str:
+            return tag_of(digest, question, form, self._min_reports)
+
+        store = self._store()
+        version = store.version(task)  # cheap; the counts of a year of many workers are not
+        kept = self._documents.get(question)
+        if kept is None or kept.version != version or not (kept.document or tag(kept.digest) in known):
+            counts = self._counts(store, task, span, every)
+            digest = digest_of(counts)
+            document = kept.document if kept is not None and kept.digest == digest else None
+            if document is None and not (tag(digest) in known or "*" in known):
+                document = self._document(task, counts, span, every)
+            kept = Kept(version, digest, document)
+        self._documents.keep(question, kept)
+        named = tag(kept.digest)
+        if named in known or "*" in known or kept.document is None:
+            return Answer(named, None)
+        return Answer(named, render(kept.document, form))
+
+    @staticmethod
+    def _counts(store: Store, task: Task, span: Span | None, every: int) -> Counts:
+        by_epoch = store.counts_by_epoch(task)
         if span is not None:
             by_epoch = {epoch: counts for epoch, counts in by_epoch.items() if epoch in span}
         if every:
             assert span is not None  # noqa: S101 (narrows the type for the checker)
             _check_points(task, by_epoch, span, every)
-        digest = _digest(by_epoch)
-        # Counts, question and library make an estimate: the tag holds in every worker, and after a restart.
-        what = repr((task.id, span, every, form, self._min_reports, _VERSION)).encode()
-        tag = f'"{blake2b(digest + what, digest_size=16).hexdigest()}"'
-        if tag in known or "*" in known:
-            return Answer(tag, None)
-        return Answer(tag, render(self._document(task, by_epoch, digest, span, every), form))
+        return by_epoch
 
-    def _document(
-        self, task: Task, by_epoch: Counts, digest: bytes, span: Span | None, every: int
-    ) -> dict[str, Any]:
-        """Return what is kept for the same question and the same counts, or compute and keep it."""
+    def _document(self, task: Task, by_epoch: Counts, span: Span | None, every: int) -> dict[str, Any]:
         if span is None:
-            last = self._last.get(task.id)
-            if last is None or last[0] != digest:
-                last = self._last[task.id] = digest, self._estimated(task, by_epoch, Span(None, None))
-            return last[1]
-        key = task.id, span, every
-        kept = self._kept.pop(key, None)
-        if kept is None or kept[0] != digest:
-            if every:
-                document = self._over_time(task, by_epoch, span, every)
-            else:
-                document = self._estimated(task, by_epoch, span) | {"epochs": span_to_dict(task, span)}
-            kept = digest, document
-        self._kept[key] = kept
-        while len(self._kept) > _MAX_KEPT:
-            del self._kept[next(iter(self._kept))]
-        return kept[1]
+            return self._estimated(task, by_epoch, Span(None, None))
+        if every:
+            return self._over_time(task, by_epoch, span, every)
+        return self._estimated(task, by_epoch, span) | {"epochs": span_to_dict(task, span)}
 
     def _estimated(self, task: Task, by_epoch: Counts, span: Span) -> dict[str, Any]:
         counts = merged(task, by_epoch, span)
@@ -194,14 +185,6 @@ class Estimates:
             executor.shutdown(cancel_futures=True)
         if self._apart is not None:
             self._apart.close()
-
-
-def _digest(by_epoch: Counts) -> bytes:
-    digest = blake2b(digest_size=32)
-    for epoch, counts in by_epoch.items():
-        digest.update(epoch.to_bytes(8, "big"))
-        digest.update(counts.tobytes())
-    return digest.digest()
 
 
 def _check_points(task: Task, epochs: Mapping[int, Any], span: Span, every: int) -> None:

@@ -61,8 +61,8 @@ class _Rules(NamedTuple):
 class Ingest:
     """Reads a batch, checks it against its task, hands it to the writer, answers when it is durable.
 
-    204: the batch is counted, now or earlier. Everything else is a problem document, and nothing is stored; only
-    of a store that failed it is not always known, and the same batch counts once however often it comes.
+    204: the batch is counted, now or earlier. Everything else is a problem document, and nothing is stored;
+    only of a store that failed it is not always known, and the same batch counts once however often it comes.
     """
 
     def __init__(self, catalogue: Catalogue, gate: Gate, metrics: Metrics, settings: Settings) -> None:

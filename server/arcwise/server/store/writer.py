@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     _Group = list[tuple[Batch, asyncio.Future[Outcome]]]
 
-__all__ = ["Busy", "Watcher", "Writer"]
+__all__ = ["Busy", "Watcher", "Writer", "batch_bytes"]
 
 _log = logging.getLogger("arcwise.server")
 
@@ -89,7 +89,7 @@ class Writer:
         Busy
             When too much is waiting; nothing was queued.
         """
-        size = _size(batch)
+        size = batch_bytes(len(batch.codes))
         if self._waiting_bytes + size > self._max_waiting:
             raise Busy
         self._waiting += 1
@@ -161,7 +161,7 @@ class Writer:
     def _finish(self, group: _Group, outcomes: list[Outcome] | StoreError) -> None:
         for position, (batch, future) in enumerate(group):
             self._waiting -= 1
-            self._waiting_bytes -= _size(batch)
+            self._waiting_bytes -= batch_bytes(len(batch.codes))
             if future.done():  # the request was cancelled: its sender is gone
                 continue
             if isinstance(outcomes, StoreError):
@@ -170,6 +170,6 @@ class Writer:
                 future.set_result(outcomes[position])
 
 
-def _size(batch: Batch) -> int:
-    # Beside its codes, a waiting batch takes about this much in Python objects.
-    return len(batch.codes) + 1024
+def batch_bytes(packed: int) -> int:
+    """Return what a waiting batch with so many bytes of codes takes in memory, with the objects around it."""
+    return packed + 1024

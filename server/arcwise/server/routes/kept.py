@@ -1,0 +1,88 @@
+"""What is kept of estimates: the documents, and of which counts they are."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.server.estimators.epochs import Span
+
+__all__ = ["Documents", "Kept", "Question", "digest_of", "tag_of"]
+
+_MAX_KEPT = 16
+"""Series and estimates of a part of the epochs that are kept, over all tasks: some 2 MB each at most."""
+
+try:
+    _VERSION = version("arcwise")
+except PackageNotFoundError:  # run from source roots on the path
+    _VERSION = ""
+
+
+class Question(NamedTuple):
+    """Estimates of a task: of which epochs (None: all), in points of how many epochs (0: one estimate)."""
+
+    task_id: str
+    span: Span | None
+    every: int
+
+
+class Kept(NamedTuple):
+    """What is known of a question.
+
+    Attributes
+    ----------
+    version
+        `Store.version` from before the counts were read.
+    digest
+        Of the counts that it is about.
+    document
+        The estimates; None while nobody needed them.
+    """
+
+    version: int
+    digest: bytes
+    document: dict[str, Any] | None
+
+
+class Documents:
+    """The last document of each task, and of other questions, of which readers can ask any number, a few."""
+
+    def __init__(self) -> None:
+        self._last: dict[Question, Kept] = {}
+        self._few: dict[Question, Kept] = {}  # the one used last stands last
+
+    def get(self, question: Question) -> Kept | None:
+        """Return what is known of a question."""
+        return self._last.get(question) or self._few.get(question)
+
+    def keep(self, question: Question, kept: Kept) -> None:
+        """Take note of an answer, also of one that was given again."""
+        if question.span is None:
+            self._last[question] = kept
+            return
+        self._few.pop(question, None)
+        self._few[question] = kept
+        while len(self._few) > _MAX_KEPT:
+            del self._few[next(iter(self._few))]
+
+
+def digest_of(by_epoch: Mapping[int, NDArray[np.int64]]) -> bytes:
+    """Return 32 bytes that stand for the counts."""
+    digest = blake2b(digest_size=32)
+    for epoch, counts in by_epoch.items():
+        digest.update(epoch.to_bytes(8, "big"))
+        digest.update(counts.tobytes())
+    return digest.digest()
+
+
+def tag_of(digest: bytes, question: Question, form: str, min_reports: int) -> str:
+    """Return an entity tag: counts, question and library make an estimate, so it holds in every worker."""
+    what = repr((question.task_id, question.span, question.every, form, min_reports, _VERSION)).encode()
+    return f'"{blake2b(digest + what, digest_size=16).hexdigest()}"'
