@@ -35,6 +35,8 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+STORES = ("sqlite", "postgresql")
+CONNECTIONS = (64, 256)
 REQUESTS = 8_000
 BATCHES = 400
 BATCH_CODES = 100_000
@@ -274,8 +276,8 @@ def check(url: str, expected: int) -> None:
 
 
 def run(
-    stores: tuple[str, ...] = ("sqlite",),
-    connections: tuple[int, ...] = (64,),
+    stores: tuple[str, ...] = STORES,
+    connections: tuple[int, ...] = CONNECTIONS,
     rounds: int = 5,
     *,
     workers: tuple[float, ...] = (),
@@ -296,8 +298,8 @@ def run(
 def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--store", nargs="+", choices=["sqlite", "postgresql"], default=["sqlite"])
-    parser.add_argument("--connections", nargs="+", type=int, default=[64])
+    parser.add_argument("--store", nargs="+", choices=STORES, default=STORES)
+    parser.add_argument("--connections", nargs="+", type=int, default=CONNECTIONS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
         "--workers",

@@ -1,4 +1,4 @@
-"""Every speed in one run: ``make bench``, or ``python benchmarks/run.py``. Two or three minutes.
+"""Every speed in one run: ``make bench``, or ``python benchmarks/run.py``. Five minutes.
 
 The studies of accuracy and coverage beside this file are longer and are run by themselves.
 """
