@@ -16,7 +16,7 @@ from arcwise.randomness import SystemRandomness
 from forks import in_child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from arcwise.client import Event, Ledger
@@ -38,6 +38,14 @@ class Interrupting(SystemRandomness):
         if act is not None:
             act()
         return super().draw()
+
+
+@pytest.fixture(autouse=True)
+def interrupts() -> Iterator[None]:
+    """Make SIGINT an interrupt, also where a shell that put the tests into the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_signal_handler_cannot_report_in_the_middle_of_a_report(
