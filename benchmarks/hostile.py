@@ -1,7 +1,7 @@
 """A server among clients that mean it harm: ``python benchmarks/hostile.py [--seed 7] [--scale 1]``. Minutes.
 
 Each part has an `arcwise serve` process of its own on one SQLite store: 10^5 bodies that are nearly batches,
-2 10^4 requests that are nearly HTTP, slow heads and bodies, a thousand idle connections, answers that nobody
+2·10^4 requests that are nearly HTTP, slow heads and bodies, a thousand idle connections, answers that nobody
 takes, ten times what the store takes. Beside them an honest client reports. After each part: no status 500,
 no trace of an exception in the log, memory within its bound, the store whole, in it exactly the batches that
 were acknowledged (and of those that were cut off any), and an honest report is acknowledged at once.

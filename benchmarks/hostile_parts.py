@@ -11,7 +11,14 @@ __all__ = ["PARTS"]
 _SHORT = ("--header-seconds", "1", "--body-seconds", "1")
 # In which a busy machine sends what is good.
 _LONGER = ("--header-seconds", "10", "--body-seconds", "3")
-_QUEUE = ("--max-waiting-bytes", str(256 << 10), "--max-reading-bytes", str(4 << 20))
+_QUEUE = (
+    "--max-waiting-bytes",
+    str(256 << 10),
+    "--max-body-bytes",
+    str(192 << 10),
+    "--max-reading-bytes",
+    str(4 << 20),
+)
 # Beside what is unread each of forty connections may hold an answer of 0.8 MB that waits for its turn.
 _UNREAD = ("--answer-seconds", "0.5", "--max-unread-bytes", str(4 << 20))
 

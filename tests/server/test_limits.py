@@ -137,6 +137,20 @@ def test_a_head_that_is_too_long_is_cut(folder: Path) -> None:
         assert drip(connection, endless(head("X: 1")[:-2], b"y" * 8192)) == b""
 
 
+def test_the_end_of_a_large_body_is_no_head(folder: Path) -> None:
+    large = body(bytes(60_000))
+    request = head(f"Content-Length: {len(large)}") + large
+    with serving(folder) as (url, _), connect(url) as connection:
+        connection.sendall(request + REQUEST[:40])
+        time.sleep(0.2)
+        connection.sendall(REQUEST[40:])
+        received = b""
+        while received.count(b"HTTP/1.1 204") < 2:
+            part = connection.recv(4096)
+            assert part
+            received += part
+
+
 def test_slow_but_in_time_is_served(folder: Path) -> None:
     with serving(folder) as (url, _), connect(url) as connection:
         for byte in REQUEST * 2:

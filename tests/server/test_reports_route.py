@@ -4,11 +4,13 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -70,6 +72,40 @@ def test_an_app_that_is_mounted_takes_reports_below_its_path(tmp_path: Path) -> 
         ):
             assert (await post(http, f"/collect{PATH}")).status_code == 204
             assert (await post(http)).status_code == 404
+
+    asyncio.run(main())
+
+
+def test_a_slow_body_behind_middleware_is_a_408(tmp_path: Path) -> None:
+    """Starlette's middleware reads bodies in a task group, which wants to hear of a cancellation."""
+
+    async def main() -> None:
+        app = create_app(tasks=[TASK], store=f"sqlite:///{tmp_path / 'a.db'}", open=True, body_seconds=0.05)
+
+        @app.middleware("http")
+        async def passing(request: Request, call_next: Any) -> Any:
+            return await call_next(request)
+
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            await asyncio.sleep(60)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": PATH,
+            "query_string": b"",
+            "headers": [(b"content-type", MEDIA_TYPE.encode())],
+            "server": ("server", 80),
+            "client": ("127.0.0.1", 1),
+        }
+        async with app.router.lifespan_context(app):
+            await app(scope, receive, send)
+        assert sent[0]["status"] == 408
 
     asyncio.run(main())
 
@@ -161,6 +197,23 @@ class TestBegun:
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(_wait(begun), 0.01)
             assert ended == [True]
+
+        asyncio.run(main())
+
+    def test_a_cancelled_wait_may_wait_again_and_even_end_well(self) -> None:
+        async def main() -> None:
+            async def stubborn() -> int:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    await asyncio.sleep(0)
+                return 3
+
+            begun = Begun(stubborn())
+            waiting = asyncio.ensure_future(begun)
+            await asyncio.sleep(0)
+            waiting.cancel()
+            assert await waiting == 3
 
         asyncio.run(main())
 

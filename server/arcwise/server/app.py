@@ -28,8 +28,9 @@ __all__ = ["create_app"]
 class _App(FastAPI):
     """FastAPI with a way past itself for reports, which are most of all requests.
 
-    Its middleware and routers cost more than all that a report needs. Nothing that others put around it is
-    passed by: after `add_middleware`, or mounted under a path, reports go the way of all requests.
+    Its middleware and routers cost more than all that a report needs. After `add_middleware`, or mounted
+    under a path, reports go the way of all requests. Whatever else wraps FastAPI's own stack, as some tracers
+    do, does not see them.
     """
 
     reports: Ingest | None = None

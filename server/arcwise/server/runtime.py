@@ -20,6 +20,7 @@ from arcwise.server.store import Store, Writer, open_store
 
 if TYPE_CHECKING:
     from arcwise.server.settings import Settings
+    from arcwise.tasks import Task
 
 __all__ = ["Runtime"]
 
@@ -182,16 +183,16 @@ class Runtime:
 
     def _tidy(self) -> None:
         while not self._stopping.is_set():
-            try:
-                self._prune()
-            except Exception:
-                # A store that was closed meanwhile is no news; anything else is tried again within the hour.
-                if not self._stopping.is_set():
-                    _log.exception("the store was not tidied")
+            for task in self.catalogue.tasks.values():
+                self._prune(task)
             self._stopping.wait(_TIDY_SECONDS)
 
-    def _prune(self) -> None:
+    def _prune(self, task: Task) -> None:
         # Older batches are refused by now, so their ids need not be known any more.
-        for task in self.catalogue.tasks.values():
-            oldest = task.epoch(time.time()) - epochs_in(self._settings.retention_days, task)
+        oldest = task.epoch(time.time()) - epochs_in(self._settings.retention_days, task)
+        try:
             self.store().prune(task, before=oldest)
+        except Exception:
+            # A store that was closed meanwhile is no news; anything else is tried again within the hour.
+            if not self._stopping.is_set():
+                _log.exception("the ids of a task were not tidied")

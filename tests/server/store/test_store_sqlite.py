@@ -2,12 +2,13 @@
 
 import contextlib
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
 
 from arcwise.errors import ParameterError, StoreError
-from arcwise.server.store import Outcome, open_store
+from arcwise.server.store import Outcome, SQLiteStore, open_store
 from store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch, counted
 
 
@@ -33,6 +34,17 @@ def test_a_full_disk_stores_nothing_of_the_group_and_heals(tmp_path: Path) -> No
     connection.execute("PRAGMA max_page_count = 1000000")
     assert store.add(group) == [COUNTED] * 1999
     store.close()
+
+
+if sys.version_info >= (3, 11):  # sqlite3 cannot set limits before
+
+    def test_a_large_group_where_statements_take_few_variables(tmp_path: Path) -> None:
+        """SQLite before 3.32 takes 999."""
+        with contextlib.closing(SQLiteStore(tmp_path / "a.db")) as store:
+            store.register([DELAY])
+            store._database.writer.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
+            group = [batch(DELAY, [number % 7], number=number) for number in range(1100)]
+            assert store.add(group) == [COUNTED] * 1100
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:

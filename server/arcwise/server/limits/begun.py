@@ -42,7 +42,14 @@ class Begun(Generic[_Result]):
             return self._result[0]
         try:
             yield self._waits_for
-        except BaseException:  # cancelled: what was begun must end too
+        except GeneratorExit:
             self._steps.close()
             raise
+        except BaseException as error:  # cancelled: what was begun is told, and may have to wait once more
+            try:
+                self._waits_for = self._steps.throw(error)
+            except StopIteration as end:
+                value: _Result = end.value
+                return value
+            return (yield from self.__await__())
         return (yield from self._steps)

@@ -127,8 +127,10 @@ def bounded_protocol(bounds: Connections) -> type[HttpToolsProtocol]:
         def data_received(self, data: bytes) -> None:
             if self._turned_away:
                 return
+            message = self._message
             super().data_received(data)
-            if self._part is _Part.HEAD:
+            # What a head begins in may be the end of a large body: it counts from the next read on.
+            if self._part is _Part.HEAD and self._message == message:
                 self._head_bytes += len(data)
                 if self._head_bytes > _MAX_HEAD_BYTES:
                     self._cut()

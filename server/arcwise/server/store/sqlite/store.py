@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["SQLiteStore"]
 
 
-_MOST_IDS = 1024
-"""Of one statement."""
+_MOST_IDS = 512
+"""Of one statement: SQLite before 3.32 takes 999 variables."""
 
 
 class _NotAllNew(Exception):  # noqa: N818 (a way out of a transaction, not an error)
