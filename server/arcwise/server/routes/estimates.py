@@ -121,21 +121,23 @@ class Estimates:
         def tag(digest: bytes) -> str:
             return tag_of(digest, question, form, self._min_reports)
 
+        def is_held(digest: bytes) -> bool:
+            return "*" in known or tag(digest) in known
+
         store = self._store()
         version = store.version(task)  # cheap; the counts of a year of many workers are not
         kept = self._documents.get(question)
-        if kept is None or kept.version != version or not (kept.document or tag(kept.digest) in known):
+        if kept is None or kept.version != version or not (kept.document or is_held(kept.digest)):
             counts = self._counts(store, task, span, every)
             digest = digest_of(counts)
             document = kept.document if kept is not None and kept.digest == digest else None
-            if document is None and not (tag(digest) in known or "*" in known):
+            if document is None and not is_held(digest):
                 document = self._document(task, counts, span, every)
             kept = Kept(version, digest, document)
         self._documents.keep(question, kept)
-        named = tag(kept.digest)
-        if named in known or "*" in known or kept.document is None:
-            return Answer(named, None)
-        return Answer(named, render(kept.document, form))
+        if kept.document is None or is_held(kept.digest):
+            return Answer(tag(kept.digest), None)
+        return Answer(tag(kept.digest), render(kept.document, form))
 
     @staticmethod
     def _counts(store: Store, task: Task, span: Span | None, every: int) -> Counts:
