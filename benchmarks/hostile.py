@@ -23,11 +23,9 @@ from typing import NamedTuple
 from arcwise.domains import Interval
 from arcwise.mechanisms import DesignedTable, OptimalPiecewise
 from arcwise.tasks import Task
-from arcwise.wire import encode_batch
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
-from hostile_attack import Attack, Part, report_honestly
-from hostile_bodies import fresh
+from hostile_attack import Attack, Part, report_honestly, report_once
 from hostile_book import Book, Wire
 from hostile_parts import PARTS
 
@@ -119,13 +117,7 @@ async def _report(attack: Attack, count: int) -> float:
     """Send honest reports one after the other; return the longest that one took."""
     wire, slowest = Wire(attack.url), 0.0
     for _ in range(count):
-        batch = fresh(attack.generator, attack.tasks[0])
-        attack.book.sent(batch)
-        start = time.perf_counter()
-        answer = await wire.post(batch.task_id.hex(), encode_batch(batch))
-        slowest = max(slowest, time.perf_counter() - start)
-        attack.book.answered(batch, answer.status)
-        attack.note("an honest report", [answer.status], {204})
+        slowest = max(slowest, await report_once(attack, wire, attack.generator))
     await wire.close()
     return slowest
 

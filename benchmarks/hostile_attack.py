@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
 
-__all__ = ["Attack", "Part", "report_honestly"]
+__all__ = ["Attack", "Part", "report_honestly", "report_once"]
 
 
 class Attack:
@@ -76,18 +76,24 @@ class Part(NamedTuple):
     beside: bool = True
 
 
+async def report_once(attack: Attack, wire: Wire, generator: random.Random) -> float:
+    """Send an honest report, which must be taken; return the seconds until its answer."""
+    batch = fresh(generator, attack.tasks[0])
+    attack.book.sent(batch)
+    start = time.perf_counter()
+    answer = await wire.post(batch.task_id.hex(), encode_batch(batch))
+    seconds = time.perf_counter() - start
+    attack.book.answered(batch, answer.status)
+    attack.note("an honest report", [answer.status], {204})
+    return seconds
+
+
 async def report_honestly(attack: Attack, stop: asyncio.Event) -> float:
     """Report until told to stop; return the longest that an answer took."""
     wire, slowest = Wire(attack.url), 0.0
     generator = random.Random(attack.generator.random())
     while not stop.is_set():
-        batch = fresh(generator, attack.tasks[0])
-        attack.book.sent(batch)
-        start = time.perf_counter()
-        answer = await wire.post(batch.task_id.hex(), encode_batch(batch))
-        slowest = max(slowest, time.perf_counter() - start)
-        attack.book.answered(batch, answer.status)
-        attack.note("an honest report", [answer.status], {204})
+        slowest = max(slowest, await report_once(attack, wire, generator))
         await asyncio.sleep(0.01)
     await wire.close()
     return slowest
