@@ -24,6 +24,8 @@ class Request(NamedTuple):
     path: str
     headers: dict[str, str]
     body: bytes
+    peer: tuple[str, int]
+    """The other end of its connection."""
 
     @property
     def batch(self) -> Batch:
@@ -41,7 +43,7 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[tuple[str, list[Req
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            request = Request(self.path, headers, body)
+            request = Request(self.path, headers, body, self.client_address)
             seen.append(request)
             found = answer(request)
             self.close_connection = found is None

@@ -15,8 +15,6 @@ __all__ = ["SYSTEM", "InsecureSeededRandomness", "Randomness", "SystemRandomness
 
 DRAW_BYTES = 16
 _DRAW = struct.Struct("<QQ")
-# One system call serves 128 reports. More would only leave more unused bits in memory.
-_BLOCK_BYTES = 128 * DRAW_BYTES
 
 
 class Randomness(Protocol):
@@ -50,10 +48,10 @@ class Randomness(Protocol):
 
 
 class SystemRandomness:
-    """The operating system's CSPRNG, read in small blocks.
+    """The operating system's CSPRNG, read anew for every draw.
 
-    Safe to share between threads (`list.pop` hands each block entry to one caller). After a fork, also one
-    that Python does not know of, the child drops what its parent had read: the two never share a draw.
+    Nothing that was read is kept. Whatever copies a process's memory (a fork, a snapshot, a cloned virtual
+    machine) would copy what is kept, and two reports with the same draw differ by what their values differ.
 
     Examples
     --------
@@ -64,23 +62,13 @@ class SystemRandomness:
     16000
     """
 
+    __slots__ = ()
     secure = True
-
-    def __init__(self) -> None:
-        self._draws: list[tuple[int, int]] = []
-        self._pid = os.getpid()
 
     def draw(self) -> tuple[int, int]:
         """Return ``(r, u)``, two independent uniform integers in [0, 2**64)."""
-        if self._pid != os.getpid():
-            self._draws, self._pid = [], os.getpid()
-        try:
-            return self._draws.pop()
-        except IndexError:
-            block: list[tuple[int, int]] = list(_DRAW.iter_unpack(os.urandom(_BLOCK_BYTES)))
-            last = block.pop()
-            self._draws.extend(block)
-            return last
+        r, u = _DRAW.unpack(os.urandom(DRAW_BYTES))
+        return r, u
 
     def draws(self, count: int) -> bytes:
         """Return the bytes of `count` draws."""

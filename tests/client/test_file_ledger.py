@@ -6,6 +6,7 @@ import ctypes
 import os
 import sqlite3
 import stat
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -223,8 +224,21 @@ def test_a_forked_child_shares_what_is_spent_and_what_is_queued(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_fork_that_python_does_not_know_of(file: FileLedger, recorder: Recorder, heading: Task) -> None:
-    """As a C library makes it: SQLite's locks would not hold in the child, so nothing is reported there."""
+@pytest.mark.parametrize("ids", ["different", "same"])
+def test_a_fork_that_python_does_not_know_of(
+    file: FileLedger, recorder: Recorder, heading: Task, ids: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a C library makes it: SQLite's locks would not hold in the child, so nothing is reported there.
+
+    Its id can be its parent's, where it is the first process of a PID namespace, as its parent is.
+    """
+    if ids == "same":
+        if sys.platform != "linux":
+            pytest.skip("only Linux can tell such a child from its parent")
+        same = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: same)
+        file.close()
+        file = FileLedger(file.path)
     client = new_client(file, recorder, heading)
     assert client.report("heading", 1.0)
     pid = ctypes.PyDLL(None).fork()

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import os
 import platform
 import socket
+import sys
 import threading
+import warnings
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
@@ -15,9 +20,10 @@ import pytest
 from arcwise.client import AsyncHttpxTransport, HttpxTransport
 from arcwise.client.transport import user_agent
 from arcwise.errors import ParameterError
+from scripted import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 HEADERS = {"Content-Type": "application/x", "User-Agent": "arcwise/1"}
 
@@ -129,6 +135,48 @@ def test_network_trouble_is_raised() -> None:
         with pytest.raises(httpx.ConnectError):
             transport.post(f"http://127.0.0.1:{unused.getsockname()[1]}", b"", HEADERS, 3.0)
         transport.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("language", ["python", "c"])
+@pytest.mark.parametrize("ids", ["different", "same"])
+def test_a_child_writes_on_no_connection_of_its_parent(
+    kind: str, language: str, ids: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if ids == "same":  # as where parent and child are the first processes of their PID namespaces
+        if language == "c" and sys.platform != "linux":
+            pytest.skip("only Linux can tell such a child from its parent")
+        same = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: same)
+    fork: Callable[[], int] = os.fork if language == "python" else ctypes.PyDLL(None).fork
+    transport = {"sync": HttpxTransport, "async": AsyncHttpxTransport}[kind](trust_env=False)
+
+    def post(loop: asyncio.AbstractEventLoop) -> None:
+        answer = transport.post(url, b"", HEADERS, 5.0)
+        if not isinstance(answer, tuple):
+            answer = loop.run_until_complete(answer)
+        assert answer == (204, None)
+
+    with serving(lambda _: (204, {})) as (url, seen), closing(asyncio.new_event_loop()) as loop:
+        post(loop)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested
+            pid = fork()
+        if pid == 0:
+            status = 1
+            try:
+                post(asyncio.new_event_loop())
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(pid, 0)[1] == 0
+        post(loop)
+        closed = transport.close()
+        if closed is not None:
+            loop.run_until_complete(closed)
+    mine, childs, mine_again = (request.peer for request in seen)
+    assert mine == mine_again != childs
 
 
 def test_the_user_agent_names_the_library_only() -> None:

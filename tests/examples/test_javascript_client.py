@@ -12,7 +12,7 @@ import pytest
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import DesignedCircular
 from arcwise.tasks import Caps, Task
-from arcwise.wire import MEDIA_TYPE
+from arcwise.wire import MEDIA_TYPE, decode_batch
 from nodejs import run_json
 from scripted import Answer, Request, serving
 
@@ -55,7 +55,7 @@ def test_what_leaves_is_one_batch_and_nothing_about_the_device() -> None:
     assert one[0]["user-agent"] == "arcwise-js/0.1.0"
     assert one[0]["accept-language"] == "*"
     for (_, body), code in ((one, 0), (other, 1)):
-        batch = Request("", {}, body).batch
+        batch = decode_batch(body)
         assert batch.task_id.hex() == PLAIN.id
         assert before <= batch.epoch <= PLAIN.epoch(time.time())
         assert batch.codes == bytes([code] * 3)

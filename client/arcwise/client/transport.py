@@ -6,12 +6,12 @@ or adds a header to those it is given: what a request says about the device is w
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from arcwise.client.delivery import ACKNOWLEDGED
+from arcwise.client.process import current_process
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class HttpxTransport:
         self._given = client
         self._options = options
         self._own: httpx.Client | None = None
-        self._pid = 0
+        self._process: object = None
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST and return its response."""
@@ -158,9 +158,9 @@ class HttpxTransport:
         client = self._given
         if client is None:
             # A forked child must not write on the connections of its parent.
-            if self._own is None or self._pid != os.getpid():
+            if self._own is None or self._process is not current_process():
                 self._own = httpx.Client(**self._options)
-                self._pid = os.getpid()
+                self._process = current_process()
             client = self._own
         request = _request(url, body, headers, timeout)
         response = client.send(request, stream=True, follow_redirects=False)
@@ -174,7 +174,7 @@ class HttpxTransport:
     def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
         own, self._own = self._own, None
-        if own is not None and self._pid == os.getpid():
+        if own is not None and self._process is current_process():
             own.close()
 
 
@@ -207,7 +207,7 @@ class AsyncHttpxTransport:
         self._given = client
         self._options = options
         self._own: httpx.AsyncClient | None = None
-        self._pid = 0
+        self._process: object = None
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST and return its response."""
@@ -215,9 +215,9 @@ class AsyncHttpxTransport:
 
         client = self._given
         if client is None:
-            if self._own is None or self._pid != os.getpid():
+            if self._own is None or self._process is not current_process():
                 self._own = httpx.AsyncClient(**self._options)
-                self._pid = os.getpid()
+                self._process = current_process()
             client = self._own
         request = _request(url, body, headers, timeout)
         response = await client.send(request, stream=True, follow_redirects=False)
@@ -231,7 +231,7 @@ class AsyncHttpxTransport:
     async def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
         own, self._own = self._own, None
-        if own is not None and self._pid == os.getpid():
+        if own is not None and self._process is current_process():
             await own.aclose()
 
 

@@ -21,6 +21,7 @@ from arcwise.client.ledgers.base import Ledger
 from arcwise.client.ledgers.books import FileBooks, read_balances
 from arcwise.client.ledgers.files import create_file, open_file
 from arcwise.client.outboxes.file import FileOutbox, drop
+from arcwise.client.process import current_process
 from arcwise.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class FileLedger(Ledger):
         self._in_use = False
         self._sound = False  # whether the whole file was checked, and nothing has happened to it since
         self._connection: sqlite3.Connection | None = None
-        self._pid = 0
+        self._process: object = None
         self._full: bool | None = None  # what the connection's PRAGMA synchronous is set to
         self._identity: tuple[int, int] | None = None
         self._broken: str | None = None
@@ -118,7 +119,8 @@ class FileLedger(Ledger):
         if self._identity not in (None, identity):
             connection.close()
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
-        self._connection, self._identity, self._pid, self._full = connection, identity, os.getpid(), None
+        self._connection, self._identity, self._full = connection, identity, None
+        self._process = current_process()
         self._log = _identity_of(self._log_path)
         self._sound = True
         return connection
@@ -132,7 +134,7 @@ class FileLedger(Ledger):
         connection = self._connection
         if connection is None:
             return self._connect()
-        if self._pid != os.getpid():
+        if self._process is not current_process():
             # Made by a fork that Python does not know of: SQLite's locks would not hold.
             self._broken = f"the ledger {self.path} was carried over a fork; open it after the fork"
             raise LedgerError(self._broken)
@@ -259,8 +261,10 @@ class FileLedger(Ledger):
             self._disconnect()
 
     def _disconnect(self) -> None:
+        if self._process is not current_process():
+            return  # closing the parent's connection, too, would let go of what the parent holds
         connection, self._connection = self._connection, None
-        if connection is not None and self._pid == os.getpid():
+        if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
