@@ -203,6 +203,7 @@ class AsyncUplink(Sending):
             if self._closed:
                 return False
             self.begin()
+            self.wake()
             while True:
                 stepped = self._stepped
                 if await self.call(self.outbox.is_done, mark):
@@ -210,8 +211,9 @@ class AsyncUplink(Sending):
                 left = deadline - time.monotonic()
                 if self._closed or left <= 0:
                     return False
-                self.wake()
-                await _wait(stepped, left)
+                # The task makes its next step when one is due. Woken after each, it would never rest.
+                if not await _wait(stepped, self._flush_rest(left)):
+                    self.wake()
         except LedgerError as error:
             self.fail(error)
             return False
@@ -255,12 +257,14 @@ class AsyncUplink(Sending):
         await self.close()
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
+async def _wait(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event; return whether it was set in time."""
     # Not wait_for: before Python 3.12 it loses a cancellation that comes as the event is set, and what should
     # end would go on.
     waiter = asyncio.ensure_future(event.wait())
     try:
-        await asyncio.wait([waiter], timeout=None if seconds == math.inf else seconds)
+        done, _ = await asyncio.wait([waiter], timeout=None if seconds == math.inf else seconds)
+        return bool(done)
     finally:
         waiter.cancel()
 

@@ -135,6 +135,7 @@ class Reporter(Generic[UplinkT]):
         mine = self._owns_uplink or self._uplink.outbox.durable
         dropped = self._ledger.opt_out(self._uplink.outbox if mine else None)
         self._uplink.say_dropped(dropped, "opted out")
+        self._uplink.wake()  # a flush that waits has nothing to wait for any more
 
 
 def chosen_ledger(ledger: Ledger | None, terms: Terms) -> Ledger:

@@ -37,6 +37,9 @@ TROUBLE_SECONDS = 60.0
 _LOOK_SECONDS = 600.0
 """How often a sender looks into a file without any news: another process may have left reports there."""
 
+_FLUSH_LOOK_SECONDS = 1.0
+"""The same while a flush waits: another process may be done with what it was sending, or have ended."""
+
 _KINDS = {
     Verdict.SENT: "sent",
     Verdict.RETRY: "retry",
@@ -123,6 +126,10 @@ class Sending(ABC):
     def _rest(self, wait: float) -> float:
         """Return for how long to rest when there is nothing to send for so many seconds."""
         return min(wait, _LOOK_SECONDS) if self.outbox.durable else wait
+
+    def _flush_rest(self, left: float) -> float:
+        """Return after how many seconds without a step a flush lets the sender look, if so many are left."""
+        return min(left, _FLUSH_LOOK_SECONDS) if self.outbox.durable else left
 
     def pending(self) -> int:
         """Return how many reports are neither acknowledged nor dropped."""

@@ -177,8 +177,9 @@ class Uplink(Sending):
         Nothing left does not mean that all of it arrived: what the server refuses for good, and what is too
         old, is dropped. `counters` tells how much was sent and how much was dropped.
 
-        Waits between attempts and random delays end, except those that the server asked for. Reports that
-        come in meanwhile, from other threads, are not waited for.
+        Waits between attempts and random delays end, except those that the server asked for; an attempt that
+        fails from here on is followed by a wait again. Reports that come in meanwhile, from other threads,
+        are not waited for.
 
         Parameters
         ----------
@@ -195,6 +196,7 @@ class Uplink(Sending):
     def _flush(self, timeout: float, *, once: bool = False) -> bool:
         deadline = time.monotonic() + timeout
         troubles = self._troubles
+        look = True
         try:
             mark = self._hurry()
             while True:
@@ -203,16 +205,19 @@ class Uplink(Sending):
                     return True
                 if self._closed or (once and self._troubles > troubles):
                     return False
-                if self._thread is None:
-                    self.begin()
+                if look:
+                    if self._thread is None:
+                        self.begin()
+                    self.wake()
                 with self._changed:
-                    if self._steps == steps:
-                        self._is_news = True
-                        self._changed.notify_all()
-                        left = deadline - time.monotonic()
-                        if left <= 0:
-                            return False
-                        self._changed.wait(min(left, threading.TIMEOUT_MAX))
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        return False
+                    # The thread makes its next step when one is due. Woken after each, it would never rest.
+                    look = not self._changed.wait_for(
+                        lambda before=steps: self._closed or self._steps != before,  # type: ignore[misc]
+                        min(self._flush_rest(left), threading.TIMEOUT_MAX),
+                    )
         except LedgerError as error:
             self.fail(error)
             return False
