@@ -16,12 +16,13 @@ __all__ = ["Clock"]
 class Clock:
     """Stands for the module `time` where the client asks for a time of day or a monotonic time.
 
-    What waits for a thread goes on by the real clock.
+    What waits for a thread goes on by the real clock. The monotonic one is ahead of that of any machine:
+    a test that mixes the two fails everywhere, and not only where the machine has just been started.
     """
 
     def __init__(self, now: float = 1_700_000_000.0) -> None:
         self._wall = now
-        self._monotonic = 1000.0
+        self._monotonic = 1e9
 
     def time(self) -> float:
         return self._wall

@@ -23,8 +23,8 @@ def at_once(_task_id: str) -> float:
     return 0.0
 
 
-def take(outbox: MemoryOutbox, interval: float = 0.0) -> PendingBatch:
-    found = outbox.take(time.monotonic(), interval, at_once)
+def take(outbox: MemoryOutbox, interval: float = 0.0, now: float | None = None) -> PendingBatch:
+    found = outbox.take(time.monotonic() if now is None else now, interval, at_once)
     assert isinstance(found, PendingBatch)
     return found
 
@@ -150,7 +150,7 @@ def test_only_old_batches_expire(heading: Task, delay: Task, clock: Clock) -> No
     assert box.expire(15) == 0
     assert box.expire(14.9) == 3
     assert box.counts() == (1, 0, {"expired": 3})
-    assert take(box).task == delay
+    assert take(box, now=clock.monotonic()).task == delay
     assert box.put(heading, 0, 5)  # begins anew
 
 
