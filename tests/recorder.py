@@ -51,7 +51,7 @@ class Recorder:
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
     ) -> tuple[int, str | None]:
         self.busy.set()
-        assert self.go.wait(10)
+        assert self.go.wait(60)
         return self.answer(url, body, headers, timeout)
 
     def close(self) -> None:

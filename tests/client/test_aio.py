@@ -50,7 +50,7 @@ def transport(recorder: Recorder) -> AsyncRecorder:
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.002)
@@ -91,18 +91,22 @@ def test_leaving_the_block_flushes(recorder: Recorder, transport: AsyncRecorder,
 
 def test_full_batches_and_the_interval(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
     async def run() -> None:
-        async with AsyncUplink(URL, transport=transport, batch_size=5, interval=0.1) as uplink:
-            begun = time.monotonic()
+        async with AsyncUplink(URL, transport=transport, batch_size=5, interval=3600) as uplink:
             client = AsyncClient(uplink, tasks=[heading])
             for n in range(7):
                 await client.report("heading", n)
             await wait_until(lambda: len(recorder.posts) == 1)
-            assert time.monotonic() - begun < 0.1
-            await wait_until(lambda: len(recorder.posts) == 2)
+            assert client.pending() >= 2
+        async with AsyncUplink(URL, transport=transport, batch_size=5, interval=0.1) as uplink:
+            begun = time.monotonic()
+            client = AsyncClient(uplink, tasks=[heading])
+            for n in range(3):
+                await client.report("heading", n)
+            await wait_until(lambda: len(recorder.posts) == 3)
             assert time.monotonic() - begun >= 0.1
 
     asyncio.run(run())
-    assert [len(post.batch.codes) for post in recorder.posts] == [5, 2]
+    assert [len(post.batch.codes) for post in recorder.posts] == [5, 2, 3]
 
 
 def test_trouble_sends_the_same_bytes_again(
@@ -114,9 +118,7 @@ def test_trouble_sends_the_same_bytes_again(
         async with AsyncUplink(URL, transport=transport) as uplink:
             client = AsyncClient(uplink, tasks=[heading])
             await client.report("heading", 1)
-            begun = time.monotonic()
-            assert await client.flush(5)
-            assert time.monotonic() - begun < 2
+            assert await asyncio.wait_for(client.flush(3600), 60)  # it does not wait for its timeout
             return uplink.counters
 
     assert asyncio.run(run()) == Counters(sent=1)
@@ -131,13 +133,12 @@ def test_a_request_that_hangs(recorder: Recorder, transport: AsyncRecorder, head
         uplink = AsyncUplink(URL, transport=transport)
         client = AsyncClient(uplink, tasks=[heading])
         await client.report("heading", 1)
-        begun = time.monotonic()
         assert not await client.flush(0.03)
         assert client.pending() == 1
         assert await client.close()  # a shared uplink is left alone
         assert client.pending() == 1
         assert not await uplink.close(0.03)
-        assert time.monotonic() - begun < 1
+        assert not recorder.posts  # the request was not waited for
         return uplink.counters
 
     assert asyncio.run(run()) == Counters(dropped={"closed": 1})
@@ -224,16 +225,14 @@ def test_a_flush_ends_although_another_one_renewed_the_sender(
             client = AsyncClient(uplink, tasks=[heading])
             recorder.go.clear()
             await client.report("heading", 1)
-            flush = asyncio.create_task(client.flush(5))
+            flush = asyncio.create_task(client.flush(3600))
             await wait_until(recorder.busy.is_set)
             (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "arcwise-uplink")
             sender.cancel()
             await asyncio.wait([sender])
             recorder.go.set()
-            begun = time.monotonic()
-            assert await client.flush(5)
-            assert await flush
-            assert time.monotonic() - begun < 1
+            both = asyncio.gather(client.flush(3600), flush)
+            assert await asyncio.wait_for(both, 60) == [True, True]  # neither waits for its timeout
 
     asyncio.run(run())
 

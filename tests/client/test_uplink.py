@@ -39,10 +39,20 @@ def fill(uplink: Uplink, task: Task, count: int, epoch: int = 0) -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.002)
+
+
+def in_time(call: Callable[[], bool]) -> bool:
+    """Return what a call returns that has an hour and must not take it."""
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert results, "it waits for its timeout"
+    return results[0]
 
 
 def test_a_request(recorder: Recorder, heading: Task) -> None:
@@ -59,14 +69,16 @@ def test_a_request(recorder: Recorder, heading: Task) -> None:
 
 
 def test_a_full_batch_goes_at_once_and_the_rest_after_the_interval(recorder: Recorder, heading: Task) -> None:
-    with Uplink(URL, transport=recorder, batch_size=5, interval=0.1) as uplink:
-        begun = time.monotonic()
+    with Uplink(URL, transport=recorder, batch_size=5, interval=3600) as uplink:
         fill(uplink, heading, 7)
         wait_until(lambda: len(recorder.posts) == 1)
-        assert time.monotonic() - begun < 0.1
-        wait_until(lambda: len(recorder.posts) == 2)
+        assert uplink.pending() >= 2
+    with Uplink(URL, transport=recorder, batch_size=5, interval=0.1) as uplink:
+        begun = time.monotonic()
+        fill(uplink, heading, 3)
+        wait_until(lambda: len(recorder.posts) == 3)
         assert time.monotonic() - begun >= 0.1
-    assert [len(post.batch.codes) for post in recorder.posts] == [5, 2]
+    assert [len(post.batch.codes) for post in recorder.posts] == [5, 2, 3]
 
 
 def test_no_thread_before_the_first_report(recorder: Recorder) -> None:
@@ -122,7 +134,7 @@ def test_an_unknown_task_is_kept_while_others_pass(recorder: Recorder, heading: 
         fill(uplink, heading, 2)
         fill(uplink, delay, 3)
         assert not uplink.flush(0.05)
-        assert uplink.counters == Counters(pending=2, sent=3)
+        wait_until(lambda: uplink.counters == Counters(pending=2, sent=3))
         recorder.by_task[heading.id] = 204
         assert uplink.flush(5)
         assert uplink.counters == Counters(sent=5)
@@ -161,9 +173,7 @@ def test_old_reports_expire(recorder: Recorder, heading: Task) -> None:
     recorder.script.extend([503] * 10_000)
     with Uplink(URL, transport=recorder, max_age_days=0.05 / 86_400) as uplink:
         fill(uplink, heading, 2)
-        begun = time.monotonic()
-        assert uplink.flush(5)  # dropped for good is an end too
-        assert time.monotonic() - begun < 2
+        assert in_time(lambda: uplink.flush(3600))  # dropped for good is an end too
         assert uplink.counters == Counters(dropped={"expired": 2})
 
 
@@ -171,9 +181,8 @@ def test_flush_keeps_its_timeout_while_a_request_hangs(recorder: Recorder, headi
     recorder.go.clear()
     with Uplink(URL, transport=recorder) as uplink:
         fill(uplink, heading, 1)
-        begun = time.monotonic()
         assert not uplink.flush(0.05)
-        assert time.monotonic() - begun < 1
+        assert not recorder.posts  # the request was not waited for
         assert uplink.pending() == 1
         recorder.go.set()
         assert uplink.flush(5)
@@ -183,14 +192,15 @@ def test_timeouts_hold_against_a_server_that_never_answers(heading: Task) -> Non
     with socket.create_server(("127.0.0.1", 0)) as silent:
         transport = HttpxTransport(trust_env=False)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        uplink = Uplink(url, transport=transport, request_timeout=0.2)
+        uplink = Uplink(url, transport=transport, request_timeout=2)
         fill(uplink, heading, 1)
-        begun = time.monotonic()
         assert not uplink.flush(0.05)
         assert not uplink.close(0.05)
-        assert time.monotonic() - begun < 0.2
-        # The thread lets go by itself when its request times out.
-        wait_until(lambda: all(thread.name != "arcwise-uplink" for thread in threading.enumerate()))
+        # It was not waited for: the thread lets go by itself when its request times out.
+        threads = [thread for thread in threading.enumerate() if thread.name == "arcwise-uplink"]
+        assert len(threads) == 1
+        threads[0].join(60)
+        assert not threads[0].is_alive()
 
 
 def test_flush_waits_for_a_request_under_way(recorder: Recorder, heading: Task) -> None:
@@ -222,9 +232,8 @@ def test_close_drops_what_is_left_in_time(recorder: Recorder, heading: Task) -> 
     recorder.go.clear()
     uplink = Uplink(URL, transport=recorder)
     fill(uplink, heading, 3)
-    begun = time.monotonic()
     assert not uplink.close(0.05)
-    assert time.monotonic() - begun < 1
+    assert not recorder.posts  # the request was not waited for
     assert uplink.counters == Counters(dropped={"closed": 3})
     recorder.go.set()
     wait_until(lambda: recorder.closed == 1)
@@ -252,7 +261,7 @@ def test_one_bad_batch_does_not_block_the_others(recorder: Recorder, heading: Ta
         fill(uplink, heading, 1)
         fill(uplink, delay, 1)
         assert not uplink.flush(0.2)
-        assert uplink.counters == Counters(pending=1, sent=1)
+        wait_until(lambda: uplink.counters == Counters(pending=1, sent=1))
         uplink.close(0)
 
 
