@@ -3,7 +3,9 @@
 import contextlib
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from arcwise.errors import StoreError
@@ -32,6 +34,44 @@ def test_batches_of_several_tasks_and_epochs_add_up(store: Store) -> None:
         100: counted(DELAY, [1, 1, 2, 2, 3]),
         101: counted(DELAY, [203]),
     }
+
+
+def test_reports_by_epoch_are_in_the_order_of_epochs(store: Store) -> None:
+    assert store.reports_by_epoch(DELAY) == {}
+    store.add([batch(DELAY, [1, 1], number=1, epoch=102), batch(DELAY, [2], number=2, epoch=7)])
+    store.add([batch(DELAY, [203], number=3, epoch=102), batch(HEADING, [5], number=4, epoch=50)])
+    assert list(store.reports_by_epoch(DELAY).items()) == [(7, 1), (102, 3)]
+    assert store.reports_by_epoch(HEADING) == {50: 1}
+    assert store.reports_by_epoch(WIDE) == {}
+
+
+def test_sums_over_groups_of_epochs(store: Store) -> None:
+    assert store.sums(DELAY, {100: 1}, 2).tolist() == [[0] * DELAY.mechanism.kernel.codes] * 2
+    for epoch in range(100, 104):
+        store.add([batch(DELAY, [epoch - 100, 203], number=epoch, epoch=epoch)])
+    every_code = list(range(DELAY.mechanism.kernel.codes))
+    store.add([batch(DELAY, every_code, number=9, epoch=103), batch(HEADING, [5], number=10)])
+    sums = store.sums(DELAY, {100: 2, 101: 0, 103: 2, 999: 1}, 4)
+    assert sums.dtype == np.int64
+    nothing = [0] * len(every_code)
+    assert sums.tolist() == [
+        counted(DELAY, [1, 203]),
+        nothing,
+        counted(DELAY, [0, 203, 3, 203, *every_code]),
+        nothing,
+    ]
+    assert store.sums(DELAY, {}, 1).tolist() == [nothing]
+    assert store.sums(DELAY).tolist() == [store.counts(DELAY).tolist()]
+
+
+def test_the_secret_is_the_stores_own(opener: Opener, tmp_path: Path) -> None:
+    with contextlib.closing(opener()) as first, contextlib.closing(opener()) as second:
+        assert len(first.secret) == 32
+        assert first.secret == second.secret
+        with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'other.db'}")) as other:
+            other.merge(first.export(ids=True), 9_000)
+            assert other.secret not in (first.secret, bytes(32))
+        assert repr(first.secret) not in repr(list(first.export(ids=True)))
 
 
 def test_two_byte_codes(store: Store) -> None:

@@ -79,7 +79,7 @@ def test_check_finds_what_is_wrong(tmp_path: Path) -> None:
         store.add([batch(DELAY, [1, 1, 2]), batch(HEADING, [1])])
     with contextlib.closing(sqlite3.connect("a.db")) as connection:
         connection.execute("UPDATE total SET reports = 7 WHERE task = 1")
-        connection.execute("UPDATE counts SET codes = x'00' WHERE task = 2")
+        connection.execute("UPDATE counts SET per_code = x'00' WHERE task = 2")
         connection.execute("UPDATE task SET definition = x'00' WHERE number = 3")
         connection.commit()
     result = run("check", "sqlite:///a.db")
@@ -153,7 +153,8 @@ def test_migrate(tmp_path: Path) -> None:
         connection.executescript(SCHEMA_1.read_text(encoding="utf-8"))
         connection.execute("PRAGMA user_version = 1")
     assert "run `arcwise store migrate sqlite:///old.db`" in refused("info", "sqlite:///old.db")
-    told = "schema 2: Keys, closed tasks, report totals, and a name for the store\n"
+    told = "schema 2: Keys, closed tasks, report totals, and a name for the store\nschema 3: "
+    told += "Counts that take no more than what was sent, a secret, and the time that servers believe\n"
     assert good("migrate", "sqlite:///old.db", "--dry-run") == (
         told + "nothing was changed: this was a dry run\n"
     )

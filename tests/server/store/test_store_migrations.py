@@ -1,6 +1,7 @@
 """Stores of older schemas: told on opening, migrated when asked, in one transaction."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -39,11 +40,13 @@ def test_an_older_schema_is_refused_with_the_command_to_run(old: str) -> None:
 
 
 def test_a_store_of_schema_1_keeps_everything(old: str) -> None:
-    assert [step.version for step in migrate_store(old)] == [2]
+    assert [step.version for step in migrate_store(old)] == [2, 3]
     assert migrate_store(old) == []
     store = open_store(old)
     assert store.check() == []
     assert store.version(DELAY) == 14
+    assert store.reports_by_epoch(DELAY) == {20: 7, 21: 7}
+    assert len(store.secret) == 32
     assert {
         epoch: counts.nonzero()[0].tolist() for epoch, counts in store.counts_by_epoch(DELAY).items()
     } == {
@@ -54,6 +57,22 @@ def test_a_store_of_schema_1_keeps_everything(old: str) -> None:
     assert store.add(again) == [REPLAYED, CLOSED, COUNTED]
     assert [(each.task.id, each.open_from) for each in store.tasks()] == [(DELAY.id, 10)]
     store.close()
+
+
+def test_rows_of_schema_2_become_as_small_as_they_can(old: str, tmp_path: Path) -> None:
+    migrate_store(old, to=2)
+    dense = np.ones(DELAY.mechanism.kernel.codes, "<i8")
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection, connection:
+        connection.execute("INSERT INTO counts VALUES (1, 22, ?)", (dense.tobytes(),))
+        connection.execute("UPDATE total SET reports = reports + ?", (len(dense),))
+    assert [step.version for step in migrate_store(old)] == [3]
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        rows = connection.execute("SELECT epoch, codes, length(per_code) FROM counts").fetchall()
+    assert rows == [(20, b"\x03\x00", 8), (21, b"\xcb\x00", 8), (22, None, 8 * len(dense))]
+    with closing(open_store(old)) as store:
+        assert store.check() == []
+        assert store.reports_by_epoch(DELAY) == {20: 7, 21: 7, 22: len(dense)}
+        assert store.counts_by_epoch(DELAY)[22].tolist() == dense.tolist()
 
 
 def test_a_migrated_store_has_the_tables_of_a_new_one(old: str, tmp_path: Path) -> None:
@@ -69,10 +88,10 @@ def test_a_migrated_store_has_the_tables_of_a_new_one(old: str, tmp_path: Path) 
 
 
 def test_a_dry_run_changes_nothing(old: str) -> None:
-    assert [step.version for step in migrate_store(old, dry_run=True)] == [2]
+    assert [step.version for step in migrate_store(old, dry_run=True)] == [2, 3]
     with pytest.raises(StoreError, match="has schema 1"):
         open_store(old)
-    assert len(migrate_store(old)) == 1
+    assert len(migrate_store(old)) == 2
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(old: str, tmp_path: Path) -> None:
@@ -86,12 +105,12 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(old: str, tmp_path: P
     assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'total'").fetchone() == (0,)
     connection.execute("DROP TABLE origin")
     connection.close()
-    assert len(migrate_store(old)) == 1
+    assert len(migrate_store(old)) == 2
 
 
-@pytest.mark.parametrize("to", [0, 3, -1])
+@pytest.mark.parametrize("to", [0, 4, -1])
 def test_there_is_no_way_to_an_older_or_unknown_schema(old: str, to: int) -> None:
-    with pytest.raises(ParameterError, match="to must be a schema from 1, which the store has, to 2"):
+    with pytest.raises(ParameterError, match="to must be a schema from 1, which the store has, to 3"):
         migrate_store(old, to=to)
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL stores of older schemas. There is one schema so far: the later ones are of these tests alone."""
+"""PostgreSQL stores of older schemas. Those after the newest are of these tests alone."""
 
 import contextlib
 import multiprocessing
@@ -15,22 +15,23 @@ from arcwise.server.store.postgres import database
 from store_samples import COUNTED, DELAY, REPLAYED, TASKS, batch, counted
 
 SPAWN = multiprocessing.get_context("spawn")
-FIRST = database._MIGRATIONS[0]
+REAL = list(database._MIGRATIONS)
+NEWEST = REAL[-1].version
 SECOND = Migration(
-    2,
+    NEWEST + 1,
     "Counts have a note",
     "-- Counts have a note.\n"
     "ALTER TABLE counts ADD note text NOT NULL DEFAULT 'none';\n"
     "UPDATE counts SET note = 'old';\n",
 )
-THIRD = Migration(3, "Tasks have a note", "-- Tasks have a note.\nALTER TABLE task ADD note text;\n")
-BROKEN = Migration(2, "Broken", SECOND.script + "INSERT INTO counts (task) SELECT 1 FROM counts;\n")
-SLOW = Migration(2, "Slow", "SELECT pg_sleep(0.3);\n" + SECOND.script)
+THIRD = Migration(NEWEST + 2, "Tasks have a note", "-- Tasks have a note.\nALTER TABLE task ADD note text;\n")
+BROKEN = Migration(NEWEST + 1, "Broken", SECOND.script + "INSERT INTO counts (task) SELECT 1 FROM counts;\n")
+SLOW = Migration(NEWEST + 1, "Slow", "SELECT pg_sleep(0.3);\n" + SECOND.script)
 
 
 @pytest.fixture
 def old(postgres_url: str) -> str:
-    """Return the URL of a store of schema 1 with one counted batch."""
+    """Return the URL of a store of the newest schema with one counted batch."""
     with contextlib.closing(open_store(postgres_url)) as store:
         store.register(TASKS)
         store.add([batch(DELAY, [1, 2])])
@@ -44,7 +45,7 @@ def connection(old: str) -> Iterator[psycopg.Connection]:
 
 
 def known(monkeypatch: pytest.MonkeyPatch, *later: Migration) -> None:
-    monkeypatch.setattr(database, "_MIGRATIONS", [FIRST, *later])
+    monkeypatch.setattr(database, "_MIGRATIONS", [*REAL, *later])
 
 
 def state(connection: psycopg.Connection) -> tuple[list[int], list[tuple[str, str]], int]:
@@ -62,7 +63,10 @@ def test_an_older_schema_is_refused_with_the_command_to_run(
     old: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known(monkeypatch, SECOND)
-    with pytest.raises(StoreError, match=r"has schema 1; .* schema 2: .*arcwise store migrate postgresql://"):
+    with pytest.raises(
+        StoreError,
+        match=rf"has schema {NEWEST}; .* schema {NEWEST + 1}: .*arcwise store migrate postgresql://",
+    ):
         open_store(old)
 
 
@@ -72,7 +76,7 @@ def test_migrating_keeps_everything(
     known(monkeypatch, SECOND, THIRD)
     assert migrate_store(old) == [SECOND, THIRD]
     assert migrate_store(old) == []
-    assert state(connection)[0] == [3]
+    assert state(connection)[0] == [NEWEST + 2]
     assert connection.execute("SELECT DISTINCT note FROM counts").fetchall() == [("old",)]
     with contextlib.closing(open_store(old, create=False)) as store:
         assert store.add([batch(DELAY, [1, 2]), batch(DELAY, [3], number=1)]) == [REPLAYED, COUNTED]
@@ -84,21 +88,42 @@ def test_steps_can_be_taken_one_by_one(
     old: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known(monkeypatch, SECOND, THIRD)
-    assert migrate_store(old, to=1) == []
-    assert migrate_store(old, to=2) == [SECOND]
-    assert state(connection)[0] == [2]
-    with pytest.raises(StoreError, match=r"has schema 2; .* schema 3"):
+    assert migrate_store(old, to=NEWEST) == []
+    assert migrate_store(old, to=NEWEST + 1) == [SECOND]
+    assert state(connection)[0] == [NEWEST + 1]
+    with pytest.raises(StoreError, match=rf"has schema {NEWEST + 1}; .* schema {NEWEST + 2}"):
         open_store(old)
     assert migrate_store(old) == [THIRD]
-    with pytest.raises(ParameterError, match="to must be a schema from 3, which the store has, to 3, got 2"):
-        migrate_store(old, to=2)
+    with pytest.raises(
+        ParameterError, match=rf"from {NEWEST + 2}, which the store has, to {NEWEST + 2}, got"
+    ):
+        migrate_store(old, to=NEWEST + 1)
+
+
+def test_a_store_of_schema_1_keeps_everything(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.closing(psycopg.connect(postgres_url)) as connection:
+        monkeypatch.setattr(database, "_MIGRATIONS", REAL[:1])
+        with contextlib.closing(open_store(postgres_url)) as store:
+            store.register(TASKS)
+            store.add([batch(DELAY, [1, 2])])
+        tables = state(connection)[1]
+        monkeypatch.undo()
+        with pytest.raises(StoreError, match="has schema 1"):
+            open_store(postgres_url)
+        assert migrate_store(postgres_url) == REAL[1:]
+        with contextlib.closing(open_store(postgres_url)) as store:
+            assert store.add([batch(DELAY, [1, 2]), batch(DELAY, [3], number=1)]) == [REPLAYED, COUNTED]
+            assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2, 3])
+            assert len(store.secret) == 32
+            assert store.check() == []
+        assert set(tables) < set(state(connection)[1])
 
 
 def test_a_new_store_takes_every_step(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, SECOND, THIRD)
     open_store(postgres_url).close()
     with contextlib.closing(psycopg.connect(postgres_url)) as connection:
-        assert state(connection)[0] == [3]
+        assert state(connection)[0] == [NEWEST + 2]
     assert migrate_store(postgres_url) == []
 
 
@@ -115,7 +140,9 @@ def test_a_dry_run_changes_nothing(
     assert state(connection) == before
 
 
-@pytest.mark.parametrize("steps", [[BROKEN], [SECOND, BROKEN._replace(version=3, script="SELECT nothing;")]])
+@pytest.mark.parametrize(
+    "steps", [[BROKEN], [SECOND, BROKEN._replace(version=NEWEST + 2, script="SELECT nothing;")]]
+)
 def test_a_migration_that_fails_half_way_leaves_everything_as_it_was(
     old: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, steps: list[Migration]
 ) -> None:
@@ -132,7 +159,7 @@ def test_a_migration_that_fails_half_way_leaves_everything_as_it_was(
 
 
 def migrate(url: str, results: Connection) -> None:
-    database._MIGRATIONS[:] = [FIRST, SLOW]
+    database._MIGRATIONS[:] = [*REAL, SLOW]
     results.send(None)
     results.send([step.version for step in migrate_store(url)])
 
@@ -151,6 +178,6 @@ def test_of_two_processes_at_once_one_migrates_and_the_other_has_nothing_to_do(
     done = [receiver.recv() for receiver, _ in pipes]
     for process in processes:
         process.join()
-    assert sorted(done) == [[], [2]]
-    assert state(connection)[0] == [2]
+    assert sorted(done) == [[], [NEWEST + 1]]
+    assert state(connection)[0] == [NEWEST + 1]
     assert connection.execute("SELECT DISTINCT note FROM counts").fetchall() == [("old",)]

@@ -39,7 +39,7 @@ def info(url: str) -> None:
     with _existing(url) as opened:
         tasks = opened.tasks()
         for each in tasks:
-            epochs = sorted(opened.counts_by_epoch(each.task))
+            epochs = list(opened.reports_by_epoch(each.task))
             state = "open" if each.closed is None else f"closed since {_date(each.closed)}"
             click.echo(f"{each.task.name}  ({state})")
             click.echo(f"  id        {each.task.id}")

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -38,6 +38,14 @@ class Store(ABC):
     `add` is called from one thread at a time; everything else may be called from any thread at any time.
     Every method raises `StoreError` when the store cannot do its work; what had been acknowledged stays.
     """
+
+    @property
+    @abstractmethod
+    def secret(self) -> bytes:
+        """32 random bytes that were drawn when the store was made, the same for every process that opens it.
+
+        They key what readers get to see of hashed counts. They are never exported or merged.
+        """
 
     @abstractmethod
     def register(self, tasks: Iterable[Task]) -> None:
@@ -94,7 +102,35 @@ class Store(ABC):
 
     @abstractmethod
     def counts_by_epoch(self, task: Task) -> dict[int, NDArray[np.int64]]:
-        """Return the number of reports per code, shape (K,), for every epoch that has any."""
+        """Return the number of reports per code, shape (K,), for every epoch that has any.
+
+        Takes 8 * K bytes an epoch; `sums` and `reports_by_epoch` do not.
+        """
+
+    @abstractmethod
+    def reports_by_epoch(self, task: Task) -> dict[int, int]:
+        """Return the number of reports of every epoch that has any, in ascending order of epochs.
+
+        No counts leave the store: two numbers an epoch, whatever the number of codes.
+        """
+
+    @abstractmethod
+    def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> NDArray[np.int64]:
+        """Return the number of reports per code, added up over groups of epochs, shape (rows, K).
+
+        All of one moment. Epochs are read one after the other: memory is bounded by the result, whatever the
+        number of epochs.
+
+        Parameters
+        ----------
+        task
+            Whose reports.
+        groups
+            The row that each epoch is added to, from 0 on; epochs that are not in it are left out, and those
+            without reports add nothing. None: every epoch is added to row 0.
+        rows
+            How many rows the result has; those that no epoch is added to are 0.
+        """
 
     @abstractmethod
     def version(self, task: Task) -> int:
@@ -188,9 +224,5 @@ class Store(ABC):
 
     def counts(self, task: Task) -> NDArray[np.int64]:
         """Return the number of reports per code over all epochs, shape (K,)."""
-        import numpy as np
-
-        total = np.zeros(task.mechanism.kernel.codes, np.int64)
-        for counts in self.counts_by_epoch(task).values():
-            total += counts
-        return total
+        counts: NDArray[np.int64] = self.sums(task)[0]
+        return counts

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from arcwise.errors import ArcwiseError, StoreError
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["counts_problems", "load_task", "task_problems"]
 
@@ -42,16 +43,11 @@ def task_problems(key: bytes, definition: bytes) -> tuple[Task | None, list[str]
     return task, []
 
 
-def counts_problems(task: Task, rows: Iterable[tuple[int, bytes]], total: int) -> list[str]:
-    """Return what is wrong with the counts of a task: packed integers by epoch, and reports in all."""
+def counts_problems(task: Task, rows: Iterable[tuple[int, NDArray[np.int64]]], total: int) -> list[str]:
+    """Return what is wrong with the counts of a task: epochs with their counts, and reports in all."""
     problems = []
     reports = 0
-    for epoch, packed in rows:
-        codes = task.mechanism.kernel.codes
-        if len(packed) != 8 * codes:
-            problems.append(f"task {task.id}, epoch {epoch}: {len(packed) / 8:g} counts instead of {codes}")
-            continue
-        counts = np.frombuffer(packed, "<i8")
+    for epoch, counts in rows:
         if counts.min() < 0:
             problems.append(f"task {task.id}, epoch {epoch}: negative counts")
         reports += int(counts.sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["PostgresStore"]
 
 _Result = TypeVar("_Result")
+_FETCHED = 50_000
+"""Sums of a code that are in memory as tuples at a time."""
 _ADD = "SELECT batch_place, batch_counted FROM add_batches(%b::bigint, %b, %b, %b, %b, %b, %b)"
 _ADD_NEW = "SELECT add_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
 _ALONE = "SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)"
@@ -71,6 +74,14 @@ class PostgresStore(Store):
     def _write(self, work: Callable[[Connection], _Result]) -> _Result:
         with self._database.errors("write to"), self._writer.use() as connection:
             return work(connection)
+
+    @cached_property
+    def secret(self) -> bytes:
+        """The store's own 32 random bytes; see `Store.secret`."""
+        ((secret,),) = self._read(
+            lambda connection: connection.execute("SELECT secret FROM state").fetchall()
+        )
+        return bytes(secret)
 
     def register(self, tasks: Iterable[Task]) -> None:
         """Make the tasks known; see `Store.register`."""
@@ -206,6 +217,47 @@ class PostgresStore(Store):
             found[epoch] = np.zeros(task.mechanism.kernel.codes, np.int64)
             np.add.at(found[epoch], codes, reports)  # a code has a row per shard
         return found
+
+    def reports_by_epoch(self, task: Task) -> dict[int, int]:
+        """Return the number of reports of every epoch; see `Store.reports_by_epoch`."""
+        return dict(
+            self._read(
+                lambda connection: connection.execute(
+                    "SELECT epoch, sum(reports)::bigint FROM counts"
+                    " WHERE task = (SELECT number FROM task WHERE id = %s) GROUP BY epoch ORDER BY epoch",
+                    (bytes.fromhex(task.id),),
+                    binary=True,
+                ).fetchall()
+            )
+        )
+
+    def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> NDArray[np.int64]:
+        """Return the reports per code of groups of epochs; see `Store.sums`."""
+        codes = task.mechanism.kernel.codes
+        places, chosen = ("0", "")
+        values: dict[str, object] = {"id": bytes.fromhex(task.id)}
+        if groups is not None:
+            places = "place"
+            chosen = (
+                "JOIN unnest(%(epochs)s::bigint[], %(places)s::integer[]) AS g (epoch, place) USING (epoch)"
+            )
+            values |= {"epochs": list(groups), "places": list(groups.values())}
+
+        def add_up(connection: Connection) -> NDArray[np.int64]:
+            total = np.zeros((rows, codes), np.int64)
+            # A cursor on the server: a result of many rows is as large again as tuples, many times over.
+            with connection.transaction(), connection.cursor("sums", binary=True) as cursor:
+                cursor.execute(
+                    f"SELECT {places}, code, sum(reports)::bigint FROM counts {chosen}"  # noqa: S608 (words)
+                    " WHERE task = (SELECT number FROM task WHERE id = %(id)s) GROUP BY 1, 2".encode(),
+                    values,
+                )
+                while found := cursor.fetchmany(_FETCHED):
+                    place, code, reports = np.array(found, np.int64).T
+                    total[place, code] = reports
+            return total
+
+        return self._read(add_up)
 
     def version(self, task: Task) -> int:
         """Return the number of reports counted so far; see `Store.version`."""

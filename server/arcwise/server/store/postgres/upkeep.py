@@ -11,6 +11,8 @@ from arcwise.server.store.problems import counts_problems, task_problems
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from arcwise.server.store.postgres.database import Connection
     from arcwise.tasks import Task
 
@@ -60,7 +62,7 @@ def size(connection: Connection) -> int:
     """Return the bytes of the tables and their indexes."""
     row = connection.execute(
         "SELECT sum(pg_total_relation_size(name::regclass))::bigint"
-        " FROM unnest(ARRAY['task', 'batch', 'counts', 'total', 'api_key', 'origin']) AS name"
+        " FROM unnest(ARRAY['task', 'batch', 'counts', 'total', 'api_key', 'origin', 'state']) AS name"
     ).fetchone()
     return int(row[0]) if row else 0
 
@@ -68,7 +70,7 @@ def size(connection: Connection) -> int:
 def vacuum(connection: Connection) -> None:
     """Fold the shards of ended processes, and let PostgreSQL use again what deleted rows took."""
     fold(connection)
-    connection.execute("VACUUM (ANALYZE) task, batch, counts, total, api_key, origin")
+    connection.execute("VACUUM (ANALYZE) task, batch, counts, total, api_key, origin, state")
 
 
 def check(connection: Connection) -> list[str]:
@@ -92,7 +94,7 @@ def check(connection: Connection) -> list[str]:
             problems += found
             if task is not None:
                 problems += _strange_codes(connection, number, task)
-                problems += counts_problems(task, _packed(connection, number, task), totals.get(number, 0))
+                problems += counts_problems(task, _counts(connection, number, task), totals.get(number, 0))
     return problems
 
 
@@ -104,7 +106,7 @@ def _strange_codes(connection: Connection, number: int, task: Task) -> list[str]
     return [f"task {task.id}: counts of code {code}, which it does not have" for (code,) in rows]
 
 
-def _packed(connection: Connection, number: int, task: Task) -> Iterator[tuple[int, bytes]]:
+def _counts(connection: Connection, number: int, task: Task) -> Iterator[tuple[int, NDArray[np.int64]]]:
     codes = task.mechanism.kernel.codes
     rows = connection.execute(
         "SELECT epoch, array_agg(code), array_agg(reports) FROM counts"
@@ -112,6 +114,6 @@ def _packed(connection: Connection, number: int, task: Task) -> Iterator[tuple[i
         (number, codes),
     ).fetchall()
     for epoch, names, reports in rows:
-        counts = np.zeros(codes, "<i8")
+        counts = np.zeros(codes, np.int64)
         np.add.at(counts, names, reports)
-        yield epoch, counts.tobytes()
+        yield epoch, counts

@@ -12,6 +12,7 @@ import numpy as np
 
 from arcwise.errors import StoreError
 from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
+from arcwise.server.store.sqlite.rows import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,8 @@ class Database:
         # FULL: a commit returns only after the write-ahead log is on the disk.
         self.writer.execute("PRAGMA synchronous = FULL")
         self.writer.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-        self.writer.create_function("reports_in", 1, _reports_in, deterministic=True)
+        for function in (_reports_in, _codes_in, _per_code_in):
+            self.writer.create_function(function.__name__[1:], 1, function, deterministic=True)
         version, tables = self._state()
         if version == 0:
             if tables:
@@ -163,14 +165,21 @@ class Database:
         """Add to the counts of an epoch of the task of this number, and to its total; in a transaction."""
         reports = int(counts.sum())
         row = self.writer.execute(
-            "SELECT codes FROM counts WHERE task = ? AND epoch = ?", (number, epoch)
+            "SELECT rowid, codes, per_code FROM counts WHERE task = ? AND epoch = ?", (number, epoch)
         ).fetchone()
-        if row is not None:
-            counts = counts + np.frombuffer(row[0], "<i8")
-        self.writer.execute(
-            "INSERT OR REPLACE INTO counts (task, epoch, codes) VALUES (?, ?, ?)",
-            (number, epoch, counts.astype("<i8").tobytes()),
-        )
+        if row is None:
+            self.writer.execute(
+                "INSERT INTO counts (task, epoch, reports, codes, per_code) VALUES (?, ?, ?, ?, ?)",
+                (number, epoch, reports, *pack(counts)),
+            )
+        else:
+            counts = counts.copy()
+            place, numbers = unpack(*row[1:])
+            counts[place] += numbers
+            self.writer.execute(
+                "UPDATE counts SET reports = reports + ?, codes = ?, per_code = ? WHERE rowid = ?",
+                (reports, *pack(counts, dense=row[1] is None), row[0]),
+            )
         self.writer.execute(
             "INSERT INTO total (task, reports) VALUES (?, ?)"
             " ON CONFLICT (task) DO UPDATE SET reports = reports + excluded.reports",
@@ -197,8 +206,16 @@ class Database:
             self.writer.close()
 
 
-def _reports_in(codes: bytes) -> int:
-    return int(np.frombuffer(codes, "<i8").sum())
+def _reports_in(dense: bytes) -> int:
+    return int(np.frombuffer(dense, "<i8").sum())
+
+
+def _codes_in(dense: bytes) -> bytes | None:
+    return pack(np.frombuffer(dense, "<i8")).codes
+
+
+def _per_code_in(dense: bytes) -> bytes:
+    return pack(np.frombuffer(dense, "<i8")).per_code
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +14,10 @@ from arcwise.server.store.problems import load_task
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.sqlite import keys, transfer, upkeep
 from arcwise.server.store.sqlite.database import Database
+from arcwise.server.store.sqlite.rows import spread, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["SQLiteStore"]
 
 
+_LAST_EPOCH = (1 << 63) - 1
 _MOST_IDS = 512
 """Of one statement: SQLite before 3.32 takes 999 variables."""
 
@@ -56,6 +58,13 @@ class SQLiteStore(Store):
         except BaseException:
             self._database.close()
             raise
+
+    @cached_property
+    def secret(self) -> bytes:
+        """The store's own 32 random bytes; see `Store.secret`."""
+        with self._database.read() as connection:
+            (secret,) = connection.execute("SELECT secret FROM state").fetchone()
+        return bytes(secret)
 
     def register(self, tasks: Iterable[Task]) -> None:
         """Make the tasks known; see `Store.register`."""
@@ -188,10 +197,40 @@ class SQLiteStore(Store):
         """Return the number of reports per code for every epoch; see `Store.counts_by_epoch`."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT epoch, codes FROM counts JOIN task ON number = task WHERE id = ? ORDER BY epoch",
+                "SELECT epoch, codes, per_code FROM counts JOIN task ON number = task WHERE id = ?"
+                " ORDER BY epoch",
                 (bytes.fromhex(task.id),),
             ).fetchall()
-        return {epoch: np.frombuffer(codes, "<i8").astype(np.int64) for epoch, codes in rows}
+        return {epoch: spread(task.mechanism.kernel.codes, *row) for epoch, *row in rows}
+
+    def reports_by_epoch(self, task: Task) -> dict[int, int]:
+        """Return the number of reports of every epoch; see `Store.reports_by_epoch`."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT epoch, reports FROM counts JOIN task ON number = task WHERE id = ? ORDER BY epoch",
+                (bytes.fromhex(task.id),),
+            ).fetchall()
+        return dict(rows)
+
+    def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> NDArray[np.int64]:
+        """Return the reports per code of groups of epochs; see `Store.sums`."""
+        total = np.zeros((rows, task.mechanism.kernel.codes), np.int64)
+        if groups is None:
+            first, last = 0, _LAST_EPOCH
+        elif groups:
+            first, last = min(groups), max(groups)
+        else:
+            return total
+        with self._database.read() as connection:
+            for epoch, *row in connection.execute(
+                "SELECT epoch, codes, per_code FROM counts JOIN task ON number = task"
+                " WHERE id = ? AND epoch BETWEEN ? AND ? ORDER BY epoch",
+                (bytes.fromhex(task.id), first, last),
+            ):
+                if groups is None or epoch in groups:
+                    place, numbers = unpack(*row)
+                    total[0 if groups is None else groups[epoch], place] += numbers
+        return total
 
     def version(self, task: Task) -> int:
         """Return the number of reports counted so far; see `Store.version`."""

@@ -7,10 +7,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
 from arcwise.server.store.merging import refuse_known_batches, refuse_known_origins
+from arcwise.server.store.sqlite.rows import spread
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -33,11 +32,12 @@ def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
         yield Header(tuple(origin for (origin,) in origins), reports, ids)
         tasks = connection.execute("SELECT number, definition, closed, open_from FROM task ORDER BY number")
         for number, definition, closed, open_from in tasks.fetchall():
-            yield TaskState(Task.from_bytes(definition), closed, open_from)
-            for epoch, codes in connection.execute(
-                "SELECT epoch, codes FROM counts WHERE task = ? ORDER BY epoch", (number,)
+            task = Task.from_bytes(definition)
+            yield TaskState(task, closed, open_from)
+            for epoch, *row in connection.execute(
+                "SELECT epoch, codes, per_code FROM counts WHERE task = ? ORDER BY epoch", (number,)
             ):
-                yield Counts(epoch, np.frombuffer(codes, "<i8").astype(np.int64))
+                yield Counts(epoch, spread(task.mechanism.kernel.codes, *row))
             if not ids:
                 continue
             rows = connection.execute("SELECT epoch, id FROM batch WHERE task = ? ORDER BY id", (number,))

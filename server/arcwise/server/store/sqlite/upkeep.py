@@ -7,12 +7,18 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from arcwise.server.store.problems import counts_problems, task_problems
+from arcwise.server.store.sqlite.rows import row_problem, spread
 from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from arcwise.server.store.sqlite.database import Database
+    from arcwise.tasks import Task
 
 __all__ = ["check", "prune", "size", "vacuum"]
 
@@ -107,6 +113,22 @@ def check(database: Database) -> list[str]:
             task, found = task_problems(key, definition)
             problems += found
             if task is not None:
-                rows = connection.execute("SELECT epoch, codes FROM counts WHERE task = ?", (number,))
+                rows = _counts(connection, number, task, problems)
                 problems += counts_problems(task, rows, totals.get(number, 0))
         return problems
+
+
+def _counts(
+    connection: sqlite3.Connection, number: int, task: Task, problems: list[str]
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the epochs of a task with their counts; add what is wrong with its rows to `problems`."""
+    rows = connection.execute("SELECT epoch, reports, codes, per_code FROM counts WHERE task = ?", (number,))
+    for epoch, reports, *row in rows:
+        wrong = row_problem(task.mechanism.kernel.codes, *row)
+        if wrong is not None:
+            problems.append(f"task {task.id}, epoch {epoch}: {wrong}")
+            continue
+        counts = spread(task.mechanism.kernel.codes, *row)
+        if (found := int(counts.sum())) != reports:
+            problems.append(f"task {task.id}, epoch {epoch}: {found:,} reports, its row says {reports:,}")
+        yield epoch, counts

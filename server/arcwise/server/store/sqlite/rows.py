@@ -1,0 +1,57 @@
+"""Rows of counts: the codes that were reported and how often, or all codes once that takes fewer bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Row", "pack", "row_problem", "spread", "unpack"]
+
+_CODE = np.dtype("<u2")  # of at most `MAX_CODES`, which are 2^16
+_NUMBER = np.dtype("<i8")
+
+
+class Row(NamedTuple):
+    """The columns of the same names: packed codes, None for all of them, and the packed reports of each."""
+
+    codes: bytes | None
+    per_code: bytes
+
+
+def pack(counts: NDArray[np.int64], *, dense: bool = False) -> Row:
+    """Return reports per code, shape (K,), as the smaller row; `dense`: as one with all codes."""
+    if not dense:
+        found = np.flatnonzero(counts)
+        if len(found) * (_CODE.itemsize + _NUMBER.itemsize) < len(counts) * _NUMBER.itemsize:
+            return Row(found.astype(_CODE).tobytes(), counts[found].astype(_NUMBER).tobytes())
+    return Row(None, counts.astype(_NUMBER).tobytes())
+
+
+def unpack(codes: bytes | None, per_code: bytes) -> tuple[NDArray[np.uint16] | slice, NDArray[np.int64]]:
+    """Return where the numbers of a row belong in an array of shape (K,), and the numbers."""
+    place = slice(None) if codes is None else np.frombuffer(codes, _CODE)
+    return place, np.frombuffer(per_code, _NUMBER)
+
+
+def spread(size: int, codes: bytes | None, per_code: bytes) -> NDArray[np.int64]:
+    """Return the reports per code of a row, shape (size,)."""
+    counts = np.zeros(size, np.int64)
+    place, numbers = unpack(codes, per_code)
+    counts[place] = numbers
+    return counts
+
+
+def row_problem(size: int, codes: bytes | None, per_code: bytes) -> str | None:
+    """Return what is wrong with a row of a task with so many codes; None when `spread` can read it."""
+    numbers = len(per_code) / _NUMBER.itemsize
+    expected = size if codes is None else len(codes) / _CODE.itemsize
+    if numbers != expected or numbers % 1:
+        return f"{numbers:g} counts instead of {expected:g}"
+    names = np.frombuffer(codes or b"", _CODE).astype(np.int64)
+    if len(names) and (names[-1] >= size or (np.diff(names) <= 0).any()):
+        return f"its codes are not ascending numbers below {size}"
+    return None
