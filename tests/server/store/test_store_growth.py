@@ -1,0 +1,55 @@
+"""How much a sender can make a store grow: a number of bytes for a request and for each code in it."""
+
+import random
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from arcwise.domains import Interval
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.store import Store
+from arcwise.tasks import Task
+from arcwise.wire import Batch, pack_codes
+from store_samples import COUNTED
+
+UNIT = Interval(0, 1)
+WIDEST = Task("widest", UNIT, 1.0, period=60, mechanism=OptimalPiecewise(UNIT, 1.0, nodes=32_768))
+SMALL = Task("small", UNIT, 1.0, period=60)
+
+# docs/operating.md states them: for a request, for each code in it, and for what is there in any case.
+BYTES = {"sqlite": (130, 12), "postgresql": (300, 200)}
+FIXED = 100_000
+
+
+@pytest.mark.parametrize(
+    ("task", "requests", "codes"),
+    [(WIDEST, 3000, 1), (SMALL, 3000, 1), (WIDEST, 500, 50), (SMALL, 200, 200), (WIDEST, 3, 30_000)],
+    ids=str,
+)
+@pytest.mark.parametrize("apart", [True, False], ids=["an epoch each", "one epoch"])
+def test_a_request_makes_a_store_grow_by_a_bounded_number_of_bytes(
+    url: str, opener: Callable[[], Store], task: Task, requests: int, codes: int, apart: bool
+) -> None:
+    with closing(opener()) as store:
+        store.register([task])
+        before = store.size
+    draw = random.Random(1)
+    known, width = task.mechanism.kernel.codes, 1 if task is SMALL else 2
+    with closing(opener()) as store:
+        for start in range(0, requests, 500):
+            group = [
+                Batch(
+                    bytes.fromhex(task.id),
+                    draw.randbytes(16),
+                    1000 + number * apart,
+                    pack_codes([draw.randrange(known) for _ in range(codes)], width),
+                )
+                for number in range(start, min(start + 500, requests))
+            ]
+            assert store.add(group) == [COUNTED] * len(group)
+        assert store.check() == []
+        assert sum(store.reports_by_epoch(task).values()) == store.counts(task).sum() == requests * codes
+    per_request, per_code = BYTES[url.partition(":")[0]]
+    with closing(opener()) as store:  # SQLite's log is in the file now
+        assert store.size - before < FIXED + requests * (per_request + codes * per_code)
