@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,6 +15,8 @@ from scipy.stats import binom, f_oneway, ttest_ind_from_stats
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
+from arcwise.kernels.table import TableKernel
+from arcwise.mechanisms.additive.laplace import LaplaceMechanism
 from arcwise.server.estimators import Value, estimate
 from arcwise.server.estimators.change import change
 from arcwise.server.estimators.series import Series, series
@@ -24,6 +26,10 @@ from arcwise.tasks import Task
 from strategies import tasks
 from surveys import drawn_counts, expected_counts, node_distribution
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNIT = Interval(0, 1)
 DELAY = Task("delay <min>", Interval(0, 100), 2.0)
 RATING = Task("rating", Interval(0, 10), 2.0, goal="value")
 HEADING = Task("heading", Circle(360), 2.0)
@@ -344,6 +350,30 @@ def test_the_picture_shows_bands_gaps_and_the_wrap() -> None:
     assert len(band.get_paths()) == 2
     both = plot_rows([gapped, estimate(HEADING, counts_of(HEADING, [20.0], 500, 1)), result])
     assert len(both.axes) == 4
+
+
+def test_points_share_what_is_the_same_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Laplace noise on 33 nodes: reports decode with a bias, and the unbiased numbers take a decomposition.
+    task = Task("noise", UNIT, 1.0, mechanism=LaplaceMechanism(UNIT, 1.0))
+    codes = task.mechanism.kernel.codes
+    counts = {day: np.random.default_rng(day).poisson(2, codes) for day in range(40)}
+    alone = [estimate(task, each).mean for each in counts.values()]
+    again = Task.from_bytes(task.to_bytes())  # of which nothing is known yet
+    made: list[str] = []
+
+    def watched(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            made.append(name)
+            return function(*args, **options)
+
+        return called
+
+    monkeypatch.setattr(np.linalg, "svd", watched(np.linalg.svd, "svd"))
+    monkeypatch.setattr(TableKernel, "matrix", watched(TableKernel.matrix, "matrix"))
+    result = series(again, counts, every=1, first=0)
+    assert [point.mean for point in result.points] == alone
+    assert result.change is not None
+    assert sorted(made) == ["matrix", "svd"]
 
 
 # Arguments --------------------------------------------------------------------------------------------------

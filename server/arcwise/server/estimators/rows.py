@@ -7,6 +7,7 @@ for M vectors at a time, in buffers that are allocated once. Estimators ask thes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["Rows", "code_laws", "node_means", "rows_of"]
+__all__ = ["Rows", "code_laws", "matrix_of", "node_means", "rows_of"]
+
+KEPT = 4
+"""Kernels whose matrices are kept: that of a table of a megabyte has up to 8 MB."""
 
 _TINY = float(np.finfo(np.float64).tiny)
 """The least probability of a code: where no node with mass gives it weight, 0/q and 0 log q are to be 0."""
@@ -149,7 +153,7 @@ class DenseRows(Rows):
     """Rows without a structure to exploit: two products with the matrix."""
 
     def __init__(self, kernel: Kernel, sets: int) -> None:
-        self._matrix = kernel.matrix()
+        self._matrix = matrix_of(kernel)
         n, k = self._matrix.shape
         self.nodes, self.codes = np.zeros((sets, n)), np.empty((sets, k))
         self.residual, self.gradient = np.zeros((sets, k)), np.empty((sets, n))
@@ -171,6 +175,33 @@ def rows_of(kernel: Kernel, sets: int) -> Rows:
     if isinstance(kernel, CirculantKernel):
         return CirculantRows(kernel, sets)
     return DenseRows(kernel, sets)
+
+
+class _Itself:
+    """An object as a key that equals itself only: a table's own hash takes a pass over all of its weights."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Kernel) -> None:
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.of is self.of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+
+@lru_cache(maxsize=KEPT)
+def _matrix(kernel: _Itself) -> FloatArray:
+    matrix = kernel.of.matrix()
+    matrix.flags.writeable = False
+    return matrix
+
+
+def matrix_of(kernel: Kernel) -> FloatArray:
+    """Return ``kernel.matrix()``, read-only, made once for all points of a series: it is of Python integers."""
+    return _matrix(_Itself(kernel))
 
 
 def node_means(kernel: Kernel, values: FloatArray) -> FloatArray:

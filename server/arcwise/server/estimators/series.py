@@ -124,10 +124,11 @@ def series(
         raise ParameterError("counts_by_epoch must hold at least one report in the range, got none")
     starts = point_starts(task, counts, every=every, span=span)
     last = starts[-1] + every - 1 if last is None else last
-    merged = [np.zeros(task.mechanism.kernel.codes, np.int64) for _ in starts]
-    for epoch, array in counts.items():
-        merged[(epoch - starts[0]) // every] += array
-    filled = [(place, check_counts(total, len(total))) for place, total in enumerate(merged) if total.any()]
+    merged: dict[int, IntArray] = {}  # those with reports: of 100,000 points few may have any
+    for epoch, array in sorted(counts.items()):
+        place = (epoch - starts[0]) // every
+        merged[place] = merged[place] + array if place in merged else array
+    filled = [(place, check_counts(total, len(total))) for place, total in merged.items()]
     pointwise = 1 - (1 - level) / len(filled) if simultaneous else level
     pairs = list(between)
     whole = bool(pairs) or quantiles or target == "users"
@@ -144,7 +145,7 @@ def series(
     return Series(
         task=task.name,
         task_id=task.id,
-        n=int(sum(total.sum() for total in merged)),
+        n=int(sum(total.sum() for total in merged.values())),
         epsilon=task.epsilon,
         delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
         level=level,
@@ -158,7 +159,7 @@ def series(
                 last=(end := min(start + every - 1, last)),
                 start=epoch_start(task, start),
                 end=epoch_start(task, end + 1),
-                n=int(merged[place].sum()),
+                n=int(merged[place].sum()) if place in merged else 0,
                 **values.get(place, {}),
             )
             for place, start in enumerate(starts)
@@ -207,4 +208,4 @@ def _checked(counts: ArrayLike, task: Task) -> IntArray:
     codes = task.mechanism.kernel.codes
     if array.shape != (codes,) or array.dtype.kind not in "iu" or array.any():
         check_counts(array, codes)
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)

@@ -9,6 +9,7 @@ is that at the rounded values: for the square, rounding to nodes h apart adds up
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.window import mean_code
 from arcwise.server.estimators.distribution import uniform_start
-from arcwise.server.estimators.rows import code_laws, node_means
+from arcwise.server.estimators.rows import KEPT, code_laws, matrix_of, node_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +74,7 @@ def mean_numbers(mechanism: Mechanism, reports: float) -> Numbers:
         steps = (np.arange(kernel.codes) - intercept) / slope
         values = positions[0] + (positions[-1] - positions[0]) / (kernel.nodes - 1) * steps
         return Numbers(values, "average of affine unbiased numbers per code")
-    return _Solver(kernel.matrix(), uniform_start(mechanism)).numbers(positions, reports)
+    return _solver(mechanism).numbers(positions, reports)
 
 
 def moment_numbers(mechanism: Mechanism, reports: float) -> tuple[Numbers, Numbers]:
@@ -91,12 +92,12 @@ def moment_numbers(mechanism: Mechanism, reports: float) -> tuple[Numbers, Numbe
     """
     kernel = mechanism.kernel
     positions = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
-    population = uniform_start(mechanism)
     if isinstance(kernel, WindowKernel):
+        population = uniform_start(mechanism)
         return _window_numbers(kernel, positions, population), _window_numbers(
             kernel, positions**2, population
         )
-    solver = _Solver(kernel.matrix(), population)
+    solver = _solver(mechanism)
     return solver.numbers(positions, reports), solver.numbers(positions**2, reports)
 
 
@@ -169,3 +170,9 @@ class _Solver:
                 return Numbers(values, _LEAST_VARIANCE)
         values, left_over = summed(best + 1)
         return Numbers(values, "average of numbers per code with a bounded bias", left_over)
+
+
+@lru_cache(maxsize=KEPT)
+def _solver(mechanism: Mechanism) -> _Solver:
+    """Return the solver of a mechanism, which is compared by identity: one decomposition serves all points."""
+    return _Solver(matrix_of(mechanism.kernel), uniform_start(mechanism))
