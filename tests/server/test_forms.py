@@ -4,6 +4,7 @@ import csv
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -152,13 +153,14 @@ def test_counts_are_read_only_when_there_are_more_reports(with_app: Run) -> None
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
         store = app.state.runtime.store()
         read: list[str] = []
-        counts_by_epoch = store.counts_by_epoch
+        sums = store.sums
 
-        def watched(task: Task) -> Any:
+        def watched(task: Task, *args: Any) -> Any:
             read.append(task.name)
-            return counts_by_epoch(task)
+            return sums(task, *args)
 
-        store.counts_by_epoch = watched
+        store.sums = watched
+        store.counts_by_epoch = None  # of every epoch: never asked for
         await send(http, CODES)
         tag = (await http.get(ESTIMATE)).headers["etag"]
         for known, status in (("", 200), (tag, 304), ("*", 304)):
@@ -203,21 +205,76 @@ def test_a_reader_without_a_key_is_not_told_what_it_has(with_app: Run) -> None:
     with_app([HEADING], scenario, open=False)
 
 
-def test_estimates_of_too_few_reports_are_not_shown(with_app: Run) -> None:
+def test_an_estimate_of_too_few_reports_says_how_many_are_withheld(with_app: Run) -> None:
     today = HEADING.epoch(time.time())
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        await send(http, CODES[:100], back=1)
-        await send(http, CODES[:99])
-        whole = (await http.get(ESTIMATE)).json()
-        assert (whole["n"], "direction" in whole) == (199, True)
-        few = (await http.get(ESTIMATE, params={"from": str(today)})).json()
-        assert (few["n"], few["min_reports"]) == (99, 100)
-        assert set(few) == {"task", "task_id", "epsilon", "n", "min_reports", "epochs"}
+        await send(http, CODES[:60], back=today % 64)  # the first epoch of a stretch that is joined at most
+        await send(http, CODES[:39], back=today % 64)
+        few = (await http.get(ESTIMATE)).json()
+        assert set(few) == {"task", "task_id", "epsilon", "n", "min_reports", "withheld", "joined"}
+        assert (few["n"], few["withheld"], few["min_reports"], few["joined"]) == (0, 99, 100, [])
         over_time = (await http.get(SERIES)).json()
-        assert [point["n"] for point in over_time["points"]] == [100, 99]
-        assert ["direction" in point for point in over_time["points"]] == [True, False]
-        assert set(over_time["points"][1]) == {"first", "last", "start", "end", "n"}
-        assert "change" not in over_time
+        (point,) = over_time["points"]
+        assert set(point) == {"first", "last", "start", "end", "n", "withheld", "joined"}
+        assert (point["n"], point["withheld"], over_time["min_reports"]) == (0, 99, 100)
+        await send(http, [7], back=today % 64)
+        assert (await http.get(ESTIMATE)).json()["n"] == 100
+        assert "direction" in (await http.get(SERIES)).json()["points"][0]
 
-    with_app([HEADING], scenario, min_reports=100)
+    with_app([HEADING], scenario, min_reports=100, retention_days=100)
+
+
+def test_epochs_with_few_reports_are_joined_and_count_where_the_block_begins(with_app: Run) -> None:
+    even = HEADING.epoch(time.time()) // 64 * 64 - 64  # a stretch that lies behind, whatever the day
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        back = HEADING.epoch(time.time()) - even
+        for epoch, codes in enumerate((CODES[:100], CODES[:99], CODES[:120], [3], CODES, CODES)):
+            await send(http, codes, back - epoch)
+        points = (await http.get(SERIES, params={"from": str(even), "to": str(even + 6)})).json()["points"]
+        assert [point["n"] for point in points] == [199, 0, 121, 0, 300, 300]
+        assert ["direction" in point for point in points] == [True, False, True, False, True, True]
+        pairs = [[[even, even + 1]]] * 2 + [[[even + 2, even + 3]]] * 2
+        assert [point["joined"] for point in points] == [*pairs, [], []]
+        part = (await http.get(ESTIMATE, params={"from": str(even + 1), "to": str(even + 3)})).json()
+        assert (part["n"], part["joined"]) == (121, [[even, even + 1], [even + 2, even + 3]])
+        rows = (await http.get(SERIES, headers={"accept": "text/csv"})).text.splitlines()
+        assert next(csv.DictReader(rows))["joined.0.1"] == str(even + 1)
+
+    with_app([HEADING], scenario, min_reports=100, retention_days=200)
+
+
+def test_no_tag_tells_a_code_that_is_withheld(
+    with_app: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One secret, or it would make all the difference.
+    monkeypatch.setattr("arcwise.server.store.sqlite.store.SQLiteStore.secret", bytes(32))
+    today = HEADING.epoch(time.time())
+    urls = [url + query for url in (ESTIMATE, SERIES) for query in ("", f"?from={today}", f"?to={today}")]
+    seen: list[list[tuple[str, bytes]]] = []
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, [len(seen)], back=today % 64)  # one more code, all else being equal
+        answers = [await http.get(url) for url in urls]
+        seen.append([(answer.headers["etag"], answer.content) for answer in answers])
+
+    stores = [f"sqlite:///{tmp_path / name}.db" for name in ("one", "other")]
+    for store in stores:
+        with_app([HEADING], scenario, min_reports=2, retention_days=100, store=store)
+    assert seen[0] == seen[1]
+    for store in stores:
+        with_app([HEADING], scenario, retention_days=100, store=store)
+    assert seen[2][0] != seen[3][0]  # shown: then they differ
+
+
+def test_a_tag_cannot_be_computed_without_the_secret_of_the_store(with_app: Run, tmp_path: Path) -> None:
+    tags: list[str] = []
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, CODES)
+        tags.append((await http.get(ESTIMATE)).headers["etag"])
+
+    for store in ("one", "other"):
+        with_app([HEADING], scenario, store=f"sqlite:///{tmp_path / store}.db")
+    assert tags[0] != tags[1]

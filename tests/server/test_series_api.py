@@ -3,7 +3,9 @@
 import asyncio
 import os
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -12,6 +14,7 @@ import pytest
 from fastapi import FastAPI
 
 from arcwise.domains import Circle, Interval
+from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.estimators import Estimate, estimate
 from arcwise.server.estimators.epochs import epoch_start, utc
 from arcwise.server.estimators.series import Series, series
@@ -185,3 +188,58 @@ def test_few_variants_are_kept_and_none_is_made_twice(with_app: Run, monkeypatch
         assert len(made) == before + 1
 
     with_app(TASKS, scenario)
+
+
+FINE = Interval(0, 1)
+WIDE = Task("wide", FINE, 1.0, period=1, mechanism=OptimalPiecewise(FINE, 1.0, nodes=32_768))
+CODES = WIDE.mechanism.kernel.codes
+
+
+def test_points_are_refused_before_counts_are_read(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        store = app.state.runtime.store()
+        second = now(WIDE) - 3600
+        packed = np.array([7], "<u2").tobytes()
+        most = (1 << 22) // CODES
+        store.add(
+            [Batch(bytes.fromhex(WIDE.id), os.urandom(16), second + i, packed) for i in range(most + 1)]
+        )
+        store.sums = store.counts_by_epoch = None
+        url = f"/v1/tasks/{WIDE.id}/series"
+        answer = await http.get(url)
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:too-many-points")
+        assert f"at most {most} points" in answer.json()["detail"]
+        assert most < 100
+        del store.sums
+        assert len((await http.get(url, params={"to": str(second + most)})).json()["points"]) == most
+
+    with_app([WIDE], scenario)
+
+
+def test_an_estimate_takes_the_memory_of_its_points_not_of_all_epochs(
+    with_app: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def brief(task: Task, counts: Any) -> Any:
+        return SimpleNamespace(to_dict=lambda: {"n": int(counts.sum())})
+
+    monkeypatch.setattr("arcwise.server.routes.estimates.estimate", brief)
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        second, packed = now(WIDE) - 3600, np.array([7], "<u2").tobytes()
+        app.state.runtime.store().add(
+            [Batch(bytes.fromhex(WIDE.id), os.urandom(16), second + i, packed) for i in range(3000)]
+        )
+        url = f"/v1/tasks/{WIDE.id}"
+        await http.get(url)  # its routes are ready, and so is its JSON
+        for path, points in (("/estimate", 1), (f"/series?every=1000&from={second}", 3)):
+            tracemalloc.start()
+            try:
+                answer = await http.get(url + path)
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert answer.json()["n"] == 3000
+            # A few arrays of each point at a time; a row of each epoch would be 3000.
+            assert peak < (points + 1) * 16 * 8 * CODES
+
+    with_app([WIDE], scenario)

@@ -109,8 +109,9 @@ class Settings:
     max_batch_codes
         Most codes in a batch.
     min_reports
-        Reports that an estimate must have to be shown. 0, the default: any number. Each report is private by
-        itself, so this is no matter of privacy; intervals say how little a few of them tell.
+        Reports that an estimate must have to be shown, and the difference of any two: epochs with fewer are
+        joined, or withheld. 0, the default: any number. Each report is private by itself, so this is no
+        matter of privacy; intervals say how little a few of them tell.
     max_reading_bytes
         Bytes of bodies that may be on their way in at the same moment; beyond that the server answers 503.
     estimates_apart

@@ -200,7 +200,7 @@ def _matrix(kernel: _Itself) -> FloatArray:
 
 
 def matrix_of(kernel: Kernel) -> FloatArray:
-    """Return ``kernel.matrix()``, read-only, made once for all points of a series: it is of Python integers."""
+    """Return ``kernel.matrix()``, read-only, made once for all points of a series."""
     return _matrix(_Itself(kernel))
 
 

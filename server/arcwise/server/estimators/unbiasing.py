@@ -174,5 +174,5 @@ class _Solver:
 
 @lru_cache(maxsize=KEPT)
 def _solver(mechanism: Mechanism) -> _Solver:
-    """Return the solver of a mechanism, which is compared by identity: one decomposition serves all points."""
+    """Return the solver of a mechanism, compared by identity: one decomposition serves all points."""
     return _Solver(matrix_of(mechanism.kernel), uniform_start(mechanism))

@@ -7,33 +7,32 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from arcwise.errors import ParameterError, StoreError
+from arcwise.errors import StoreError
 from arcwise.server.estimators import estimate
-from arcwise.server.estimators.epochs import Span, merged, no_reports, span_to_dict
-from arcwise.server.estimators.series import point_starts, series
+from arcwise.server.estimators.epochs import Span, no_reports, span_to_dict
+from arcwise.server.estimators.series import series
 from arcwise.server.problems import Problem, store_busy
 from arcwise.server.routes.apart import Apart
 from arcwise.server.routes.forms import render
 from arcwise.server.routes.kept import Documents, Kept, Question, digest_of, tag_of
+from arcwise.server.routes.parts import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Container, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from arcwise.server.routes.parts import Part
     from arcwise.server.store import Store
     from arcwise.tasks import Task
 
     Result = TypeVar("Result")
-    Counts = Mapping[int, NDArray[np.int64]]
+    Sums = NDArray[np.int64]
 
-__all__ = ["MAX_POINTS", "Answer", "Estimates"]
+__all__ = ["Answer", "Estimates"]
 
 _MAX_WAITING = 16
-
-MAX_POINTS = 400
-"""Points of a series, a year of days: up to 0.2 s of a core, and seconds where reports decode with a bias."""
 
 
 class Answer(NamedTuple):
@@ -55,7 +54,8 @@ class Estimates:
     store
         Returns the store, or raises `StoreError`.
     min_reports
-        Reports that an estimate, or a point of a series, must have to be shown.
+        Reports that an estimate, or a point of a series, must have to be shown; so must the difference of any
+        two of them. Epochs with fewer are joined to blocks, or withheld (`blocks_of`).
     apart
         Compute in a process of their own; the thread waits for it.
     """
@@ -128,57 +128,48 @@ class Estimates:
         version = store.version(task)  # cheap; the counts of a year of many workers are not
         kept = self._documents.get(question)
         if kept is None or kept.version != version or not (kept.document or is_held(kept.digest)):
-            counts = self._counts(store, task, span, every)
-            digest = digest_of(counts)
+            # By the numbers of reports alone: no counts are read of what is too much, or withheld.
+            parts = parts_of(task, store.reports_by_epoch(task), span, every, self._min_reports)
+            rows = {epoch: row for row, part in enumerate(parts) for epoch in part.epochs}
+            sums = store.sums(task, rows, len(parts))
+            digest = digest_of(store.secret, parts, sums)
             document = kept.document if kept is not None and kept.digest == digest else None
             if document is None and not is_held(digest):
-                document = self._document(task, counts, span, every)
+                document = self._document(question, task, parts, sums)
             kept = Kept(version, digest, document)
         self._documents.keep(question, kept)
         if kept.document is None or is_held(kept.digest):
             return Answer(tag(kept.digest), None)
         return Answer(tag(kept.digest), render(kept.document, form))
 
-    @staticmethod
-    def _counts(store: Store, task: Task, span: Span | None, every: int) -> Counts:
-        by_epoch = store.counts_by_epoch(task)
-        if span is not None:
-            by_epoch = {epoch: counts for epoch, counts in by_epoch.items() if epoch in span}
-        if every:
-            assert span is not None  # noqa: S101 (narrows the type for the checker)
-            _check_points(task, by_epoch, span, every)
-        return by_epoch
-
-    def _document(self, task: Task, by_epoch: Counts, span: Span | None, every: int) -> dict[str, Any]:
-        if span is None:
-            return self._estimated(task, by_epoch, Span(None, None))
-        if every:
-            return self._over_time(task, by_epoch, span, every)
-        return self._estimated(task, by_epoch, span) | {"epochs": span_to_dict(task, span)}
-
-    def _estimated(self, task: Task, by_epoch: Counts, span: Span) -> dict[str, Any]:
-        counts = merged(task, by_epoch, span)
-        n = int(counts.sum())
-        if n and n >= self._min_reports:
-            return self._apart.estimate(task, counts) if self._apart else estimate(task, counts).to_dict()
-        return no_reports(task) | ({"n": n, "min_reports": self._min_reports} if n else {})
-
-    def _over_time(self, task: Task, by_epoch: Counts, span: Span, every: int) -> dict[str, Any]:
-        if not by_epoch:
-            return no_reports(task) | {"every": every, "points": []}
-        if self._apart:
-            document = self._apart.series(task, by_epoch, every, span)
+    def _document(self, question: Question, task: Task, parts: Sequence[Part], sums: Sums) -> dict[str, Any]:
+        if question.every:
+            document = self._over_time(task, parts, sums, question.every)
         else:
-            document = series(task, by_epoch, every=every, first=span.first, last=span.last).to_dict()
-        if self._min_reports:
-            few = [point for point in document["points"] if 0 < point["n"] < self._min_reports]
-            for point in few:
-                for name in set(point) - {"first", "last", "start", "end", "n"}:
-                    del point[name]
-            if few:  # the test of a change is about all of them
-                document.pop("change", None)
-                document["min_reports"] = self._min_reports
+            document = self._estimated(task, sums[0])
+            if question.span is not None:
+                document["epochs"] = span_to_dict(task, question.span)
+        if self._min_reports > 1:
+            document["min_reports"] = self._min_reports
+            for shown, part in zip(document.get("points", [document]), parts, strict=True):
+                shown["withheld"] = part.withheld  # and what is joined across the ends of what was asked for
+                shown["joined"] = [list(block) for block in part.across]
         return document
+
+    def _estimated(self, task: Task, counts: Sums) -> dict[str, Any]:
+        if not counts.any():
+            return no_reports(task)
+        return self._apart.estimate(task, counts) if self._apart else estimate(task, counts).to_dict()
+
+    def _over_time(self, task: Task, parts: Sequence[Part], sums: Sums, every: int) -> dict[str, Any]:
+        if not sums.any():
+            points = [span_to_dict(task, part.span) | {"n": 0} for part in parts]
+            return no_reports(task) | {"every": every, "points": points}
+        span = Span(parts[0].span.first, parts[-1].span.last)
+        by_epoch = {part.span.first or 0: row for part, row in zip(parts, sums, strict=True) if row.any()}
+        if self._apart:
+            return self._apart.series(task, by_epoch, every, span)
+        return series(task, by_epoch, every=every, first=span.first, last=span.last).to_dict()
 
     def close(self) -> None:
         """Start no further estimate and wait for the one that is running."""
@@ -187,19 +178,3 @@ class Estimates:
             executor.shutdown(cancel_futures=True)
         if self._apart is not None:
             self._apart.close()
-
-
-def _check_points(task: Task, epochs: Mapping[int, Any], span: Span, every: int) -> None:
-    if not epochs:
-        return
-    try:
-        allowed = len(point_starts(task, epochs, every=every, span=span)) <= MAX_POINTS
-    except ParameterError:  # far more, or one that has no end
-        allowed = False
-    if not allowed:
-        raise Problem(
-            422,
-            "too-many-points",
-            f"A series has at most {MAX_POINTS} points, and none ends after the year 9999: ask for other "
-            "epochs in a point, or for fewer epochs.",
-        )

@@ -7,12 +7,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from arcwise.server.estimators.epochs import Span
+    from arcwise.server.routes.parts import Part
 
 __all__ = ["Documents", "Kept", "Question", "digest_of", "tag_of"]
 
@@ -41,7 +42,7 @@ class Kept(NamedTuple):
     version
         `Store.version` from before the counts were read.
     digest
-        Of the counts that it is about.
+        Of what it shows.
     document
         The estimates; None while nobody needed them.
     """
@@ -73,12 +74,14 @@ class Documents:
             del self._few[next(iter(self._few))]
 
 
-def digest_of(by_epoch: Mapping[int, NDArray[np.int64]]) -> bytes:
-    """Return 32 bytes that stand for the counts."""
-    digest = blake2b(digest_size=32)
-    for epoch, counts in by_epoch.items():
-        digest.update(epoch.to_bytes(8, "big"))
-        digest.update(counts.tobytes())
+def digest_of(secret: bytes, parts: Sequence[Part], sums: NDArray[np.int64]) -> bytes:
+    """Return 32 bytes that stand for what an answer shows, its parts and, shape (parts, K), their counts.
+
+    Keyed, or whoever has a tag could try which counts it is of: a single report has K possible ones.
+    """
+    shown = repr([(part.span, part.withheld, part.across) for part in parts]).encode()
+    digest = blake2b(shown, key=secret, digest_size=32)
+    digest.update(sums.data)
     return digest.digest()
 
 

@@ -73,7 +73,10 @@ class Configuration(BaseSettings):
     requests_per_minute_per_address: int = Field(
         0, description="Then 429; 0 is no limit. Behind a proxy, name it in trusted_proxies first."
     )
-    min_reports: int = Field(0, description="Reports that an estimate must have to be shown; 0: any number.")
+    min_reports: int = Field(
+        0,
+        description="Reports that all that is shown must have, alone and as a difference; 0: any number.",
+    )
     estimates_apart: bool = Field(
         True,
         description="Compute estimates in a process of their own, so that readers cannot starve ingestion.",

@@ -1,0 +1,116 @@
+"""What an answer is made of: for each estimate in it, which epochs it takes, and what is withheld from it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from arcwise.errors import ParameterError
+from arcwise.server.estimators.blocks import blocks_of
+from arcwise.server.estimators.epochs import Span
+from arcwise.server.estimators.series import point_starts
+from arcwise.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from arcwise.tasks import Task
+
+__all__ = ["MAX_COUNTS", "MAX_POINTS", "Part", "parts_of"]
+
+MAX_POINTS = 400
+"""Points of a series, a year of days: up to a second of a core."""
+
+MAX_COUNTS = 1 << 22
+"""Counts of a series, one for each code of each point: 32 MB, read, sent to another process and estimated."""
+
+
+class Part(NamedTuple):
+    """A point of a series, or the only estimate of an answer.
+
+    Attributes
+    ----------
+    span
+        The epochs that it is named after.
+    epochs
+        Those with reports whose counts are in it: all of the blocks that begin in the span.
+    withheld
+        Reports of epochs of the span that are in no block.
+    across
+        First and last epoch of blocks across an end of the span: they count where they begin.
+    """
+
+    span: Span
+    epochs: list[int]
+    withheld: int
+    across: list[tuple[int, int]]
+
+
+def parts_of(task: Task, reports: Mapping[int, int], span: Span | None, every: int, least: int) -> list[Part]:
+    """Return the parts of an answer, from the number of reports of each epoch alone.
+
+    Parameters
+    ----------
+    task
+        Whose reports.
+    reports
+        How many there are, by epoch.
+    span
+        The epochs that were asked for; None: all.
+    every
+        A series of points of so many epochs; 0: one estimate.
+    least
+        Reports that whatever is shown must have, and so must the difference of any two things shown.
+
+    Raises
+    ------
+    Problem
+        422 when there are too many points, or too many for a task of so many codes.
+    """
+    blocks = blocks_of(reports, least)
+    firsts = [block.first for block in blocks]
+    shown: list[int] = []
+    withheld: list[int] = []
+    for epoch in sorted(epoch for epoch, n in reports.items() if n):
+        place = bisect_right(firsts, epoch) - 1
+        (shown if place >= 0 and epoch in blocks[place] else withheld).append(epoch)
+
+    def part(span: Span) -> Part:
+        mine = blocks[_within(firsts, span)]
+        before = blocks[: bisect_left(firsts, span.first)][-1:] if span.first is not None else []
+        across = [block[:2] for block in before if span.first in block]
+        across += [block[:2] for block in mine[-1:] if block.last not in span]
+        epochs = shown[_within(shown, Span(mine[0].first, mine[-1].last))] if mine else []
+        return Part(span, epochs, sum(reports[epoch] for epoch in withheld[_within(withheld, span)]), across)
+
+    if not every:
+        return [part(span or Span())]
+    span = span or Span()
+    known = {epoch for epoch in (*firsts, *shown, *withheld) if epoch in span}
+    return [part(each) for each in _points(task, known, span, every)]
+
+
+def _within(epochs: Sequence[int], span: Span) -> slice:
+    """Return where those of a range lie among epochs in order."""
+    start = 0 if span.first is None else bisect_left(epochs, span.first)
+    return slice(start, len(epochs) if span.last is None else bisect_right(epochs, span.last))
+
+
+def _points(task: Task, known: Collection[int], span: Span, every: int) -> list[Span]:
+    if not known:
+        return []
+    most = min(MAX_POINTS, MAX_COUNTS // task.mechanism.kernel.codes)
+    try:
+        starts = point_starts(task, known, every=every, span=span)
+        allowed = len(starts) <= most
+    except ParameterError:  # far more, or one that has no end
+        allowed = False
+    if not allowed:
+        raise Problem(
+            422,
+            "too-many-points",
+            f"A series of this task has at most {most} points, and none ends after the year 9999: ask for "
+            "other epochs in a point, or for fewer epochs.",
+        )
+    last = starts[-1] + every - 1 if span.last is None else span.last
+    return [Span(start, min(start + every - 1, last)) for start in starts]

@@ -1,0 +1,117 @@
+"""Blocks of epochs: whatever sums of them are shown, none and no combination holds fewer than the minimum."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcwise.domains import Interval
+from arcwise.server.estimators.blocks import MOST_EPOCHS, Block, blocks_of
+from arcwise.server.estimators.epochs import Span
+from arcwise.server.problems import Problem
+from arcwise.server.routes.parts import parts_of
+from arcwise.tasks import Task
+
+TASK = Task("age", Interval(0, 100), 1.0)
+LEAST = 10
+EPOCHS = st.integers(0, 150)
+REPORTS = st.dictionaries(EPOCHS, st.one_of(st.integers(0, LEAST), st.integers(0, 5 * LEAST)), max_size=150)
+BOUNDS = st.none() | EPOCHS
+QUESTIONS = st.lists(st.tuples(BOUNDS, BOUNDS, st.integers(0, 40)), min_size=1, max_size=6)
+
+
+@given(REPORTS)
+def test_blocks_are_aligned_and_have_enough(reports: dict[int, int]) -> None:
+    blocks = blocks_of(reports, LEAST)
+    for block in blocks:
+        size = block.last - block.first + 1
+        assert size in {1, 2, 4, 8, 16, 32, 64}
+        assert block.first % size == 0
+        assert block.n == sum(n for epoch, n in reports.items() if epoch in block) >= LEAST
+    assert all(before.last < after.first for before, after in pairwise(blocks))
+    # A stretch that has enough shows something; an epoch that has enough is always shown.
+    for start in range(0, 192, MOST_EPOCHS):
+        inside = Block(start, start + MOST_EPOCHS - 1, 0)
+        if sum(n for epoch, n in reports.items() if epoch in inside) >= LEAST:
+            assert any(block.first in inside for block in blocks)
+    shown = {epoch for epoch in reports if any(epoch in block for block in blocks)}
+    assert {epoch for epoch, n in reports.items() if n >= LEAST} <= shown
+
+
+@given(REPORTS, QUESTIONS)
+def test_no_combination_of_what_is_shown_holds_fewer_reports(
+    reports: dict[int, int], questions: list[tuple[int | None, int | None, int]]
+) -> None:
+    """Every shown sum is one of the epochs of whole blocks, so combinations weigh whole blocks.
+
+    Sums as vectors over epochs: two epochs of a block have the same weight in each, and so in every linear
+    combination. What a combination does not cancel is blocks, and a block has at least the minimum.
+    """
+    sums = [np.zeros(200, np.int64)]
+    for first, last, every in questions:
+        if first is not None and last is not None and last < first:
+            continue
+        try:
+            parts = parts_of(TASK, reports, Span(first, last), every, LEAST)
+        except Problem:
+            continue
+        for part in parts:
+            sums.append(np.bincount(part.epochs, minlength=200))
+            assert sum(reports[epoch] for epoch in part.epochs) >= LEAST or not part.epochs
+        together = [epoch for part in parts for epoch in part.epochs]
+        assert len(together) == len(set(together))
+    shown = np.array(sums)
+    n = np.array([reports.get(epoch, 0) for epoch in range(200)])
+    columns, belongs = np.unique(shown, axis=1, return_inverse=True)
+    for number, column in enumerate(columns.T):
+        if column.any():  # epochs that nobody can tell apart, whatever is added or subtracted
+            assert n[belongs.ravel() == number].sum() >= LEAST
+    for one in shown:
+        for other in shown:
+            difference = n[(one - other) != 0].sum()
+            assert difference == 0 or difference >= LEAST
+
+
+@given(REPORTS, st.integers(1, 40))
+def test_every_report_is_in_one_point_or_withheld(reports: dict[int, int], every: int) -> None:
+    parts = parts_of(TASK, reports, None, every, LEAST)
+    (whole,) = parts_of(TASK, reports, None, 0, LEAST)
+    assert sorted(epoch for part in parts for epoch in part.epochs) == whole.epochs
+    assert sum(part.withheld for part in parts) == whole.withheld
+    assert sum(reports[epoch] for epoch in whole.epochs) + whole.withheld == sum(reports.values())
+    assert whole.across == []
+
+
+@given(REPORTS, st.integers(0, 40), BOUNDS, BOUNDS)
+def test_without_a_minimum_epochs_stay_as_they_are(
+    reports: dict[int, int], every: int, first: int | None, last: int | None
+) -> None:
+    if first is not None and last is not None and last < first:
+        return
+    parts = parts_of(TASK, reports, Span(first, last), every, 0)
+    for part in parts:
+        assert part.epochs == sorted(epoch for epoch, n in reports.items() if n and epoch in part.span)
+        assert (part.withheld, part.across) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("reports", "blocks"),
+    [
+        ({}, []),
+        ({5: 9}, []),
+        ({5: 10}, [(5, 5)]),
+        (dict.fromkeys(range(64), 1), [(0, 15), (16, 31), (32, 47), (48, 63)]),
+        (dict.fromkeys(range(64), 20) | {63: 1}, [*((e, e) for e in range(62)), (62, 63)]),
+        (dict.fromkeys(range(62), 20) | {63: 1}, [(e, e) for e in range(62)]),
+        ({0: 5, 63: 5}, [(0, 63)]),
+        ({63: 5, 64: 5}, []),
+        ({63: 5, 64: 15}, [(64, 64)]),
+    ],
+)
+def test_blocks(reports: dict[int, int], blocks: list[Any]) -> None:
+    assert [block[:2] for block in blocks_of(reports, 10)] == blocks
