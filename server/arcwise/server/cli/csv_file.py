@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING, Any
+
+from arcwise.server.csv_rows import write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,7 +19,8 @@ def write_csv(path: Path, documents: Iterable[dict[str, Any]]) -> None:
     """Write a line for every number with an interval, of estimates and of each point of a series.
 
     The columns are the same whatever the tasks. `start` and `end` are those of the epochs that were merged,
-    the end excluded; empty where all were. A point without reports has no line.
+    the end excluded; empty where all were. A point without reports has no line. Texts are
+    those of `write_rows`.
 
     Raises
     ------
@@ -26,13 +28,15 @@ def write_csv(path: Path, documents: Iterable[dict[str, Any]]) -> None:
         When the file cannot be written.
     """
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, _COLUMNS, restval="")
-        writer.writeheader()
-        for document in documents:
-            head = {"task": document["task"], "level": document.get("level", "")}
-            whole = {**document, **{name: document.get("epochs", {}).get(name) for name in ("start", "end")}}
-            for part in document.get("points", [whole]):
-                writer.writerows(_lines(part, head))
+        write_rows(file, _COLUMNS, _rows(documents))
+
+
+def _rows(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for document in documents:
+        head = {"task": document["task"], "level": document.get("level", "")}
+        whole = {**document, **{name: document.get("epochs", {}).get(name) for name in ("start", "end")}}
+        for part in document.get("points", [whole]):
+            yield from _lines(part, head)
 
 
 def _lines(part: dict[str, Any], head: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from arcwise.domains import Circle
+from arcwise.server.csv_rows import write_rows
 from arcwise.server.plotting.style import COLOURS, new_figure, plain_log
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def write_csv(path: Path, rows: Sequence[Comparison]) -> None:
     """Write every field of the rows, numbers with all their digits."""
     records = [{**asdict(row), "delta_probability": row.delta_probability} for row in rows]
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(records[0]))
-        writer.writeheader()
-        writer.writerows(records)
+        write_rows(file, list(records[0]), records)
 
 
 def write_plot(path: Path, rows: Sequence[Comparison], domain: Domain, epsilon: float) -> None:

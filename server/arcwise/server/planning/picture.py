@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from arcwise.server.csv_rows import write_rows
 from arcwise.server.plotting.style import COLOURS, DASHES, finish, plain_log
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def write_csv(path: Path, plan: Plan) -> None:
     """Write a line for each mechanism, numbers with all their digits, without the points of the curves."""
     records = [{name: value for name, value in asdict(row).items() if name != "points"} for row in plan.rows]
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(records[0]))
-        writer.writeheader()
-        writer.writerows(records)
+        write_rows(file, list(records[0]), records)
 
 
 def draw_plan(figure: Figure | SubFigure, plan: Plan) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING
 
+from arcwise.server.csv_rows import write_rows
 from arcwise.server.plotting.style import new_figure
 
 if TYPE_CHECKING:
@@ -44,8 +44,5 @@ def write_outcome(folder: Path, name: str, outcome: Outcome, *, picture: str = "
 def write_table(path: Path, table: Table) -> Path:
     """Write a table as CSV, numbers with all their digits."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(table.columns)
-        for row in table.rows:
-            writer.writerow([repr(float(v)) if isinstance(v, float) else v for v in row])
+        write_rows(file, table.columns, (dict(zip(table.columns, row, strict=True)) for row in table.rows))
     return path

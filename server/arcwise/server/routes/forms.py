@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from arcwise.server.csv_rows import write_rows
 from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def render(document: dict[str, Any], form: str) -> bytes:
     """Return a document in one of `FORMS`.
 
     As CSV, a document with points has a row for each of them, any other has one row; a column is the path
-    to a number, such as ``mean.low`` or ``distribution.probabilities.3``.
+    to a number, such as ``mean.low`` or ``distribution.probabilities.3``; texts are those of `write_rows`.
     """
     if form == "csv":
         return _csv(document)
@@ -84,9 +84,7 @@ def _csv(document: dict[str, Any]) -> bytes:
     rows = [dict(_flat(point)) for point in ([document] if points is None else points)]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\r\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    write_rows(text, columns, rows)
     return text.getvalue().encode()
 
 
