@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from arcwise.server.limits import Turns
     from arcwise.server.routes import Ingest
 
 __all__ = ["create_app"]
@@ -30,23 +31,27 @@ class _App(FastAPI):
 
     Its middleware and routers cost more than all that a report needs. After `add_middleware`, or mounted
     under a path, reports go the way of all requests. Whatever else wraps FastAPI's own stack, as some tracers
-    do, does not see them.
+    do, does not see them. All other requests begin in turns, so that they cannot hold reports up.
     """
 
     reports: Ingest | None = None
+    turns: Turns | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (
-            self.reports is not None
-            and scope["type"] == "http"
-            and scope["method"] == "POST"
-            and not self.user_middleware
-            and not scope.get("root_path")
-            and (task_id := task_in(scope["path"])) is not None
-        ):
-            await self.reports.serve(task_id, scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
+        if scope["type"] == "http":
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
+            task_id = task_in(path) if scope["method"] == "POST" else None
+            if (
+                task_id is not None
+                and self.reports is not None
+                and not self.user_middleware
+                and not scope.get("root_path")
+            ):
+                await self.reports.serve(task_id, scope, receive, send)
+                return
+            if task_id is None and self.turns is not None:
+                await self.turns.wait()
+        await super().__call__(scope, receive, send)
 
 
 def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
@@ -91,6 +96,7 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
         redirect_slashes=False,  # a redirect would repeat the request's host and path
     )
     app.state.runtime = runtime
+    app.turns = runtime.turns
     if not settings.origins:  # which need middleware of their own
         app.reports = runtime.ingest
     # First in the list: matched before anything else.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from arcwise.errors import StoreError
 from arcwise.server.access import REFRESH_SECONDS, Gate
 from arcwise.server.catalogue import Catalogue
+from arcwise.server.limits import Turns
 from arcwise.server.observing import Metrics
 from arcwise.server.routes import Estimates, Ingest
 from arcwise.server.settings import epochs_in
@@ -60,6 +61,7 @@ class Runtime:
         )
         self.metrics = Metrics()
         self.ingest = Ingest(self.catalogue, self.gate, self.metrics, settings)
+        self.turns = Turns(lambda: self.ingest.writer is not None and self.ingest.writer.waiting > 0)
         self._draining = False
         self._read_at = -math.inf
         self._refreshing = threading.Lock()

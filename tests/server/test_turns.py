@@ -1,0 +1,135 @@
+"""Requests of readers begin in turns, and reports do not wait for them. Passes are counted, not time."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from arcwise.domains import Circle
+from arcwise.server.limits import Turns
+from arcwise.server.store import Outcome
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+
+Run = Callable[..., None]
+HEADING = Task("heading", Circle(360), 2.0)
+PASSES = 5
+REPORTS = f"/v1/tasks/{HEADING.id}/reports"
+
+
+async def call(app: FastAPI, method: str, path: str, body: bytes = b"") -> int:
+    """Make a request as a server does, without a client's steps in between; return its status."""
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"host", b"server"), (b"content-type", MEDIA_TYPE.encode())],
+        "client": ("10.0.0.1", 1234),
+        "server": ("server", 80),
+    }
+    status: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            status.append(message["status"])
+
+    await app(scope, receive, send)
+    return status[0]
+
+
+class Counting:
+    """A store's writer that has counted a batch after some passes of the event loop."""
+
+    waiting = waiting_bytes = 0
+
+    async def add(self, _batch: Batch) -> Outcome:
+        for _ in range(PASSES):
+            await asyncio.sleep(0)
+        return Outcome.COUNTED
+
+
+@pytest.mark.parametrize("path", ["/v1/tasks", "/v1/tasks/unknown", "/openapi.json", "/nothing"])
+def test_a_report_waits_for_few_of_the_requests_that_came_before_it(
+    with_app: Run, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    async def scenario(_http: httpx.AsyncClient, app: FastAPI) -> None:
+        assert await call(app, "GET", path) in {200, 404}  # what is made once is made
+        monkeypatch.setattr(app.state.runtime.ingest, "writer", Counting())
+        served: list[int] = []
+
+        async def read() -> None:
+            served.append(await call(app, "GET", path))
+
+        batch = Batch(bytes.fromhex(HEADING.id), os.urandom(16), HEADING.epoch(time.time()), bytes([7]))
+        readers = [asyncio.create_task(read()) for _ in range(500)]
+        assert await asyncio.create_task(call(app, "POST", REPORTS, encode_batch(batch))) == 204
+        assert len(served) <= 2 * PASSES
+        await asyncio.gather(*readers)
+        assert len(served) == 500
+        monkeypatch.undo()
+
+    with_app([HEADING], scenario)
+
+
+def test_turns_come_in_order_one_in_each_pass() -> None:
+    async def main() -> None:
+        turns, begun = Turns(lambda: False), []
+
+        async def wait(number: int) -> None:
+            await turns.wait()
+            begun.append(number)
+
+        waiting = [asyncio.create_task(wait(number)) for number in range(50)]
+        await asyncio.sleep(0)
+        waiting[3].cancel()
+        most, passes = 0, 0
+        while len(begun) < 49:
+            before = len(begun)
+            await asyncio.sleep(0)
+            most, passes = max(most, len(begun) - before), passes + 1
+            assert passes < 1000
+        assert begun == [number for number in range(50) if number != 3]
+        assert most == 1
+        assert waiting[3].cancelled()
+        await asyncio.gather(*(asyncio.create_task(wait(number)) for number in range(2)))
+
+    asyncio.run(main())
+
+
+def test_while_reports_wait_for_the_store_turns_come_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    paused: list[float] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        later = loop.call_later
+
+        def watched(delay: float, *args: Any) -> Any:
+            paused.append(delay)
+            return later(delay, *args)
+
+        monkeypatch.setattr(loop, "call_later", watched)
+        turns = Turns(lambda: len(paused) < 3)
+        await asyncio.gather(*(turns.wait() for _ in range(10)))
+
+    asyncio.run(main())
+    assert len(paused) == 3
+
+
+def test_an_app_can_go_on_in_another_loop() -> None:
+    turns = Turns(lambda: False)
+    for _ in range(3):
+        asyncio.run(asyncio.wait_for(turns.wait(), 60))  # the loop ends before the next turn
