@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from arcwise.errors import ParameterError
 from arcwise.server.store import Store, StoredKey, open_store
-from arcwise.server.store.export import Record, read_export, write_export
+from arcwise.server.store.export import Counts, Header, Record, TaskState, read_export, write_export
 from postgres import fresh_schema
 from store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, WIDE, batch, counted
 
@@ -226,3 +227,58 @@ def test_of_two_merges_of_one_source_at_once_one_is_refused(postgres_url: str, t
             one.merge(overtaken(), 2)
         assert one.counts(DELAY).tolist() == source.counts(DELAY).tolist()
         assert one.check() == []
+
+
+def records(*reports: int, epoch: int = 100, origin: bytes = bytes(16)) -> list[Record]:
+    """Return an export of DELAY: an epoch for each number, which are reports of code 3."""
+    found: list[Record] = [Header((origin,), sum(reports), ids=False), TaskState(DELAY, None, 0)]
+    for number in reports:
+        counts = np.zeros(DELAY.mechanism.kernel.codes, np.int64)
+        counts[3] = number
+        found.append(Counts(epoch, counts))
+        epoch += 1
+    return found
+
+
+MOST = 2**53
+TOO_MANY: dict[str, list[Record]] = {
+    "of one code": records(MOST + 1),
+    "that wrap to a few": records(*[2**62] * 4),
+    "of the task in two epochs": records(MOST, 1),
+    "of the task in one epoch": [
+        *records()[:2],
+        Counts(100, np.full(DELAY.mechanism.kernel.codes, 2**62)),
+    ],
+    "in two parts": [*records(MOST), *records(MOST)[1:]],
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("what", TOO_MANY)
+def test_more_reports_than_can_be_added_up_are_refused(store: Store, move: str, what: str) -> None:
+    total = sum(sum(each.counts.tolist()) for each in TOO_MANY[what] if isinstance(each, Counts))
+    coming = [Header((bytes(16),), total, ids=False), *TOO_MANY[what][1:]]
+    store.add([batch(DELAY, [1])])
+    with pytest.raises(ParameterError, match=r"at most 2\^53 = 9,007,199,254,740,992"):
+        store.merge(MOVES[move](iter(coming)), 9_000)
+    assert store.counts(DELAY).tolist() == counted(DELAY, [1])
+    assert store.version(DELAY) == 1
+    assert store.check() == []
+
+
+def test_reports_that_are_there_already_count_towards_the_most(store: Store) -> None:
+    store.add([batch(DELAY, [1])])
+    with pytest.raises(ParameterError, match="would have 9,007,199,254,740,993 reports"):
+        store.merge(records(MOST), 9_000)
+    store.merge(records(MOST - 2), 9_000)
+    with pytest.raises(ParameterError, match="would have 9,007,199,254,740,993 reports"):
+        store.merge(records(2, origin=b"o" * 16), 9_000)
+    store.merge(records(1, origin=b"o" * 16), 9_000)
+    assert store.version(DELAY) == MOST
+    assert store.check() == []
+
+
+def test_negative_counts_are_refused(store: Store) -> None:
+    with pytest.raises(ParameterError, match="counts must be at least 0, got -1"):
+        store.merge(records(5, -1), 9_000)
+    assert store.version(DELAY) == 0

@@ -300,3 +300,25 @@ def test_no_password_in_refusals(given: str) -> None:
         open_store(given)
     assert PASSWORD not in str(refused.value)
     assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ("UPDATE counts SET reports = -1 WHERE code = 2", "epoch 100: negative counts"),
+        (
+            "UPDATE counts SET reports = 2::bigint ^ 62",
+            "epoch 100: negative counts in a shard, or counts above",
+        ),
+        ("UPDATE counts SET code = 204 WHERE code = 2", "counts of code 204, which it does not have"),
+        ("UPDATE total SET reports = 2 ^ 62", "its total says 4,611,686,018,427,387,904"),
+    ],
+)
+def test_check_finds_rows_that_cannot_be(
+    postgres_url: str, connection: psycopg.Connection, damage: str, problem: str
+) -> None:
+    with opened(postgres_url) as store:
+        store.add([batch(DELAY, [1, 1, 2])])
+        assert store.check() == []
+        connection.execute(damage.encode())
+        assert [found for found in store.check() if problem in found]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["count_codes", "sparse_counts", "summed_counts"]
+__all__ = ["count_codes", "exact_sum", "sparse_counts", "summed_counts"]
 
 _SLICE = 1 << 18
 
@@ -28,6 +28,11 @@ def count_codes(packed: Iterable[bytes], codes: int) -> NDArray[np.int64]:
     for start in range(0, len(array), _SLICE):  # in slices, because numpy widens what it counts to 64 bits
         total += np.bincount(array[start : start + _SLICE], minlength=codes)
     return total
+
+
+def exact_sum(counts: NDArray[np.int64]) -> int:
+    """Return the sum of counts that were not made here; numpy's own wraps beyond 64 bits."""
+    return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
 
 
 def summed_counts(

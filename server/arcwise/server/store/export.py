@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcwise.errors import ArcwiseError, ParameterError
+from arcwise.server.store.counting import exact_sum
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ __all__ = ["BatchIds", "Counts", "Header", "Record", "TaskState", "read_export",
 
 _FORMAT = 1
 _MOST = 2**62
+_MOST_READ = 2**63
+"""Above what a store takes, which a merge says in words of its own."""
 _MAX_EPOCH = 2**32
 
 
@@ -116,7 +119,7 @@ def read_export(file: TextIO, name: str) -> Iterator[Record]:
         elif isinstance(record, Header):
             missing = record.reports
         elif isinstance(record, Counts):
-            missing -= int(record.counts.sum())
+            missing -= exact_sum(record.counts)
         yield record
     raise ParameterError(f"{name} ends after {number} lines, but the export does not: copy it again")
 
@@ -128,7 +131,7 @@ def _from_json(fields: dict[str, Any], task: Task | None, *, first: bool) -> Rec
         origins = tuple(bytes.fromhex(origin) for origin in fields["origins"])
         if not origins or any(len(origin) != 16 for origin in origins) or type(fields["ids"]) is not bool:
             raise ValueError
-        return Header(origins, _whole(fields["reports"], _MOST), fields["ids"])
+        return Header(origins, _whole(fields["reports"], _MOST_READ << 16), fields["ids"])
     if "task" in fields:
         found, closed = Task.from_json(fields["task"]), fields["closed"]
         closed = None if closed is None else _whole(closed, _MOST)
@@ -137,7 +140,7 @@ def _from_json(fields: dict[str, Any], task: Task | None, *, first: bool) -> Rec
         raise ValueError
     epoch = _whole(fields["epoch"], _MAX_EPOCH)
     if "counts" in fields:
-        counts = [_whole(count, _MOST) for count in fields["counts"]]
+        counts = [_whole(count, _MOST_READ) for count in fields["counts"]]
         if len(counts) != task.mechanism.kernel.codes:
             raise ValueError
         return Counts(epoch, np.array(counts, np.int64))

@@ -1,4 +1,4 @@
-"""What every store refuses to merge, because it would count reports twice."""
+"""What every store refuses to merge: reports that would count twice, and more than it can add up."""
 
 from __future__ import annotations
 
@@ -6,11 +6,56 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from arcwise.errors import ParameterError
+from arcwise.server.store.counting import exact_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["refuse_known_batches", "refuse_known_origins"]
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.tasks import Task
+
+__all__ = ["MOST_REPORTS", "Brought", "refuse_known_batches", "refuse_known_origins", "refuse_more_than_most"]
+
+MOST_REPORTS = 2**53
+"""Of a task. Floats hold whole numbers up to here exactly, and far beyond it sums wrap. No server takes as
+many: they are a thousand million reports a second for a hundred days."""
+
+
+class Brought:
+    """The reports of the tasks that are brought, added up before anything of the store is changed."""
+
+    def __init__(self) -> None:
+        self._reports: dict[str, int] = {}
+
+    def add(self, task: Task, counts: NDArray[np.int64]) -> None:
+        """Take note of the counts of an epoch of a task.
+
+        Raises
+        ------
+        ParameterError
+            When counts are negative, or the reports of the task are more than `MOST_REPORTS`.
+        """
+        if counts.min() < 0:
+            raise ParameterError(f"counts must be at least 0, got {counts.min()} of task {task.id}")
+        self._reports[task.id] = self._reports.get(task.id, 0) + exact_sum(counts)
+        refuse_more_than_most(task.id, self._reports[task.id])
+
+
+def refuse_more_than_most(task_id: str, reports: int) -> None:
+    """Raise when a task would have more reports than can be added up.
+
+    Raises
+    ------
+    ParameterError
+        Naming the bound.
+    """
+    if reports > MOST_REPORTS:
+        raise ParameterError(
+            f"task {task_id} would have {reports:,} reports; a store holds at most 2^53 = {MOST_REPORTS:,} "
+            "of a task. Nothing was merged"
+        )
 
 
 def refuse_known_origins(origins: Iterable[bytes], known: Mapping[bytes, int | None]) -> None:

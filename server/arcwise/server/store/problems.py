@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from arcwise.errors import ArcwiseError, StoreError
+from arcwise.server.store.counting import exact_sum
+from arcwise.server.store.merging import MOST_REPORTS
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -50,7 +52,9 @@ def counts_problems(task: Task, rows: Iterable[tuple[int, NDArray[np.int64]]], t
     for epoch, counts in rows:
         if counts.min() < 0:
             problems.append(f"task {task.id}, epoch {epoch}: negative counts")
-        reports += int(counts.sum())
+        reports += exact_sum(counts)
+    if reports > MOST_REPORTS:
+        problems.append(f"task {task.id}: {reports:,} reports are more than 2^53, the most that it can have")
     if reports != total:
         problems.append(f"task {task.id}: the counts hold {reports:,} reports, its total says {total:,}")
     return problems

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
-from arcwise.server.store.merging import refuse_known_batches, refuse_known_origins
+from arcwise.server.store.merging import (
+    MOST_REPORTS,
+    Brought,
+    refuse_known_batches,
+    refuse_known_origins,
+    refuse_more_than_most,
+)
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -68,6 +74,8 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
     """
     origins: list[bytes] = []
     place = ids = 0
+    brought = Brought()
+    task: Task | None = None
     with connection.transaction():
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         connection.execute(_INCOMING)
@@ -77,8 +85,11 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
                 origins += record.origins
             elif isinstance(record, TaskState):
                 place += 1
+                task = record.task
                 _bring_task(connection, place, record)
             elif isinstance(record, Counts):
+                assert task is not None  # noqa: S101 (narrows the type for the checker)
+                brought.add(task, record.counts)
                 _bring_counts(connection, place, record)
             else:
                 ids += len(record.ids)
@@ -97,6 +108,8 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
         )
         connection.execute(_TASKS)
         connection.execute(_COUNTS)
+        for key, total in connection.execute(_LARGEST, (MOST_REPORTS,)).fetchall():
+            refuse_more_than_most(key.hex(), int(total))
         refuse_known_batches(ids - connection.execute(_BATCHES).rowcount)
 
 
@@ -125,6 +138,10 @@ _COUNTS = """
     FROM incoming_counts n JOIN incoming_task i ON i.place = n.place JOIN task t ON t.id = i.id
     GROUP BY t.number
     ON CONFLICT (task, shard) DO UPDATE SET reports = o.reports + excluded.reports;
+"""
+_LARGEST = """
+    SELECT t.id, sum(o.reports) FROM total o JOIN task t ON t.number = o.task
+    GROUP BY t.id HAVING sum(o.reports) > %s
 """
 _BATCHES = """
     INSERT INTO batch (task, id, epoch)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.server.store.merging import MOST_REPORTS
 from arcwise.server.store.problems import counts_problems, task_problems
 
 if TYPE_CHECKING:
@@ -84,26 +85,35 @@ def check(connection: Connection) -> list[str]:
                 f"table {table.decode()} names task {number}, which is not there"
                 for (number,) in connection.execute(query).fetchall()
             ]
-        totals: dict[int, int] = dict(
-            connection.execute("SELECT task, sum(reports)::bigint FROM total GROUP BY task").fetchall()
-        )
+        # As numeric: it may be out of the range of a bigint.
+        rows = connection.execute("SELECT task, sum(reports) FROM total GROUP BY task").fetchall()
+        totals = {number: int(reports) for number, reports in rows}
         for number, key, definition in connection.execute(
             "SELECT number, id, definition FROM task"
         ).fetchall():
             task, found = task_problems(key, definition)
             problems += found
             if task is not None:
-                problems += _strange_codes(connection, number, task)
+                problems += _strange_rows(connection, number, task)
                 problems += counts_problems(task, _counts(connection, number, task), totals.get(number, 0))
     return problems
 
 
-def _strange_codes(connection: Connection, number: int, task: Task) -> list[str]:
+def _strange_rows(connection: Connection, number: int, task: Task) -> list[str]:
     rows = connection.execute(
         "SELECT DISTINCT code FROM counts WHERE task = %s AND (code < 0 OR code >= %s)",
         (number, task.mechanism.kernel.codes),
     ).fetchall()
-    return [f"task {task.id}: counts of code {code}, which it does not have" for (code,) in rows]
+    problems = [f"task {task.id}: counts of code {code}, which it does not have" for (code,) in rows]
+    # Of single rows: those of several shards could hide one another.
+    rows = connection.execute(
+        "SELECT DISTINCT epoch FROM counts WHERE task = %s AND reports NOT BETWEEN 0 AND %s ORDER BY epoch",
+        (number, MOST_REPORTS),
+    ).fetchall()
+    return problems + [
+        f"task {task.id}, epoch {epoch}: negative counts in a shard, or counts above 2^53"
+        for (epoch,) in rows
+    ]
 
 
 def _counts(connection: Connection, number: int, task: Task) -> Iterator[tuple[int, NDArray[np.int64]]]:

@@ -8,7 +8,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
-from arcwise.server.store.merging import refuse_known_batches, refuse_known_origins
+from arcwise.server.store.merging import (
+    Brought,
+    refuse_known_batches,
+    refuse_known_origins,
+    refuse_more_than_most,
+)
 from arcwise.server.store.sqlite.rows import spread
 from arcwise.tasks import Task
 
@@ -48,7 +53,8 @@ def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
 
 def merge(database: Database, records: Iterable[Record], now: int) -> None:
     """Add what records hold, all or nothing; see `Store.merge`."""
-    number = 0
+    number, brought = 0, Brought()
+    task: Task | None = None
     with database.errors("merge into"), database.transaction():
         execute = database.writer.execute
         for record in records:
@@ -60,10 +66,11 @@ def merge(database: Database, records: Iterable[Record], now: int) -> None:
                     [(origin, now) for origin in record.origins],
                 )
             elif isinstance(record, TaskState):
-                key = bytes.fromhex(record.task.id)
+                task = record.task
+                key = bytes.fromhex(task.id)
                 execute(
                     "INSERT INTO task (id, definition, closed) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                    (key, record.task.to_bytes(), record.closed),
+                    (key, task.to_bytes(), record.closed),
                 )
                 (number,) = execute("SELECT number FROM task WHERE id = ?", (key,)).fetchone()
                 execute(
@@ -71,7 +78,11 @@ def merge(database: Database, records: Iterable[Record], now: int) -> None:
                     (record.open_from, number),
                 )
             elif isinstance(record, Counts):
+                assert task is not None  # noqa: S101 (narrows the type for the checker)
+                brought.add(task, record.counts)
                 database.add_counts(number, record.epoch, record.counts)
+                (total,) = execute("SELECT reports FROM total WHERE task = ?", (number,)).fetchone()
+                refuse_more_than_most(task.id, total)
             else:
                 cursor = database.writer.executemany(
                     "INSERT INTO batch (task, id, epoch) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",

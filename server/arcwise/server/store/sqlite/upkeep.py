@@ -6,6 +6,7 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.problems import counts_problems, task_problems
 from arcwise.server.store.sqlite.rows import row_problem, spread
 from arcwise.wire import BATCH_ID_BYTES
@@ -129,6 +130,6 @@ def _counts(
             problems.append(f"task {task.id}, epoch {epoch}: {wrong}")
             continue
         counts = spread(task.mechanism.kernel.codes, *row)
-        if (found := int(counts.sum())) != reports:
+        if (found := exact_sum(counts)) != reports:
             problems.append(f"task {task.id}, epoch {epoch}: {found:,} reports, its row says {reports:,}")
         yield epoch, counts
