@@ -1,13 +1,18 @@
 """What only the SQLite store can do wrong."""
 
 import contextlib
+import os
 import sqlite3
+import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from arcwise.errors import ParameterError, StoreError
+from arcwise.server.cli.main import main
 from arcwise.server.store import Outcome, SQLiteStore, open_store
 from store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch, counted
 
@@ -149,3 +154,82 @@ def test_batches_are_counted_between_the_steps_of_pruning(
         assert store.prune(DELAY, before=20) == 100
         assert len(added) >= 10
         assert set(added) == {COUNTED}
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ("UPDATE counts SET reports = 2", "epoch 100: 3 reports, its row says 2"),
+        ("UPDATE counts SET per_code = zeroblob(15)", "epoch 100: 1.875 counts instead of 2"),
+        ("UPDATE counts SET codes = x'0200'", "epoch 100: 2 counts instead of 1"),
+        ("UPDATE counts SET codes = x'02000100'", "epoch 100: its codes are not ascending numbers below 204"),
+        ("UPDATE counts SET codes = x'0100FF00'", "epoch 100: its codes are not ascending numbers below 204"),
+        ("UPDATE counts SET codes = NULL", "epoch 100: 2 counts instead of 204"),
+        (
+            "UPDATE counts SET per_code = x'FFFFFFFFFFFFFFFF0400000000000000'",
+            "epoch 100: negative counts",
+        ),
+        (
+            "UPDATE counts SET reports = 0, per_code = x'00000000000000400000000000000040'",
+            "epoch 100: 9,223,372,036,854,775,808 reports, its row says 0",
+        ),
+        (
+            "UPDATE counts SET reports = 2305843009213693952, per_code = x'00000000000000100000000000000010'",
+            "2,305,843,009,213,693,952 reports are more than 2^53",
+        ),
+    ],
+)
+def test_check_finds_rows_that_cannot_be(tmp_path: Path, damage: str, problem: str) -> None:
+    with contextlib.closing(SQLiteStore(tmp_path / "a.db")) as store:
+        store.register([DELAY])
+        store.add([batch(DELAY, [1, 1, 2])])
+        assert store.check() == []
+        with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
+            connection.execute(damage)
+        assert [found for found in store.check() if problem in found]
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no such modes there")
+@pytest.mark.usefixtures("open_umask")
+def test_nobody_else_reads_the_files_of_a_store(tmp_path: Path) -> None:
+    link, file = tmp_path / "link.db", tmp_path / "real.db"
+    link.symlink_to(file)
+    with contextlib.closing(open_store(f"sqlite:///{link}")) as store:
+        store.register([DELAY])
+        store.add([batch(DELAY, [1])])
+        modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("link.db", "real.db", "real.db-shm", "real.db-wal"), 0o600)
+    file.chmod(0o640)  # whoever wants others to read it says so once
+    with contextlib.closing(open_store(f"sqlite:///{file}")) as store:
+        assert store.counts(DELAY).sum() == 1
+        assert (tmp_path / "real.db-wal").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no such modes there")
+@pytest.mark.usefixtures("open_umask")
+def test_nobody_else_reads_an_export(tmp_path: Path) -> None:
+    file, part = tmp_path / "a.jsonl", tmp_path / "a.jsonl.part"
+    open_store(f"sqlite:///{tmp_path / 'a.db'}").close()
+    part.write_text("what an end of the process left")
+    assert part.stat().st_mode & 0o777 == 0o666
+    done = CliRunner().invoke(main, ["store", "export", f"sqlite:///{tmp_path / 'a.db'}", str(file)])
+    assert done.exit_code == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not part.exists()
+
+
+def test_the_log_counts_where_a_store_is_opened_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "real.db")
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'link.db'}")) as store:
+        store.register([DELAY])
+        store.add([batch(DELAY, [1])])
+        log = (tmp_path / "real.db-wal").stat().st_size
+        assert log > 0
+        assert store.size == (tmp_path / "real.db").stat().st_size + log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -114,7 +115,8 @@ def export(url: str, file: Path, ids: bool, force: bool) -> None:
     tally = _Tally()
     with _existing(url) as opened, closing(opened.export(ids=ids)) as records, counted_progress() as show:
         try:
-            with part.open("w", encoding="utf-8") as text:
+            part.unlink(missing_ok=True)  # of an export that was ended: its mode would stay
+            with open(part, "x", encoding="utf-8", opener=_private) as text:
                 write_export(text, tally.watch(records, show))
             part.replace(file)
         except OSError as error:
@@ -122,6 +124,11 @@ def export(url: str, file: Path, ids: bool, force: bool) -> None:
         finally:
             part.unlink(missing_ok=True)
     click.echo(f"wrote {file}: {tally}")
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read: batch ids are in it."""
+    return os.open(path, flags, 0o600)
 
 
 @store.command()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +18,6 @@ from arcwise.server.store.sqlite.rows import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -38,7 +39,7 @@ class Database:
     Attributes
     ----------
     path
-        The file.
+        The file, whatever links lead to it.
     writer
         For changes, within `transaction`.
     reader
@@ -51,10 +52,13 @@ class Database:
     """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
-        if not create and not path.exists():
-            raise StoreError(f"there is no store at {path}")
-        self.path = path
         self.url = f"sqlite:///{path}"
+        # SQLite names its log after the file itself, and so does `size`.
+        self.path = Path(os.path.realpath(path))
+        if not self.path.exists():
+            if not create:
+                raise StoreError(f"there is no store at {path}")
+            _make_private(self.path)
         self._reading = threading.Lock()
         self._writing = threading.Lock()
         with self.errors("open"):
@@ -204,6 +208,26 @@ class Database:
             self.reader.close()
         with self._writing:  # what is being pruned ends its step first, and then with an error
             self.writer.close()
+
+
+def _make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read, unless there is one.
+
+    SQLite's own would obey the umask alone; its log gets the mode of the file. What keeps this one from being
+    made keeps SQLite from opening it, which says so.
+    """
+    draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
+    with suppress(OSError):
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        try:
+            # To close a descriptor of the file itself would give up the locks of who opened it meanwhile.
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links, such as FAT
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        finally:
+            draft.unlink()
 
 
 def _reports_in(dense: bytes) -> int:
