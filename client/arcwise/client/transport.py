@@ -6,6 +6,9 @@ or adds a header to those it is given: what a request says about the device is w
 
 from __future__ import annotations
 
+import math
+import threading
+import time
 from functools import lru_cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -15,6 +18,7 @@ from arcwise.client.process import current_process
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
 
     import httpx
@@ -107,6 +111,55 @@ def user_agent() -> str:
         return "arcwise/0+unknown"
 
 
+class _Deadline(threading.local):
+    """Until when the request of this thread may last, from connecting to the head of its answer.
+
+    httpx bounds each wait for the network alone, so a server that sends a byte now and then could hold a
+    request for as long as it likes. httpcore tells of new connections; here they learn to wait only for what
+    is left of the request's time.
+    """
+
+    at = math.inf
+
+    def left(self, timeout: float | None) -> float | None:
+        """Return for how many seconds to wait at most, where httpcore would wait for `timeout`."""
+        if self.at == math.inf:  # a request that is not ours, through a client that was passed in
+            return timeout
+        left = self.at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request has lasted for longer than its timeout")
+        return left if timeout is None else min(timeout, left)
+
+    def trace(self, event: str, info: dict[str, Any]) -> None:
+        """Take note of a step of httpcore (its extension "trace")."""
+        if event.endswith("connect_tcp.started"):
+            info["timeout"] = self.left(info["timeout"])
+        elif event.endswith(
+            (".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")
+        ):
+            self._bound(info["return_value"])
+
+    def _bound(self, stream: Any) -> None:
+        read, write, start_tls = stream.read, stream.write, stream.start_tls
+
+        def bounded_write(buffer: bytes, timeout: float | None = None) -> None:
+            for start in range(0, len(buffer), _PIECE_BYTES):
+                write(buffer[start : start + _PIECE_BYTES], self.left(timeout))
+
+        def bounded_start_tls(
+            ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+        ) -> object:
+            return start_tls(ssl_context, server_hostname, self.left(timeout))
+
+        stream.read = lambda max_bytes, timeout=None: read(max_bytes, self.left(timeout))
+        stream.write = bounded_write
+        stream.start_tls = bounded_start_tls
+
+
+_PIECE_BYTES = 16_384
+"""What is written at once: a write that goes on in parts may wait for each of them."""
+
+
 class HttpxTransport:
     """Requests through httpx.
 
@@ -123,6 +176,12 @@ class HttpxTransport:
     ------
     ParameterError
         When an option has another name.
+
+    Notes
+    -----
+    The timeout of a request is a total over connecting, sending and the head of the answer. Looking up a name
+    is not part of it, and each address of a name may take as long to connect. Behind an https:// proxy, and
+    on connections that somebody else made with a client that is passed in, it bounds each wait instead.
 
     Examples
     --------
@@ -150,6 +209,7 @@ class HttpxTransport:
         self._options = options
         self._own: httpx.Client | None = None
         self._process: object = None
+        self._deadline = _Deadline()
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST and return its response."""
@@ -163,13 +223,18 @@ class HttpxTransport:
                 self._process = current_process()
             client = self._own
         request = _request(url, body, headers, timeout)
-        response = client.send(request, stream=True, follow_redirects=False)
+        request.extensions["trace"] = self._deadline.trace
+        self._deadline.at = time.monotonic() + timeout
         try:
-            if response.status_code == ACKNOWLEDGED:
-                response.read()  # of a 204, nothing: it lets the connection be used again
-            return response.status_code, response.headers.get("Retry-After")
+            response = client.send(request, stream=True, follow_redirects=False)
+            try:
+                if response.status_code == ACKNOWLEDGED:
+                    response.read()  # of a 204, nothing: it lets the connection be used again
+                return response.status_code, response.headers.get("Retry-After")
+            finally:
+                response.close()  # any other body is left alone, however long it is
         finally:
-            response.close()  # any other body is left alone, however long it is
+            self._deadline.at = math.inf
 
     def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
@@ -211,6 +276,20 @@ class AsyncHttpxTransport:
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST and return its response."""
+        import asyncio
+
+        # httpx bounds each wait for the network alone. Not wait_for, see `aio`: it can lose a cancellation.
+        sending = asyncio.ensure_future(self._post(url, body, headers, timeout))
+        try:
+            await asyncio.wait([sending], timeout=timeout)
+            if not sending.done():
+                raise TimeoutError("the request has lasted for longer than its timeout")
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)  # until it has closed its connection
+        return sending.result()
+
+    async def _post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         import httpx
 
         client = self._given

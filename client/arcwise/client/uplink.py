@@ -55,7 +55,7 @@ class Uplink(Sending):
     max_age_days
         After how many days a report that could not be sent is dropped.
     request_timeout
-        Seconds without any progress after which a request counts as failed.
+        Seconds after which a request counts as failed that has no answer, whatever progress it makes.
     exit_timeout
         For how many seconds the end of the interpreter may wait for what is queued. It waits for one attempt
         only, not for a network that is down. With a `delay` and a file it does not send at all.
