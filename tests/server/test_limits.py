@@ -137,6 +137,40 @@ def test_a_head_that_is_too_long_is_cut(folder: Path) -> None:
         assert drip(connection, endless(head("X: 1")[:-2], b"y" * 8192)) == b""
 
 
+@pytest.mark.parametrize("before", [b"", REQUEST], ids=["alone", "behind another"])
+def test_a_head_that_is_too_long_is_cut_also_when_it_comes_at_once(folder: Path, before: bytes) -> None:
+    with serving(folder) as (url, _), connect(url) as connection:
+        with contextlib.suppress(OSError):  # cut before all of it is sent
+            connection.sendall(before + head("X: " + "y" * (100 << 10), "/health/live", "GET"))
+        assert b"HTTP/1.1 200" not in rest(connection)
+
+
+def test_empty_lines_keep_no_connection(folder: Path) -> None:
+    with serving(folder) as (url, _), connect(url) as connection:
+        assert drip(connection, endless(REQUEST, b"\r\n")).count(b"HTTP/1.1 ") == 1
+
+
+def test_what_is_not_http_is_counted_and_fills_no_log(folder: Path) -> None:
+    kinds = (
+        b"nonsense\r\n\r\n",
+        head("Transfer-Encoding: chunked") + b"zz\r\n",
+        head("Connection: Upgrade\r\nUpgrade: websocket", "/health/live", "GET"),
+        b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+    )
+    with serving(folder) as (url, _):
+        for sent in kinds * 25:
+            with connect(url) as connection:
+                connection.sendall(sent)
+                rest(connection)
+        metrics = httpx.get(f"{url}/metrics").text
+    assert 'arcwise_connections_cut_total{reason="invalid"} 75.0' in metrics
+    first, last = (folder / "stderr").read_text("utf-8").splitlines()
+    assert first.endswith("An invalid HTTP request was refused.")
+    assert last.endswith(
+        "An invalid HTTP request was refused. (74 more like this since the last that was logged)"
+    )
+
+
 def test_the_end_of_a_large_body_is_no_head(folder: Path) -> None:
     large = body(bytes(60_000))
     request = head(f"Content-Length: {len(large)}") + large

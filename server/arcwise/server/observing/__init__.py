@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arcwise.server.observing.logs import configure_logs
+from arcwise.server.observing.logs import configure_logs, finish_logs
 from arcwise.server.observing.metrics import Metrics
 
-__all__ = ["Metrics", "configure_logs"]
+__all__ = ["Metrics", "configure_logs", "finish_logs"]

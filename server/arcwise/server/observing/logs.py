@@ -1,22 +1,129 @@
 """Logs on standard error: a JSON object per line, or lines for people.
 
-There is no access log. Of an exception the type and the places are logged, and its words only where they are
-arcwise's own: those of another library may repeat what it was given.
+There is no access log, and what a sender can cause at will fills no disk: of lines from one place in the code
+the first is logged, and then once a minute how many more there were. Of an exception the type and the places
+are logged, and its words only where they are arcwise's own: those of another library may repeat what it was
+given.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
+import time
 import traceback
+from contextlib import nullcontext
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import ArcwiseError
 
-__all__ = ["configure_logs"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _StreamHandler = logging.StreamHandler[Any]
+else:
+    _StreamHandler = logging.StreamHandler  # takes no parameter before Python 3.11
+
+__all__ = ["SparingHandler", "configure_logs", "finish_logs"]
 
 _QUIET = ("uvicorn.access",)
+
+_SECONDS = 60.0
+"""In which one place of the code gets one line."""
+_MOST_PLACES = 1000
+
+
+class _Place:
+    """What was left out of one place since its last line."""
+
+    __slots__ = ("last", "left_out", "until")
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+        self.left_out = 0
+        self.last: logging.LogRecord | None = None
+
+    def leave_out(self, record: logging.LogRecord) -> None:
+        self.left_out += 1
+        # Its words alone: arguments and exceptions hold on to what requests held.
+        self.last = logging.LogRecord(
+            record.name,
+            record.levelno,
+            record.pathname,
+            record.lineno,
+            record.getMessage().strip(),
+            None,
+            None,
+        )
+
+
+class SparingHandler(_StreamHandler):
+    """Writes one line a minute from each place in the code, and how many more there were.
+
+    A place is where a line is logged, and with an exception also its type and where it was raised. What was
+    left out is said with the next line of any kind that comes after the minute, and at the end.
+
+    Parameters
+    ----------
+    stream
+        Where lines go; standard error unless given.
+    clock
+        Seconds that only go forward.
+    """
+
+    def __init__(self, stream: Any = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream)
+        self._clock = clock
+        self._places: dict[tuple[object, ...], _Place] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, or count it; called with the handler's lock."""
+        now = self._clock()
+        key = _place_of(record)
+        self._sum_up(now)
+        place = self._places.get(key)
+        if place is not None:
+            place.leave_out(record)
+            return
+        if len(self._places) >= _MOST_PLACES:
+            self._sum_up(math.inf)
+            self._places.clear()
+        self._places[key] = _Place(now + _SECONDS)
+        super().emit(record)
+
+    def finish(self) -> None:
+        """Say what was left out so far."""
+        with self.lock or nullcontext():
+            self._sum_up(math.inf)
+
+    def _sum_up(self, now: float) -> None:
+        """Forget the places whose minute is over; where lines were left out, say so and begin another one."""
+        for key, place in [item for item in self._places.items() if item[1].until <= now]:
+            del self._places[key]
+            if place.last is not None:
+                place.last.msg += f" ({place.left_out} more like this since the last that was logged)"
+                self._places[key] = _Place(now + _SECONDS)
+                super().emit(place.last)
+
+
+def finish_logs() -> None:
+    """Write what the log still has to say, before a process ends by a signal."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, SparingHandler):
+            handler.finish()
+
+
+def _place_of(record: logging.LogRecord) -> tuple[object, ...]:
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return record.pathname, record.lineno
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    raised = None if at is None else (at.tb_frame.f_code.co_filename, at.tb_lineno)
+    return record.pathname, record.lineno, type(error), raised
 
 
 class _JSONFormatter(logging.Formatter):
@@ -52,7 +159,7 @@ def configure_logs(form: str, level: str) -> None:
     level
         "debug", "info", "warning" or "error".
     """
-    handler = logging.StreamHandler()
+    handler = SparingHandler()
     handler.setFormatter(_JSONFormatter() if form == "json" else _TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -46,6 +46,12 @@ class Metrics:
             ("reason",),
             registry=self._registry,
         )
+        self._cut = Counter(
+            "arcwise_connections_cut",
+            "Connections that the server ended before their client did, by why",
+            ("reason",),
+            registry=self._registry,
+        )
         self._commit = Histogram(
             "arcwise_commit_seconds",
             "Time that the store took for a group of batches",
@@ -75,6 +81,10 @@ class Metrics:
     def refused(self, kind: str) -> None:
         """Count an answer that is a problem."""
         self._refused.labels(kind).inc()
+
+    def cut(self, reason: str) -> None:
+        """Count a connection that the server ended before its client did."""
+        self._cut.labels(reason).inc()
 
     def added(self, batches: Sequence[Batch], outcomes: Sequence[Outcome], seconds: float) -> None:
         """Count a group that the store took, on the writer's thread."""

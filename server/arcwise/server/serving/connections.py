@@ -2,7 +2,8 @@
 
 uvicorn waits for ever for a head that does not end, keeps all of it, and takes any number of connections. Of
 requests that come before earlier ones are answered it parses as many as arrive: 2 kB of memory for 18 bytes.
-The parser's callbacks say where in a message a connection is.
+The parser's callbacks say where in a message a connection is. Every deadline is a total: bytes that arrive do
+not move it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -17,11 +19,16 @@ from arcwise.server.serving.unread import Unread
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sized
+    from collections.abc import Callable, Sized
 
 __all__ = ["Connections", "bounded_protocol"]
 
 _MAX_HEAD_BYTES = 32 << 10
+"""Of the path and of the names and values of a head's fields."""
+_MAX_FIELDS = 100
+"""Fields of a head: each takes some 150 bytes of memory, however short it is."""
+_STEP = 4 << 10
+"""Bytes that the parser is given at once."""
 _MAX_AHEAD = 64
 """Requests that may have come before an earlier one is answered; with one more the connection is cut."""
 _GRACE_SECONDS = 5.0
@@ -67,8 +74,8 @@ class _Part(Enum):
     NONE = "none"
 
 
-class _Ahead(Exception):  # noqa: N818 (a way out of the parser)
-    """Too many requests came before an earlier one was answered."""
+class _Cut(Exception):  # noqa: N818 (a way out of the parser)
+    """The connection was cut in a callback of the parser."""
 
 
 class _InTurn(FlowControl):
@@ -83,9 +90,20 @@ class _InTurn(FlowControl):
             super().resume_reading()
 
 
-def bounded_protocol(bounds: Connections) -> type[HttpToolsProtocol]:
-    """Return the protocol class for uvicorn's ``http=``."""
-    unread = Unread(bounds.answer_seconds, bounds.most_unread)
+def bounded_protocol(
+    bounds: Connections, count: Callable[[str], object] = lambda _reason: None
+) -> type[HttpToolsProtocol]:
+    """Return the protocol class for uvicorn's ``http=``.
+
+    Parameters
+    ----------
+    bounds
+        What a connection may take.
+    count
+        Is called with a reason for every connection that the server ends before its client does: "invalid",
+        "long-head", "slow-head", "slow-body", "too-far-ahead", "unread" or "too-many".
+    """
+    unread = Unread(bounds.answer_seconds, bounds.most_unread, lambda: count("unread"))
 
     class BoundedProtocol(HttpToolsProtocol):
         """One connection."""
@@ -93,16 +111,18 @@ def bounded_protocol(bounds: Connections) -> type[HttpToolsProtocol]:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self._part = _Part.HEAD
-            self._message = 0
+            self._message = 0  # messages that came to their end
             self._timed: tuple[int, _Part] | None = None
             self._timer: asyncio.TimerHandle | None = None
             self._head_bytes = 0
-            self._turned_away = False
+            self._unfinished = 0
+            self._is_deaf = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             if len(self.connections) >= bounds.most:
-                self._turned_away = True
+                self._is_deaf = True
                 self.transport = transport
+                count("too-many")
                 transport.write(_FULL % (len(_FULL_BODY), _FULL_BODY))
                 transport.close()
                 return
@@ -125,61 +145,120 @@ def bounded_protocol(bounds: Connections) -> type[HttpToolsProtocol]:
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
-            if self._turned_away:
-                return
-            message = self._message
-            super().data_received(data)
-            # What a head begins in may be the end of a large body: it counts from the next read on.
-            if self._part is _Part.HEAD and self._message == message:
-                self._head_bytes += len(data)
-                if self._head_bytes > _MAX_HEAD_BYTES:
-                    self._cut()
+            for start in range(0, len(data), _STEP):
+                if self._is_deaf:
                     return
+                self._feed(data[start : start + _STEP])
             self._set_timer()
 
+        def _feed(self, part: bytes) -> None:
+            before = self._message, self._head_bytes
+            try:
+                self.parser.feed_data(part)
+            except httptools.HttpParserUpgrade:
+                self._end_after_answer()  # in HTTP/1.1; what follows is in no language that is spoken here
+            except httptools.HttpParserError:
+                if not self._is_deaf:
+                    self._refuse()
+            else:
+                # Of a field that does not end nobody else hears; spaces and what stands around it count here.
+                same = self._part is _Part.HEAD and before == (self._message, self._head_bytes)
+                self._unfinished = self._unfinished + len(part) if same else 0
+                if self._head_bytes + self._unfinished > _MAX_HEAD_BYTES + _STEP:
+                    self._cut("long-head")
+
+        def _refuse(self) -> None:
+            """End a connection with bytes that are not HTTP; earlier requests are answered first."""
+            count("invalid")
+            self.logger.warning("An invalid HTTP request was refused.")
+            in_body, is_busy = self._part is _Part.BODY, self._is_busy()
+            if in_body and is_busy and (self.pipeline or self.cycle.response_started):
+                self._is_deaf = True
+                self.transport.abort()  # a 400 would be taken for the answer to another one, or a part of it
+            elif in_body != is_busy:
+                self._end_after_answer()
+            else:
+                self._is_deaf = True
+                self.send_400_response("Invalid HTTP request received.")
+
+        def _end_after_answer(self) -> None:
+            """Read nothing more, and close once everything is answered that has come whole."""
+            self._is_deaf = True
+            self.cycle.keep_alive = False
+            if not self._is_busy():
+                self.transport.close()
+
+        def _is_busy(self) -> bool:
+            """Return whether a request is being answered, or waits for that."""
+            return self.cycle is not None and not self.cycle.response_complete
+
         def on_message_begin(self) -> None:
-            self._message += 1
             self._part = _Part.HEAD
             self._head_bytes = 0
             super().on_message_begin()
 
+        def on_url(self, url: bytes) -> None:
+            self._lengthen(len(url))
+            super().on_url(url)
+
         def on_header(self, name: bytes, value: bytes) -> None:
             # Trailers would be kept without end, and nothing reads them.
             if self._part is _Part.HEAD:
+                self._lengthen(len(name) + len(value))
                 super().on_header(name, value)
 
+        def _lengthen(self, size: int) -> None:
+            self._head_bytes += size
+            if self._head_bytes > _MAX_HEAD_BYTES or len(self.headers) >= _MAX_FIELDS:
+                self._cut("long-head")
+                raise _Cut
+
         def on_headers_complete(self) -> None:
-            self._part = _Part.BODY
             super().on_headers_complete()
+            self._part = _Part.BODY
             if len(self.pipeline) > _MAX_AHEAD:
-                self._cut()  # an answer to this one would be taken for that to an earlier one
-                raise _Ahead
+                self._cut("too-far-ahead")  # an answer to this one would be taken for that to an earlier one
+                raise _Cut
 
         def on_message_complete(self) -> None:
             self._part = _Part.NONE
+            self._message += 1
             super().on_message_complete()
 
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            # uvicorn's timer begins anew with every byte, also with those that begin no request.
+            self._unset_keepalive_if_required()
+            self._set_timer()
+
         def _set_timer(self) -> None:
-            """Start the deadline of what is being read now; one that runs for it goes on."""
-            if self._part is _Part.NONE:
-                if self._timer is not None:
-                    self._stop_timer()
+            """Start the deadline of what is waited for now; one that runs for it goes on."""
+            waits_for = self._message, self._part
+            is_answering = self._part is _Part.NONE and self._is_busy()
+            # While requests wait for their turn nothing is read: the time is the server's, not the sender's.
+            if is_answering or self.pipeline or self._is_deaf or self.transport.is_closing():
+                self._stop_timer()
                 return
-            reading = self._message, self._part
-            if self._timer is not None and self._timed == reading:
+            if self._timer is not None and self._timed == waits_for:
                 return
             self._stop_timer()
-            head = self._part is _Part.HEAD
-            seconds = bounds.header_seconds if head else bounds.body_seconds + _GRACE_SECONDS
-            self._timed = reading
-            self._timer = self.loop.call_later(seconds, self._cut)
+            self._timed = waits_for
+            if self._part is _Part.HEAD:
+                self._timer = self.loop.call_later(bounds.header_seconds, self._cut, "slow-head")
+            elif self._part is _Part.BODY:
+                seconds = bounds.body_seconds + _GRACE_SECONDS
+                self._timer = self.loop.call_later(seconds, self._cut, "slow-body")
+            else:
+                self._timer = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
         def _stop_timer(self) -> None:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
 
-        def _cut(self) -> None:
+        def _cut(self, reason: str) -> None:
+            count(reason)
+            self._is_deaf = True
             self._stop_timer()
             self.transport.abort()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import uvicorn
 
+from arcwise.server.observing import finish_logs
 from arcwise.server.serving.connections import Connections, bounded_protocol
 from arcwise.server.serving.files import allow_files
 
@@ -49,6 +50,7 @@ class _Server(uvicorn.Server):
         while time.monotonic() < until and not self.force_exit:
             await asyncio.sleep(0.05)
         await super().shutdown(sockets)
+        finish_logs()  # uvicorn ends by the signal that it got: nothing runs at exit
 
 
 def run(
@@ -81,9 +83,10 @@ def run(
     """
     connections = connections or Connections()
     allow_files(connections.most)
+    runtime = getattr(getattr(app, "state", None), "runtime", None)
     config = uvicorn.Config(
         app,
-        http=bounded_protocol(connections),
+        http=bounded_protocol(connections, *(() if runtime is None else (runtime.metrics.cut,))),
         ws="none",
         access_log=False,  # it would hold addresses
         server_header=False,
@@ -92,7 +95,6 @@ def run(
         log_config=None,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
-    runtime = getattr(getattr(app, "state", None), "runtime", None)
     server = _Server(config, runtime.drain if runtime is not None else lambda: None)
     server.drain_seconds = drain_seconds
     host, port = listener.getsockname()[:2]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
 __all__ = ["Unread"]
 
@@ -32,11 +32,14 @@ class Unread:
     most
         Bytes of answers that wait at the same moment, over all connections. Beyond it those that have waited
         longest are cut, because who reads at all does not wait long.
+    count
+        Is called for every connection that is cut.
     """
 
-    def __init__(self, seconds: float, most: int) -> None:
+    def __init__(self, seconds: float, most: int, count: Callable[[], object] = lambda: None) -> None:
         self._seconds = seconds
         self._most = most
+        self._count = count
         self._deadlines: dict[asyncio.Transport, float] = {}  # those that wait, the longest first
         self._timer: asyncio.TimerHandle | None = None
 
@@ -76,5 +79,6 @@ class Unread:
                 self._cut(transport)
 
     def _cut(self, transport: asyncio.Transport) -> None:
+        self._count()
         self.moved(transport)
         transport.abort()

@@ -1,0 +1,345 @@
+"""The HTTP protocol by itself, on a clock that a test moves: bounds on heads, total deadlines, refusals.
+
+`test_limits.py` tries the same with sockets and a real process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from arcwise.server.serving.connections import Connections, bounded_protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+BOUNDS = Connections(header_seconds=10.0, body_seconds=30.0)
+LONGEST = 32 << 10
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Timer:
+    def __init__(self, when: float, call: Callable[[], object]) -> None:
+        self.when = when
+        self.call = call
+
+    def cancel(self) -> None:
+        self.when = float("inf")
+
+
+class Loop:
+    """A clock that stands still, and the tasks that were started."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.timers: list[Timer] = []
+        self.started = 0
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, seconds: float, call: Callable[..., object], *arguments: object) -> Timer:
+        timer = Timer(self.now + seconds, lambda: call(*arguments))
+        self.timers.append(timer)
+        return timer
+
+    def create_task(self, steps: Coroutine[Any, Any, None], **_options: Any) -> asyncio.Future[None]:
+        steps.close()  # the test answers
+        self.started += 1
+        return asyncio.Future(loop=asyncio.get_running_loop())
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        for timer in [timer for timer in self.timers if timer.when <= self.now]:
+            self.timers.remove(timer)
+            timer.call()
+
+
+class Transport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.ended = ""
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return ("127.0.0.1", 8000) if name in ("sockname", "peername") else default
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return bool(self.ended)
+
+    def close(self) -> None:
+        self.ended = self.ended or "closed"
+
+    def abort(self) -> None:
+        self.ended = "cut"
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class Connection:
+    """A connection to a server whose app answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.transport = Transport()
+        self.counted: Counter[str] = Counter()
+
+        async def app(_scope: Any, _receive: Any, _send: Any) -> None:
+            raise AssertionError
+
+        kind = bounded_protocol(BOUNDS, lambda reason: self.counted.update([reason]))
+        config = uvicorn.Config(app, http=kind, ws="none", access_log=False, log_config=None)
+        state = ServerState()
+        self.protocol: Any = kind(config=config, server_state=state, app_state={}, _loop=self.loop)  # type: ignore[arg-type]
+        self.protocol.connection_made(self.transport)
+
+    @property
+    def ended(self) -> str:
+        return self.transport.ended
+
+    def receive(self, data: bytes, *, at_once: int | None = None) -> None:
+        """Let bytes come in reads of so many."""
+        step = at_once or len(data)
+        for start in range(0, len(data), step):
+            if self.ended:
+                return
+            self.protocol.data_received(data[start : start + step])
+
+    async def answer(self) -> None:
+        """Answer the request whose turn it is with 204."""
+        waiting = self.protocol.pipeline
+        cycle = self.current if waiting else self.protocol.cycle
+        await cycle.send({"type": "http.response.start", "status": 204, "headers": []})
+        await cycle.send({"type": "http.response.body", "body": b""})
+
+    current: Any = None
+
+
+@pytest.fixture
+def run() -> Callable[[Callable[[Connection], Coroutine[Any, Any, None]]], Connection]:
+    def run(scenario: Callable[[Connection], Coroutine[Any, Any, None]]) -> Connection:
+        async def main() -> Connection:
+            connection = Connection()
+            await scenario(connection)
+            return connection
+
+        return asyncio.run(main())
+
+    return run
+
+
+Run = Any
+
+
+def head(size: int, *, fields: int = 1, end: bytes = b"\r\n\r\n") -> bytes:
+    """Return a head whose path, names and values are so many bytes."""
+    short = b"".join(b"a: b\r\n" for _ in range(fields - 1))
+    left = size - len(b"/") - 2 * (fields - 1) - len(b"X")
+    return b"GET / HTTP/1.1\r\n" + short + b"X: " + b"y" * left + end
+
+
+POST = b"POST / HTTP/1.1\r\nContent-Length: 50000\r\n\r\n" + bytes(50_000)
+
+
+@pytest.mark.parametrize("at_once", [None, 1, 1000, 4096, 65_536])
+@pytest.mark.parametrize("before", [b"", GET, POST], ids=["first", "pipelined", "after a body"])
+@pytest.mark.parametrize(("size", "whole"), [(LONGEST, True), (LONGEST + 1, False), (8 * LONGEST, False)])
+def test_a_head_has_a_bound_however_it_comes(
+    run: Run, size: int, whole: bool, before: bytes, at_once: int | None
+) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(before + head(size), at_once=at_once)
+
+    connection = run(scenario)
+    assert connection.ended == ("" if whole else "cut")
+    assert connection.counted == ({} if whole else {"long-head": 1})
+
+
+@pytest.mark.parametrize("at_once", [None, 1, 1000])
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(b"GET /", id="path"),
+        pytest.param(b"GET / HTTP/1.1\r\n", id="name"),
+        pytest.param(b"GET / HTTP/1.1\r\nX: ", id="value"),
+        pytest.param(GET + b"GET / HTTP/1.1\r\nX: ", id="second"),
+        pytest.param(POST + b"GET / HTTP/1.1\r\nX: ", id="after a body"),
+    ],
+)
+def test_a_field_that_does_not_end_is_cut(run: Run, start: bytes, at_once: int | None) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(start + b"y" * (LONGEST - 5), at_once=at_once)
+        assert not connection.ended
+        connection.receive(b"y" * (16 << 10), at_once=at_once)
+
+    assert run(scenario).counted == {"long-head": 1}
+
+
+@pytest.mark.parametrize(("fields", "whole"), [(100, True), (101, False)])
+def test_the_fields_of_a_head_are_bounded(run: Run, fields: int, whole: bool) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(head(1000, fields=fields))
+
+    assert run(scenario).ended == ("" if whole else "cut")
+
+
+def test_a_head_is_cut_at_its_deadline_whatever_drips(run: Run) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(b"GET / HTTP/1.1\r\nX: ")
+        for _ in range(9):
+            connection.loop.advance(1.0)
+            connection.receive(b"y")
+            assert not connection.ended
+        connection.loop.advance(1.0)
+
+    connection = run(scenario)
+    assert connection.ended == "cut"
+    assert connection.counted == {"slow-head": 1}
+
+
+def test_the_first_head_has_its_time_from_the_connection_on(run: Run) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.loop.advance(9.0)
+        connection.receive(b"GET / HT")
+        connection.loop.advance(1.0)
+
+    assert run(scenario).counted == {"slow-head": 1}
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_body_is_cut_at_its_deadline_whatever_drips(run: Run, answered: bool) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
+        for second in range(34):
+            connection.loop.advance(1.0)
+            connection.receive(b"y")
+            if answered and second == 3:
+                await connection.answer()
+            assert not connection.ended
+        connection.loop.advance(1.0)
+
+    assert run(scenario).counted == {"slow-body": 1}
+
+
+def test_empty_lines_between_requests_keep_no_connection(run: Run) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(GET)
+        await connection.answer()
+        for _ in range(4):
+            connection.loop.advance(1.0)
+            connection.receive(b"\r\n")
+            assert not connection.ended
+        connection.loop.advance(1.0)
+
+    assert run(scenario).ended == "closed"
+
+
+def test_a_connection_is_kept_for_a_while_after_a_body_that_was_answered_early(run: Run) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nx")
+        await connection.answer()
+        connection.receive(b"x")
+        connection.loop.advance(4.0)
+        assert not connection.ended
+        connection.loop.advance(1.0)
+
+    assert run(scenario).ended == "closed"
+
+
+def test_the_head_of_a_second_request_has_a_deadline_of_its_own(run: Run) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(GET)
+        connection.loop.advance(100.0)  # the app's time is not the sender's
+        await connection.answer()
+        connection.loop.advance(4.0)
+        connection.receive(GET[:-1])
+        connection.loop.advance(9.0)
+        connection.receive(GET[-1:])
+        await connection.answer()
+        connection.receive(b"G")
+        connection.loop.advance(10.0)
+
+    connection = run(scenario)
+    assert connection.transport.written.count(b"HTTP/1.1 204") == 2
+    assert connection.counted == {"slow-head": 1}
+
+
+def test_a_body_that_waits_for_its_turn_has_time(run: Run) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(GET)
+        connection.current = connection.protocol.cycle
+        connection.receive(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nx")
+        connection.loop.advance(100.0)
+        assert not connection.ended
+        await connection.answer()
+        connection.loop.advance(34.0)
+        assert not connection.ended
+        connection.loop.advance(1.0)
+
+    assert run(scenario).counted == {"slow-body": 1}
+
+
+def test_what_is_not_http_gets_one_answer_and_one_line(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(b"nonsense\r\n\r\n" * 10_000)
+
+    connection = run(scenario)
+    assert connection.transport.written.count(b"HTTP/1.1 400") == 1
+    assert connection.ended == "closed"
+    assert connection.counted == {"invalid": 1}
+    assert [record.getMessage() for record in caplog.records] == ["An invalid HTTP request was refused."]
+
+
+@pytest.mark.parametrize(
+    ("data", "answers"),
+    [
+        pytest.param(GET + b"nonsense\r\n\r\n", 204, id="after a request"),
+        pytest.param(b"CONNECT a:1 HTTP/1.1\r\n\r\n", 400, id="connect"),
+        pytest.param(GET + b"CONNECT a:1 HTTP/1.1\r\n\r\n", 204, id="connect after a request"),
+        pytest.param(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, id="chunks"),
+    ],
+)
+def test_a_refusal_is_not_taken_for_another_answer(run: Run, data: bytes, answers: int) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(data)
+        if answers == 204:
+            assert not connection.ended
+            assert not connection.transport.written
+            await connection.answer()
+
+    connection = run(scenario)
+    assert connection.transport.written.startswith(b"HTTP/1.1 %d" % answers)
+    assert connection.transport.written.count(b"HTTP/1.1 ") == 1
+    assert connection.ended == "closed"
+    assert connection.counted == {"invalid": 1}
+
+
+def test_an_upgrade_is_answered_in_http_and_nothing_behind_it_is_read(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + GET)
+        connection.receive(GET)
+        assert connection.loop.started == 1
+        await connection.answer()
+
+    connection = run(scenario)
+    assert connection.transport.written.startswith(b"HTTP/1.1 204")
+    assert connection.ended == "closed"
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
