@@ -25,6 +25,7 @@ RANKS = {
     "arcwise.digits": 0,
     "arcwise.errors": 0,
     "arcwise.lazy": 0,
+    "arcwise.loopback": 0,
     "arcwise.values": 0,
     "arcwise.domains": 1,
     "arcwise.randomness": 1,

@@ -52,7 +52,16 @@ def test_keys_that_are_none_are_refused_and_not_repeated(key: Any) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://reports.example", "HTTP://reports.example", "http://10.0.0.1:8000", "http://localhost.example"],
+    [
+        "http://reports.example",
+        "HTTP://reports.example",
+        "http://10.0.0.1:8000",
+        "http://localhost.example",
+        "http://local\thost",
+        "http://localhost\\.example",
+        "http://127.0.0.1%2eexample",
+        "http://[::1%25.example]",
+    ],
 )
 def test_a_key_does_not_cross_the_network_in_the_clear_unless_asked(url: str, heading: Task) -> None:
     with pytest.raises(ParameterError, match="https:// URL, or key_over_http=True") as caught:

@@ -21,6 +21,7 @@ from arcwise.errors import ParameterError
 from arcwise.server import Settings, access, create_app
 from arcwise.server.access import Gate, new_key
 from arcwise.server.access import gate as gate_module
+from arcwise.server.access.local import is_local
 from arcwise.server.cli import main
 from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
@@ -271,6 +272,20 @@ def test_a_key_that_is_made_or_revoked_is_seen_by_an_app_that_runs(
 
 
 LOCAL = "http://127.0.0.1:8000"
+BROWSER = {
+    "Sec-CH-UA": '"Chromium";v="130"',
+    "Sec-Fetch-Site": "same-origin",
+    "Sec-GPC": "1",
+    "DNT": "1",
+    "Accept-Language": "de",
+    "Cookie": "other=1",
+    "Origin": LOCAL,
+    "Referer": f"{LOCAL}/",
+    "Cache-Control": "no-cache",
+    "Pragma": "no-cache",
+    "Priority": "u=0",
+    "Upgrade-Insecure-Requests": "1",
+}
 
 
 @pytest.mark.parametrize(
@@ -279,6 +294,9 @@ LOCAL = "http://127.0.0.1:8000"
         (LOCAL, {}, 204),
         ("http://localhost:8000", {}, 204),
         ("http://[::1]:8000", {}, 204),
+        (LOCAL, {"host": "LocalHost"}, 204),
+        (LOCAL, {"host": "127.255.0.9:65535"}, 204),
+        (LOCAL, BROWSER, 204),
         ("http://192.0.2.1:8000", {}, 401),
         ("http://reports.example", {}, 401),
         (LOCAL, {"host": "evil.example"}, 401),  # a name that somebody points to 127.0.0.1
@@ -286,6 +304,59 @@ LOCAL = "http://127.0.0.1:8000"
         (LOCAL, {"x-forwarded-for": "192.0.2.1"}, 401),
         (LOCAL, {"forwarded": "for=192.0.2.1"}, 401),
         (LOCAL, {"via": "1.1 proxy"}, 401),
+        *(
+            (LOCAL, {"host": host}, 401)
+            for host in (
+                "[::1].evil.example",
+                "[::1]evil.example:8000",
+                "[::1",
+                "[::1%evil.example]",
+                "[::ffff:127.0.0.1]",
+                "::1",
+                "[127.0.0.1]",
+                "[localhost]",
+                "127.0.0.1:80.evil.example",
+                "127.0.0.1:",
+                "127.0.0.1:0",
+                "127.0.0.1:65536",
+                "127.0.0.1:8000:8000",
+                "127.0.0.1:8000, evil.example",
+                "127.0.0.1@evil.example",
+                "127.1",
+                "127.0.0.256",
+                "127.0.0.01",
+                "2130706433",
+                "0.0.0.0",
+                "localhost.",
+                "localhost.evil.example",
+                "localhost evil.example",
+                "",
+            )
+        ),
+        *(
+            (LOCAL, {name: "192.0.2.1"}, 401)
+            for name in (
+                "X-Forwarded",
+                "X-Real-IP",
+                "X-Client-IP",
+                "X-Cluster-Client-IP",
+                "X-Original-Host",
+                "X-Envoy-External-Address",
+                "X-Amzn-Trace-Id",
+                "X-Request-ID",
+                "X-Varnish",
+                "CF-Ray",
+                "Fly-Client-IP",
+                "Fastly-Client-IP",
+                "True-Client-IP",
+                "Client-IP",
+                "CDN-Loop",
+                "Max-Forwards",
+                "Proxy-Connection",
+                "Traceparent",
+                "A-Header-Of-Its-Own",
+            )
+        ),
     ],
 )
 def test_without_keys_only_this_machine_is_served(
@@ -306,6 +377,30 @@ def test_without_keys_only_this_machine_is_served(
                 assert (await http.post(path, headers=headers)).status_code == 401
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("changed", "local"),
+    [
+        ({}, True),
+        ({"http_version": "2"}, True),
+        ({"http_version": "1.0"}, False),  # as nginx asks, unless it is told otherwise
+        ({"client": ("192.0.2.1", 5)}, False),  # the address was translated on its way
+        ({"client": None}, True),
+        ({"server": ("192.0.2.1", 80)}, False),
+        ({"server": ("/run/arcwise.sock", None)}, False),
+        ({"headers": []}, False),
+        ({"headers": [(b"host", b"localhost")] * 2}, False),
+    ],
+)
+def test_a_request_is_local_by_all_that_is_known_of_it(changed: dict[str, object], local: bool) -> None:
+    scope = {
+        "http_version": "1.1",
+        "server": ("127.0.0.1", 8000),
+        "client": ("127.0.0.1", 5),
+        "headers": [(b"host", b"localhost")],
+    }
+    assert is_local(scope | changed) == local
 
 
 def test_the_first_key_closes_the_door_and_revoking_the_last_does_not_open_it(url: str) -> None:

@@ -6,6 +6,7 @@ import math
 from numbers import Real
 
 from arcwise.errors import ParameterError
+from arcwise.loopback import is_loopback_authority
 
 __all__ = ["checked_integer", "checked_key", "checked_number", "checked_url", "is_loopback"]
 
@@ -53,14 +54,8 @@ def _is_visible(text: str) -> bool:
 
 def is_loopback(url: str) -> bool:
     """Return whether a URL's host is this machine: localhost, 127.0.0.0/8 or ::1."""
-    import ipaddress
-    from urllib.parse import urlsplit
-
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    # As it stands: parsers of URLs differ in what they take such a host to be, and what they leave out.
+    return is_loopback_authority(url.partition("://")[2].partition("/")[0])
 
 
 def checked_integer(name: str, value: object, most: int) -> int:

@@ -2,55 +2,74 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
+
+from arcwise.loopback import is_loopback, is_loopback_authority
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["is_local", "is_loopback"]
+__all__ = ["is_local"]
 
-# What proxies add, of which a plain one need add none.
-_FORWARDED = frozenset(
-    {b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"true-client-ip", b"cf-connecting-ip"}
+# What curl, browsers and HTTP libraries send by themselves. Proxies announce themselves by headers, of which
+# every product has its own, so that no list of those is ever complete.
+_USUAL = frozenset(
+    {
+        b"accept",
+        b"accept-charset",
+        b"accept-encoding",
+        b"accept-language",
+        b"authorization",
+        b"cache-control",
+        b"connection",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"cookie",
+        b"dnt",
+        b"expect",
+        b"host",
+        b"http2-settings",
+        b"if-match",
+        b"if-modified-since",
+        b"if-none-match",
+        b"if-range",
+        b"if-unmodified-since",
+        b"keep-alive",
+        b"origin",
+        b"pragma",
+        b"priority",
+        b"range",
+        b"referer",
+        b"save-data",
+        b"te",
+        b"transfer-encoding",
+        b"upgrade",
+        b"upgrade-insecure-requests",
+        b"user-agent",
+    }
 )
-_FORWARDED_PREFIX = b"x-forwarded-"
+_USUAL_PREFIX = b"sec-"
+"""Browsers alone may send these, and say with them what a request is for."""
 
 
 def is_local(scope: Scope) -> bool:
-    """Return whether a request came in on a loopback address, for a loopback name, and not through a proxy.
+    """Return whether a request came over the loopback, for a loopback name, and shows no sign of a proxy.
 
     A proxy on this machine speaks for the world. The name matters because a page in a browser here can let
     its own name point to 127.0.0.1, and would then read what it gets as its own.
 
-    A proxy that adds no header and asks for a loopback name, as nginx does unless it is told otherwise,
-    cannot be told from this machine: a server behind a proxy needs a key first.
+    Signs of a proxy are any header that clients do not send by themselves, and HTTP/1.0, which nginx speaks
+    unless it is told otherwise. A proxy that shows none of these, and asks for a loopback name or passes on
+    the name that somebody far away chose, cannot be told from this machine, and neither can a tunnel of TCP:
+    a server behind one needs a key first.
     """
-    server = scope.get("server")
-    if not server or not is_loopback(server[0]):
+    server, client = scope.get("server"), scope.get("client")
+    if not server or not is_loopback(server[0]) or (client and not is_loopback(client[0])):
         return False
-    for name, value in scope["headers"]:
-        if name == b"host":
-            if not _names_loopback(value):
-                return False
-        elif name in _FORWARDED or name.startswith(_FORWARDED_PREFIX):
-            return False
-    return True
-
-
-@lru_cache(maxsize=64)
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine: localhost, 127.0.0.0/8 or ::1."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-@lru_cache(maxsize=64)
-def _names_loopback(host: bytes) -> bool:
-    text = host.decode("latin-1").lower()
-    if text.startswith("["):
-        return is_loopback(text[1:].partition("]")[0])
-    return is_loopback(text.partition(":")[0])
+    if scope.get("http_version") == "1.0":
+        return False
+    named = [value for name, value in scope["headers"] if name == b"host"]
+    if len(named) != 1 or not is_loopback_authority(named[0].decode("latin-1")):
+        return False
+    return all(name in _USUAL or name.startswith(_USUAL_PREFIX) for name, _ in scope["headers"])

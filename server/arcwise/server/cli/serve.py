@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from arcwise.errors import ParameterError
-from arcwise.server.access.local import is_loopback
+from arcwise.loopback import is_loopback
 from arcwise.server.app import create_app
 from arcwise.server.observing import configure_logs
 from arcwise.server.serving import run
