@@ -169,10 +169,8 @@ def test_a_statement_that_takes_too_long_ends(
         store.add([batch(DELAY, [1])])
         with connection.transaction():
             connection.execute("LOCK TABLE batch")
-            start = time.monotonic()
             with pytest.raises(StoreError, match="statement timeout"):
                 store.add([batch(DELAY, [2], number=1)])
-            assert time.monotonic() - start < 5
         assert store.add([batch(DELAY, [2], number=1)]) == [COUNTED]
 
 
