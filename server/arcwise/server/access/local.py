@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_local"]
 
-# What curl, browsers and HTTP libraries send by themselves. Proxies announce themselves by headers, of which
+# What curl, browsers, HTTP libraries and Prometheus send by themselves. Proxies announce themselves by headers, of which
 # every product has its own, so that no list of those is ever complete.
 _USUAL = frozenset(
     {
@@ -47,6 +47,7 @@ _USUAL = frozenset(
         b"upgrade",
         b"upgrade-insecure-requests",
         b"user-agent",
+        b"x-prometheus-scrape-timeout-seconds",
     }
 )
 _USUAL_PREFIX = b"sec-"
