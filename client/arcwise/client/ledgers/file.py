@@ -19,7 +19,7 @@ from arcwise.client.accounts import budget
 from arcwise.client.checks import checked_number
 from arcwise.client.ledgers.base import Ledger
 from arcwise.client.ledgers.books import FileBooks, read_balances
-from arcwise.client.ledgers.files import create_file, open_file
+from arcwise.client.ledgers.files import create_file, log_index_path, log_path, open_file, real_path
 from arcwise.client.outboxes.file import FileOutbox, drop
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError, ParameterError
@@ -44,7 +44,8 @@ class FileLedger(Ledger):
     Parameters
     ----------
     path
-        The file; SQLite keeps two more beside it while it is open (``-wal`` and ``-shm``).
+        The file, or a symbolic link to it; SQLite keeps two more beside the file while it is open (``-wal``
+        and ``-shm``). It must have no second name (hard link).
     create
         Make the file, which must not exist: once in the life of a device, such as when somebody agrees to
         telemetry. Without it (default) the file must exist. Whoever creates a ledger because there is none
@@ -96,7 +97,6 @@ class FileLedger(Ledger):
         busy_timeout: float = 5.0,
     ) -> None:
         self.path = Path(path).absolute()  # of now, whatever folder the app goes to
-        self._log_path = self.path.with_name(f"{self.path.name}-wal")
         self.relaxed = relaxed
         self._busy_timeout = min(checked_number("busy_timeout", busy_timeout), 86_400.0)
         self._lock = threading.RLock()
@@ -106,6 +106,7 @@ class FileLedger(Ledger):
         self._process: object = None
         self._full: bool | None = None  # what the connection's PRAGMA synchronous is set to
         self._identity: tuple[int, int] | None = None
+        self._beside: dict[Path, tuple[int, int] | None] = {}
         self._broken: str | None = None
         self._closed = False
         if create:
@@ -115,13 +116,14 @@ class FileLedger(Ledger):
         _living.add(self)
 
     def _connect(self) -> sqlite3.Connection:
-        connection, identity = open_file(self.path, self._busy_timeout, check=not self._sound)
+        real = real_path(self.path)
+        connection, identity = open_file(real, self._busy_timeout, check=not self._sound)
         if self._identity not in (None, identity):
             connection.close()
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
         self._connection, self._identity, self._full = connection, identity, None
         self._process = current_process()
-        self._log = _identity_of(self._log_path)
+        self._beside = {path: _identity_of(path) for path in (log_path(real), log_index_path(real))}
         self._sound = True
         return connection
 
@@ -143,10 +145,12 @@ class FileLedger(Ledger):
             raise LedgerError(f"the ledger {self.path} is gone")
         if found != self._identity:
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
-        if _identity_of(self._log_path) != self._log:
-            # What was committed to it and not yet written back is lost: nobody knows what was spent.
-            self._broken = f"the log {self._log_path} of the ledger was removed while it was in use"
-            raise LedgerError(self._broken)
+        for path, identity in self._beside.items():
+            if _identity_of(path) != identity:
+                # What was committed to the log and not yet written back is lost; without its index, processes
+                # do not see what others commit. Nobody knows what was spent.
+                self._broken = f"the log {path} of the ledger was removed while it was in use"
+                raise LedgerError(self._broken)
         return connection
 
     @contextmanager

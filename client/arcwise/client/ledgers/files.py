@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import sqlite3
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -15,7 +17,22 @@ from arcwise.errors import LedgerError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["create_file", "open_file", "open_to_read"]
+__all__ = ["create_file", "log_index_path", "log_path", "open_file", "open_to_read", "real_path"]
+
+
+def real_path(path: Path) -> Path:
+    """Return where a ledger really lies: SQLite names what it keeps beside a file after that, not a link."""
+    return Path(os.path.realpath(path))
+
+
+def log_path(path: Path) -> Path:
+    """Return where SQLite keeps the write-ahead log of a file, given its real path."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def log_index_path(path: Path) -> Path:
+    """Return where SQLite keeps the index of the log, in which processes see what others commit."""
+    return path.with_name(f"{path.name}-shm")
 
 
 def create_file(path: Path) -> None:
@@ -28,13 +45,13 @@ def create_file(path: Path) -> None:
     """
     if os.path.lexists(path):
         raise _exists(path)
-    for left in (path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-journal")):
+    for left in (log_path(path), log_index_path(path), path.with_name(f"{path.name}-journal")):
         if os.path.lexists(left):  # SQLite would take it for a part of the new file
             raise LedgerError(
                 f"{left} is what is left of a ledger that was at {path}: what the device has spent is not "
                 "known. Remove it too, if this device is to begin anew"
             )
-    draft = path.with_name(f"{path.name}.{os.urandom(6).hex()}.new")
+    draft = path.with_name(f"{path.name}.{os.urandom(6).hex()}{_DRAFT}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with contextlib.closing(sqlite3.connect(draft)) as connection:
@@ -51,6 +68,9 @@ def create_file(path: Path) -> None:
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+_DRAFT = ".new"
 
 
 def _exists(path: Path) -> LedgerError:
@@ -86,7 +106,7 @@ def open_file(
     Parameters
     ----------
     path
-        The file.
+        The real path of the file.
     busy_timeout
         For how many seconds to wait while another process writes.
     check
@@ -99,6 +119,9 @@ def open_file(
     """
     try:
         found = path.stat()
+        if _has_more_names(found):
+            _remove_drafts(path)
+            found = path.stat()
     except FileNotFoundError:
         raise LedgerError(
             f"there is no ledger at {path}. If this device never had one, make it with create=True; if it "
@@ -106,6 +129,11 @@ def open_file(
         ) from None
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be opened: {error.strerror}") from error
+    if _has_more_names(found):  # SQLite would keep a log for each name
+        raise LedgerError(
+            f"the ledger {path} has a second name (a hard link), and what is spent under one would not be "
+            "seen under the other: remove all names but one"
+        )
 
     def set_up(connection: sqlite3.Connection) -> None:
         _check(connection, path, whole=check)
@@ -113,6 +141,18 @@ def open_file(
 
     # mode=rw does not make a file
     return _connect(path, "mode=rw", busy_timeout, set_up), (found.st_dev, found.st_ino)
+
+
+def _has_more_names(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
+
+
+def _remove_drafts(path: Path) -> None:
+    """Remove what a process left that was killed in `create_file` when it had given the file its name."""
+    for draft in path.parent.glob(f"{glob.escape(path.name)}.*{_DRAFT}"):
+        with contextlib.suppress(OSError):
+            if draft.samefile(path):
+                draft.unlink()
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
@@ -123,10 +163,11 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     LedgerError
         As `open_file`.
     """
+    path = real_path(path)
     try:
         return open_file(path, 5.0)[0]
     except LedgerError:
-        log = Path(f"{path}-wal")
+        log = log_path(path)
         writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
         if writable or not path.exists() or (log.exists() and log.stat().st_size):
             raise
