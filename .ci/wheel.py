@@ -17,13 +17,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 BARE = """
-import importlib.metadata, sys
+import importlib.metadata, subprocess, sys
+from pathlib import Path
 from arcwise.client import Client, MemoryLedger, Outcome
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
 
 for name in ("numpy", "httpx", "fastapi", "scipy", "pandas", "sqlite3"):
     assert name not in sys.modules, f"importing the client loads {name}"
+command = str(Path(sys.executable).with_name("arcwise"))
 task = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=1.0))
 assert Task.from_bytes(task.to_bytes()) == task
 assert 0 <= task.mechanism.randomize(42.0) < 128
@@ -39,6 +41,10 @@ except ImportError as error:
     assert "pip install 'arcwise[server]'" in str(error), error
 else:
     raise SystemExit("arcwise.server imports without its extra")
+for arguments in ([], ["--help"], ["serve"], ["plan", "--help"]):
+    done = subprocess.run([command, *arguments], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert done.stderr.count("\\n") == 1 and "pip install 'arcwise[server]'" in done.stderr, done.stderr
 tops = {str(path).split("/")[0] for path in importlib.metadata.files("arcwise")}
 assert not tops & {"client", "server", "shared", "tests"}, tops
 """
@@ -50,6 +56,17 @@ from pathlib import Path
 command = str(Path(sys.executable).with_name("arcwise"))
 subprocess.run([command, "task", "new", "heading", "--circle", "360", "--epsilon", "1"], check=True)
 subprocess.run([command, "task", "verify", "heading.json"], check=True)
+for extra, arguments in (
+    ("postgres", ["serve", "--store", "postgresql://arcwise@127.0.0.1/arcwise"]),
+    ("postgres", ["store", "info", "postgresql://arcwise@127.0.0.1/arcwise"]),
+    ("plots", ["plan", "--domain", "0:1", "--epsilon", "1", "--reports", "100", "--plot", "plan.svg"]),
+    ("plots", ["reproduce", "all"]),
+    ("demo", ["demo"]),
+    ("demo", ["simulate", "heading.json", "--distribution", "wind", "--reports", "100"]),
+):
+    done = subprocess.run([command, *arguments], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert done.stderr.count("\\n") == 1 and f"pip install 'arcwise[{extra}]'" in done.stderr, done.stderr
 from arcwise.client import Client
 from arcwise.tasks import Task
 

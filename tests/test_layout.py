@@ -40,7 +40,7 @@ RANKS = {
 MAY_ONLY_IMPORT = {"arcwise.wire": {"arcwise.errors", "arcwise.values"}, "arcwise.errors": set[str]()}
 """Parts that stand beside the ranks."""
 
-MAY_IMPORT_CLIENT = ("arcwise.server.cli", "arcwise.server.demo")
+MAY_IMPORT_CLIENT = ("arcwise.command", "arcwise.server.cli")
 """The command line alone may import both sides."""
 
 

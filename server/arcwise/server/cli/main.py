@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from arcwise.errors import ArcwiseError
+from arcwise.errors import ArcwiseError, MissingExtraError
 
 __all__ = ["main"]
 
@@ -29,6 +29,10 @@ _COMMANDS = {
 }
 
 
+class _MissingExtra(click.ClickException):
+    exit_code = 2  # nothing was tried, as with a mistake in the options
+
+
 class _Group(click.Group):
     """Loads commands lazily and shows arcwise's own errors without a traceback."""
 
@@ -46,7 +50,8 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except ArcwiseError as error:
-            raise click.ClickException(str(error)) from error
+            kind = _MissingExtra if isinstance(error, MissingExtraError) else click.ClickException
+            raise kind(str(error)) from error
 
 
 def _version() -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arcwise.server.cli.extras import check_extra
 from arcwise.server.plotting.style import PICTURES
 
 if TYPE_CHECKING:
@@ -15,7 +16,17 @@ __all__ = ["checked_picture"]
 
 
 def checked_picture(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Return the path of a `--plot` option; raises `click.UsageError` where its suffix is of no picture."""
+    """Return the path of a `--plot` option.
+
+    Raises
+    ------
+    click.UsageError
+        When its suffix is of no picture.
+    MissingExtraError
+        When what draws is not installed.
+    """
     if path is not None and path.suffix not in PICTURES:
         raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(path)!r}")
+    if path is not None:
+        check_extra("plots", "matplotlib")
     return path

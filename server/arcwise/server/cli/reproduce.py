@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from arcwise.server.cli.extras import check_extra
 from arcwise.server.reproduce import find, reproductions, write_outcome
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def reproduce(name: str | None, listed: bool, output: Path, picture: str, full: 
         if name is None and not listed:
             console.print("\nGive one of these names, or all.")
         return
+    check_extra("plots", "matplotlib")
     chosen = list(reproductions().values()) if name == "all" else [find(name)]
     started = time.monotonic()
     try:

