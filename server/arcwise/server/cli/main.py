@@ -29,6 +29,10 @@ _COMMANDS = {
 }
 
 
+_COMPUTING = frozenset({"compare", "demo", "design", "estimate", "plan", "reproduce", "simulate"})
+"""Commands that take one thread of linear algebra; the others do not load it."""
+
+
 class _MissingExtra(click.ClickException):
     exit_code = 2  # nothing was tried, as with a mistake in the options
 
@@ -45,6 +49,16 @@ class _Group(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(module), cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        found = super().resolve_command(ctx, args)
+        if found[0] in _COMPUTING:
+            from arcwise.server.estimators.threads import one_thread
+
+            ctx.with_resource(one_thread())
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

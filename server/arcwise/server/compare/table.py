@@ -12,6 +12,7 @@ from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.window import check_nodes
 from arcwise.server.compare.candidates import candidates
 from arcwise.server.compare.measures import Comparison, measure
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -56,6 +57,7 @@ class ComparisonTable:
     left_out: dict[str, str]
 
 
+@one_thread()
 def compare(
     domain: Domain,
     epsilon: float,

@@ -26,6 +26,7 @@ from arcwise.server.design.measures import worst_case
 from arcwise.server.design.program import Goal
 from arcwise.server.design.request import Request, check_request
 from arcwise.server.design.search import find_table
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,7 @@ the high ones, are as small as the solver can tell from nothing, and rounding to
 _Designed: TypeAlias = DesignedTable | DesignedCircular
 
 
+@one_thread()
 def minimax(
     domain: Domain,
     epsilon: float,

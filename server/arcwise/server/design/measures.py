@@ -12,6 +12,7 @@ from arcwise.server.design.bound import interval_bound
 from arcwise.server.design.circle import CircularLoss, circle_bound, circle_worst
 from arcwise.server.design.request import check_goal
 from arcwise.server.design.worst import mixture_maximum, row_curves, row_pieces, variance_peaks
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -22,6 +23,7 @@ __all__ = ["lower_bound", "worst_case"]
 _LARGEST = 12.0
 
 
+@one_thread()
 def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | None = None) -> float:
     """Return the largest expected loss of a table or circulant mechanism over *all* inputs of its domain.
 
@@ -65,6 +67,7 @@ def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | 
     return mixture_maximum(row_curves(rows, outputs, loss), *pieces) * _unit(domain.length / 2.0, loss)
 
 
+@one_thread()
 def lower_bound(
     domain: Domain,
     epsilon: float,

@@ -21,6 +21,7 @@ import numpy as np
 
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -75,6 +76,7 @@ class _Loss:
         return value
 
 
+@one_thread()
 def search_pieces(m: int, epsilons: ArrayLike, power: float = 1.0, *, circular: bool = False) -> FoundPieces:
     """Return the best densities with at most m pieces at the worst input, by optimisation.
 

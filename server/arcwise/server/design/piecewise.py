@@ -26,6 +26,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.closed_forms import circle_expected_error, interval_expected_error, optimal_levels
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -54,6 +55,7 @@ class Pieces(NamedTuple):
     worst: float
 
 
+@one_thread()
 def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Pieces:
     """Return the m-piece density of least worst-case error, at its worst input.
 

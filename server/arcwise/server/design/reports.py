@@ -11,6 +11,7 @@ from arcwise.server.design.counterexample import randomized_response
 from arcwise.server.design.designer import minimax
 from arcwise.server.design.integers import exact_bias
 from arcwise.server.design.measures import lower_bound, worst_case
+from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -66,6 +67,7 @@ class Figure(NamedTuple):
         return None if self.published is None else self.published / self.worst
 
 
+@one_thread()
 def figures(
     epsilons: Iterable[float],
     *,
@@ -148,6 +150,7 @@ class Gap(NamedTuple):
     two_atoms: float | None
 
 
+@one_thread()
 def piecewise_gaps(
     epsilons: Iterable[float],
     *,

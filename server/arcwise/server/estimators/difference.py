@@ -15,6 +15,7 @@ from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.mean import average, mean
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.targets import Users, check_target
+from arcwise.server.estimators.threads import one_thread
 from arcwise.server.estimators.unbiasing import mean_numbers
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _WHOSE = {
 }
 
 
+@one_thread()
 def mean_difference(
     first: tuple[Mechanism, FloatArray],
     second: tuple[Mechanism, FloatArray],

@@ -15,6 +15,7 @@ from arcwise.server.estimators.epochs import Span, epoch_start
 from arcwise.server.estimators.series_points import change_of, point_values
 from arcwise.server.estimators.series_result import Point, Series
 from arcwise.server.estimators.targets import check_sampled, check_target
+from arcwise.server.estimators.threads import one_thread
 from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ _TARGETS = {
 }
 
 
+@one_thread()
 def series(
     task: Task,
     counts_by_epoch: Mapping[int, ArrayLike],

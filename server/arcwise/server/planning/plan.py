@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from arcwise.server.estimators.threads import one_thread
 from arcwise.server.planning.epsilon import LOWEST
 from arcwise.server.planning.mechanisms import families
 from arcwise.server.planning.request import check_request
@@ -27,6 +28,7 @@ _MAY_BE_CHANCE = 1.25
 two standard errors of the ratio."""
 
 
+@one_thread()
 def plan(
     domain: Domain,
     *,

@@ -13,6 +13,7 @@ import numpy as np
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.base import Mechanism
 from arcwise.server.estimators.rows import code_laws
+from arcwise.server.estimators.threads import one_thread
 from arcwise.server.simulate.base import Population
 from arcwise.server.simulate.continuous import Continuous
 from arcwise.server.simulate.grammar import parse_population
@@ -36,6 +37,7 @@ _CELLS = 1 << 22
 """Entries of the rows that are expanded at a time."""
 
 
+@one_thread()
 def simulate_counts(
     task: Task | Mechanism,
     population: Population | ArrayLike | str | Any,
