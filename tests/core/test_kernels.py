@@ -217,14 +217,12 @@ def brute_force_delta(kernel: TableKernel | CirculantKernel, epsilon: float) -> 
         context.prec = 100
         power = min(Decimal(epsilon), Decimal(repr(epsilon))).exp()
         growth = Fraction(power.next_minus() if epsilon else power)
+    over, under = growth.as_integer_ratio()
     every = [kernel.row(node) for node in range(kernel.nodes)]
-    return math.ceil(
-        max(
-            sum((max(a - growth * b, Fraction(0)) for a, b in zip(s, t, strict=True)), Fraction(0))
-            for s in every
-            for t in every
-        )
+    most = max(
+        sum(max(a * under - b * over, 0) for a, b in zip(s, t, strict=True)) for s in every for t in every
     )
+    return -(-most // under)  # rounded up
 
 
 @given(tables(), st.just(0.0) | epsilons)

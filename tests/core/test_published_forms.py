@@ -141,7 +141,7 @@ def test_worst_cases_are_the_largest_variances(epsilon: float) -> None:
         variances = at(x, epsilon)
         assert variances.max() <= worst(epsilon) * (1 + 1e-12)
         assert variances.max() >= worst(epsilon) * (1 - 1e-5)
-        assert variances == close(variances[::-1], 1e-9)
+        np.testing.assert_allclose(variances, variances[::-1], rtol=1e-9)
 
 
 @given(epsilons, st.floats(-0.3, 0.3))
