@@ -23,12 +23,24 @@ def make() -> Any:
     return minimax(Interval(0, 1), 1.0, **SMALL)
 
 
+@pytest.fixture(scope="module")
+def design(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Return the name of the file of one kept design, and what is in it."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ARCWISE_CACHE", str(folder))
+        make()
+    (file,) = (folder / "designs").iterdir()
+    return file.name, file.read_text()
+
+
 @pytest.fixture
-def kept(cache_folder: Path) -> Path:
-    """Return the file of one kept design."""
-    make()
-    (file,) = cache_folder.iterdir()
-    return file
+def kept(design: tuple[str, str], cache_folder: Path) -> Path:
+    """Return the file of a kept design."""
+    name, text = design
+    cache_folder.mkdir(parents=True)
+    (cache_folder / name).write_text(text)
+    return cache_folder / name
 
 
 def refuse(*_: object) -> None:
