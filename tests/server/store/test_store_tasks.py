@@ -1,6 +1,7 @@
 """The contract of every store: its list of tasks, closing them, versions, check and vacuum."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -65,11 +66,11 @@ def test_no_writer_counts_after_a_task_was_closed(opener: Callable[[], Store]) -
         thread.start()
     store = opener()
     while store.version(DELAY) < 20:
-        pass
+        time.sleep(0.001)
     store.close_task(DELAY.id, 5_000)
     version = store.version(DELAY)
     while outcomes.count(CLOSED) < 20:
-        pass
+        time.sleep(0.001)
     stop.set()
     for thread in threads:
         thread.join()
