@@ -3,12 +3,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Whoever ends a part early takes over what another still has to do.
+PROCESSES := -n 2 --dist worksteal
 
-.PHONY: help demo test lint types wheel bench clean
+.PHONY: help demo test test-all test-young lint types wheel bench clean
 
 help:
 	@echo "make demo    collect a year of flights privately; writes arcwise-demo.html"
-	@echo "make test    run the tests"
+	@echo "make test    run the tests but the slow ones, in two processes; ARGS='tests/core -n 0' goes to pytest"
+	@echo "make test-all    run the slow tests too"
+	@echo "make test-young  run the tests as on a machine that has just been started (Linux)"
 	@echo "make lint    ruff"
 	@echo "make types   mypy, strict"
 	@echo "make wheel   build the wheel and check it in bare environments"
@@ -18,7 +22,16 @@ demo: $(VENV)/.demo
 	$(BIN)/arcwise demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(PROCESSES) -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.dev
+	$(BIN)/python -m pytest $(PROCESSES) $(ARGS)
+
+# In a time namespace, whose monotonic clock begins at about 0 for everything in it.
+test-young: $(VENV)/.dev
+	unshare $$(test $$(id -u) = 0 || echo --map-current-user) --fork --kill-child \
+		--time --monotonic $$($(PYTHON) -c 'import time; print(-int(time.monotonic()))') \
+		$(BIN)/python -m pytest $(PROCESSES) -m "not slow" $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["strict", "relaxed"])
 def test_charged_is_never_less_than_released_and_the_queue_is_never_damaged(
     mode: str, tmp_path: Path

@@ -100,6 +100,7 @@ def counted(url: str) -> int:
     return sum(int(answer.raise_for_status().json()["n"]) for answer in answers)
 
 
+@pytest.mark.slow
 def test_the_app_lives_through_consent_crashes_a_full_budget_and_opting_out(app: App, url: str) -> None:
     # Nobody was asked: the app works, and nothing is written down or sent.
     assert "you have not agreed" in app("status")
@@ -165,6 +166,7 @@ def test_opting_out_drops_what_was_not_sent(app: App, url: str) -> None:
     assert app.spent()["ride"] == 2.0
 
 
+@pytest.mark.slow
 def test_without_a_server_the_app_goes_on_and_reports_wait(tmp_path: Path) -> None:
     app = App(tmp_path / "user", "http://127.0.0.1:9")
     app("consent", "yes")

@@ -47,6 +47,7 @@ def test_two_of_three_for_directions(given: dict[str, Any]) -> None:
     assert epsilon.epsilon == pytest.approx(1.0, rel=0.02)  # its grid has whole windows
 
 
+@pytest.mark.slow
 def test_two_of_three_for_distributions() -> None:
     given: dict[str, Any] = {"goal": "distribution", "population": "beta:2,5", "compare": False}
     needed = plan(MINUTES, epsilon=4.0, error="4%", **given)

@@ -115,6 +115,7 @@ def test_numbers_of_tasks_that_no_task_allows_are_left_out() -> None:
 # --- shares ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(
     epsilon=st.floats(0.1, 12.0),
     measure=st.sampled_from(MEASURES),

@@ -49,6 +49,7 @@ def wait_for_end(pid: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_estimates_are_the_same_and_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
     with serving(tmp_path) as (url, process), httpx.Client(base_url=url, timeout=60) as http:

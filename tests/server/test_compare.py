@@ -121,6 +121,7 @@ def test_rows_are_sorted(sort: str) -> None:
     assert keys == sorted(keys) or all(key != key for key in keys)
 
 
+@pytest.mark.slow
 def test_designs_are_the_best_of_their_goal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCWISE_CACHE", str(tmp_path))
     found = compare(UNIT, 1.0)

@@ -32,6 +32,7 @@ def test_the_records_are_the_years(tmp_path: Path) -> None:
     assert departure.known.max() < 24.0
 
 
+@pytest.mark.slow
 def test_intervals_contain_the_truth(tmp_path: Path) -> None:
     fleets = demo_fleets(1.0, limit=20_000)
     served = 0

@@ -27,6 +27,7 @@ def run(folder: Path, *args: str) -> Result:
     return CliRunner().invoke(main, ["design", *args], env={"ARCWISE_CACHE": str(folder)})
 
 
+@pytest.mark.slow
 def test_prints_what_designs_reach_and_exits_with_0(folder: Path) -> None:
     result = run(folder, "--epsilon", "0.5", "1", "2", "4")
     assert result.exit_code == 0, result.output

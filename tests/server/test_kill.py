@@ -43,6 +43,7 @@ def url(store: str, tmp_path: Path) -> Iterator[str]:
         yield file if store == "sqlite" else stack.enter_context(fresh_schema())
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_or_counted_twice(store: str, url: str, tmp_path: Path) -> None:
     with Soak(tmp_path, url, workers=WORKERS[store], senders=12, seed=9) as soak:
         for kind in ALL[store]:

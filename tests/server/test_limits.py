@@ -119,7 +119,11 @@ def test_slow_heads_are_cut(folder: Path, start: bytes, part: bytes) -> None:
             id="trailers",
         ),
         pytest.param(
-            head("Transfer-Encoding: chunked", "/health/live", "GET"), b"1\r\nx\r\n", b"200", id="unread"
+            head("Transfer-Encoding: chunked", "/health/live", "GET"),
+            b"1\r\nx\r\n",
+            b"200",
+            id="unread",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -265,6 +269,7 @@ def test_a_limit_on_open_files_that_is_too_low_is_logged() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_flood_takes_bounded_memory_and_nothing_acknowledged_is_lost(folder: Path) -> None:
     """Bodies of a megabyte from 64 connections, where four may wait and four may be read."""

@@ -230,6 +230,7 @@ class Walk:
         assert self.run(block) == "nothing to do\nnothing to do"
 
 
+@pytest.mark.slow
 def test_every_command_of_the_page_runs(machine: Machine, database: dict[str, str]) -> None:
     text = PAGE.read_text("utf-8")
     walk = Walk(machine, database)

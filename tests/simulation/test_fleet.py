@@ -266,7 +266,7 @@ class Fleet(RuleBasedStateMachine):
             assert contents.sent + contents.dropped == len(charged)
 
 
-TestFleet = Fleet.TestCase
+TestFleet = pytest.mark.slow(Fleet.TestCase)
 TestFleet.settings = settings(
     max_examples=MORE or 25,
     stateful_step_count=40,

@@ -125,6 +125,7 @@ def server() -> Iterator[OwnServer]:
     own.stop()
 
 
+@pytest.mark.slow
 def test_a_database_that_crashes_under_load(server: OwnServer) -> None:
     """Each code is sent by one batch only, so a 2 is a double count and a missing 1 a loss."""
     with fresh_schema(server.url) as url:
@@ -193,6 +194,7 @@ def largest_file(size: int) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_postgres_stores_nothing_of_the_group_and_heals(server: OwnServer) -> None:
     """The server must not let a table grow any more: PostgreSQL takes that as it takes a full disk."""
     with fresh_schema(server.url) as url, contextlib.closing(open_store(url)) as store:
