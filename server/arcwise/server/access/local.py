@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["is_local"]
 
-# What curl, browsers, HTTP libraries and Prometheus send by themselves. Proxies announce themselves by headers, of which
-# every product has its own, so that no list of those is ever complete.
+# What curl, browsers, HTTP libraries and Prometheus send by themselves. Proxies announce themselves by
+# headers, of which every product has its own, so that no list of those is ever complete.
 _USUAL = frozenset(
     {
         b"accept",
