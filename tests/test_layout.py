@@ -22,6 +22,7 @@ REPOSITORY = Path(__file__).parent.parent
 ROOTS = ("shared", "client", "server")
 
 RANKS = {
+    "arcwise.checks": 0,
     "arcwise.digits": 0,
     "arcwise.errors": 0,
     "arcwise.lazy": 0,

@@ -7,9 +7,9 @@ A domain checks values and maps them onto the unit interval ``[0, 1]`` (interval
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from arcwise.checks import as_float, shown
 from arcwise.digits import written
 from arcwise.errors import DomainError, ParameterError
 from arcwise.values import Value
@@ -25,22 +25,23 @@ __all__ = ["Circle", "Domain", "Interval"]
 
 def _real(value: object, name: str) -> float:
     """Return `value` as a float; a bool, a string and anything else that is not a number is refused."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be a real number, got {value!r}")
     try:
-        return float(value) + 0.0  # -0.0 becomes 0.0, so that equal domains have equal bytes
+        number = as_float(value)
     except OverflowError:
         raise ParameterError(f"{name} must be finite, got an integer beyond the range of a float") from None
+    if number is None:
+        raise ParameterError(f"{name} must be a real number, got {shown(value)}")
+    return number + 0.0  # -0.0 becomes 0.0, so that equal domains have equal bytes
 
 
 def _value(value: object, domain: object) -> float:
     """Return a user's value as a finite float, or say why it is none."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise DomainError(f"value must be a real number in {domain}, got {value!r}")
     try:
-        number = float(value)
+        number = as_float(value)
     except OverflowError:
         raise DomainError(f"value must be finite and in {domain}, got an integer beyond a float") from None
+    if number is None:
+        raise DomainError(f"value must be a real number in {domain}, got {shown(value)}")
     if not math.isfinite(number):
         raise DomainError(f"value must be finite and in {domain}, got {number!r}")
     return number
@@ -57,7 +58,7 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
         )
     try:
         array = np.asarray(values)
-    except ValueError as error:  # lists of unequal lengths
+    except Exception as error:  # lists of unequal lengths; and what somebody's class raises
         raise DomainError(f"values must be an array of real numbers in {domain}: {error}") from None
     if array.dtype.kind not in "fiu":
         raise DomainError(f"values must be real numbers in {domain}, got an array of dtype {array.dtype}")
@@ -130,18 +131,20 @@ class Interval(Value):
         """``high - low``, in the unit of the values."""
         return self.high - self.low
 
+    def checked(self, value: Any) -> float:
+        """Return one value as a float in the domain; raises `DomainError` for one that is not in it."""
+        number = value if type(value) is float and math.isfinite(value) else _value(value, self)
+        if self.low <= number <= self.high:
+            return number
+        if not self.clip:
+            raise DomainError(
+                f"value must be in {self}, got {number!r}; clip it, or give Interval(..., clip=True)"
+            )
+        return self.low if number < self.low else self.high
+
     def to_unit(self, value: Any) -> float:
         """Map one value to [0, 1]; raises `DomainError` for one that is not in the domain."""
-        if type(value) is not float or not math.isfinite(value):
-            value = _value(value, self)
-        low, high = self.low, self.high
-        if not low <= value <= high:
-            if not self.clip:
-                raise DomainError(
-                    f"value must be in {self}, got {value!r}; clip it, or give Interval(..., clip=True)"
-                )
-            value = low if value < low else high
-        return float((value - low) / (high - low))
+        return (self.checked(value) - self.low) / (self.high - self.low)
 
     def to_unit_many(self, values: ArrayLike) -> FloatArray:
         """Map an array of values to [0, 1], any shape; raises `DomainError` for one outside."""
@@ -197,11 +200,13 @@ class Circle(Value):
         """The circumference: the period."""
         return self.period
 
+    def checked(self, value: Any) -> float:
+        """Return one value as a float; raises `DomainError` for one that is not a finite number."""
+        return value if type(value) is float and math.isfinite(value) else _value(value, self)
+
     def to_unit(self, value: Any) -> float:
         """Map one value to [0, 1); raises `DomainError` for one that is not a finite number."""
-        if type(value) is not float or not math.isfinite(value):
-            value = _value(value, self)
-        unit = float(value % self.period) / self.period
+        unit = self.checked(value) % self.period / self.period
         return unit if unit < 1.0 else 0.0  # a tiny negative value rounds up to the period itself
 
     def to_unit_many(self, values: ArrayLike) -> FloatArray:

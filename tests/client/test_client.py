@@ -5,6 +5,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from arcwise.client import Client, Counters, MemoryLedger, Outcome, Uplink
@@ -13,10 +14,15 @@ from arcwise.errors import CertificateError, DomainError, ParameterError, Unknow
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.table import TableMechanism
 from arcwise.randomness import SYSTEM, InsecureSeededRandomness
-from arcwise.tasks import Caps, Task
+from arcwise.tasks import Caps, Group, Task
 from charges import charge
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Self
+
+    from arcwise.client import Ledger
     from recorder import Recorder
 
 URL = "http://127.0.0.1:1"
@@ -174,6 +180,52 @@ def test_an_own_uplink_is_closed(recorder: Recorder, heading: Task) -> None:
     with pytest.raises(RuntimeError, match="closed"):
         client.report("heading", 1.0)
     assert client.budget("heading").epsilon == 1.0
+
+
+class Shifty(float):
+    """A number that says another thing each time: 5, and then whatever `then` does."""
+
+    def __init__(self, then: Callable[[], float]) -> None:
+        self._answers = [lambda: 5.0]
+        self._then = then
+
+    def __new__(cls, then: Callable[[], float]) -> Self:
+        return super().__new__(cls, 5.0)
+
+    def __float__(self) -> float:
+        return self._answers.pop()() if self._answers else self._then()
+
+
+def broken() -> float:
+    raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.timedelta64(5, "s"), np.timedelta64(5), np.datetime64("NaT"), np.array(5.0), [10**5000], 10**5000],
+    ids=range(6),
+)
+def test_what_is_no_number_costs_nothing(recorder: Recorder, delay: Task, ledger: Ledger, value: Any) -> None:
+    group = Group("pair", [Task("one", Interval(0, 10), 1.0), Task("two", Interval(0, 10), 1.0)])
+    with Client(URL, tasks=[delay, group], ledger=ledger, transport=recorder) as client:
+        with pytest.raises(DomainError, match=r"^value must be .* in \[-60, 180\], got"):
+            client.report("delay", value)
+        with pytest.raises(DomainError, match=r"^'two': value must be .* in \[0, 10\], got"):
+            client.report("pair", {"one": 5.0, "two": value})
+        assert client.budget().epsilon == 0.0
+        assert client.pending() == 0
+
+
+@pytest.mark.parametrize("then", [broken, lambda: math.nan, lambda: 1e9], ids=["broken", "nan", "outside"])
+def test_what_is_checked_is_what_is_reported(
+    recorder: Recorder, delay: Task, ledger: Ledger, then: Callable[[], float]
+) -> None:
+    """A value is asked once, before it is charged: whatever it says later makes no difference."""
+    group = Group("pair", [Task("one", Interval(0, 10), 1.0), Task("two", Interval(0, 10), 1.0)])
+    with Client(URL, tasks=[delay, group], ledger=ledger, transport=recorder) as client:
+        assert client.report("delay", Shifty(then))
+        assert client.report("pair", {"one": Shifty(then), "two": Shifty(then)})
+        assert client.pending() == 3
 
 
 @pytest.mark.usefixtures("restless")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +20,40 @@ from arcwise.errors import ArcwiseError, DomainError, ParameterError
 from arcwise.mechanisms import OptimalCircular
 from strategies import circles, domains, intervals, values_in
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 HEIGHT = Interval(-20, 180)
 CLIPPED = Interval(-20, 180, clip=True)
 HEADING = Circle(360)
+
+
+class Broken(float):
+    """A float that cannot say what it is."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("broken")
+
+
+class Silent:
+    """Nothing that can be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("silent")
+
+
+class Array:
+    """What offers to be an array, and then is not."""
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        raise RuntimeError("broken")
+
+
+def real(number: Callable[[object], object]) -> Any:
+    """Return an object of a class of its own that Python takes for a real number."""
+    methods: dict[str, Any] = dict.fromkeys(Real.__abstractmethods__, lambda *_: NotImplemented)
+    return type("Odd", (Real,), methods | {"__float__": number})()
+
 
 NO_NUMBERS = [
     True,
@@ -35,6 +69,26 @@ NO_NUMBERS = [
     {},
     Decimal(45),
     object(),
+    np.timedelta64(45),
+    np.timedelta64(45, "s"),
+    np.timedelta64("NaT"),
+    np.datetime64("2026-01-01"),
+    np.datetime64("NaT"),
+    np.array(45.0),
+    np.array([45.0]),
+    np.array(45.0, dtype=object),
+    np.complex128(45),
+    np.str_("45"),
+    np.ma.masked,
+    pd.NaT,
+    pd.NA,
+    pd.Timedelta(45),
+    timedelta(45),
+    Decimal("sNaN"),
+    Broken(45.0),
+    real(lambda _: "45"),
+    real(lambda _: 1 // 0),
+    real(lambda _: 45),
 ]
 """Refused even where Python would make a float of them."""
 
@@ -48,6 +102,21 @@ def test_what_is_no_number_is_refused(domain: Domain, value: Any) -> None:
     with pytest.raises(DomainError, match=f"^value must be a real number in {bound}, got ") as error:
         domain.to_unit(value)
     assert repr(value) in str(error.value)
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype == float):
+        return  # arrays may hold arrays of numbers
+    for values in ([value], [value, 5.0], [5.0, value]):
+        with pytest.raises(DomainError, match=rf"^values must be .*in {bound}"):
+            domain.to_unit_many(values)
+
+
+@pytest.mark.parametrize("domain", [HEIGHT, CLIPPED, HEADING], ids=str)
+def test_what_cannot_even_be_shown_is_refused(domain: Domain) -> None:
+    for value, name in ((Silent(), "a Silent"), ([10**5000], "a list")):
+        with pytest.raises(DomainError, match=f"^value must be a real number in .*, got {name}$"):
+            domain.to_unit(value)
+    values: Any = [Silent(), 5.0]
+    with pytest.raises(DomainError, match=r"^values must be .* in .*"):
+        domain.to_unit_many(values)
 
 
 @pytest.mark.parametrize("domain", [HEIGHT, CLIPPED, HEADING], ids=str)
@@ -105,8 +174,13 @@ def test_an_interval_names_the_value_outside_and_its_bounds(value: Any) -> None:
         None,
         [Fraction(1, 2)],
         object(),
+        np.timedelta64(1, "s"),
+        np.array([1, 2], "timedelta64[s]"),
+        np.array(["2026-01-01"], "datetime64[D]"),
+        np.zeros(2, [("x", float)]),
+        Array(),
     ],
-    ids=range(11),
+    ids=range(16),
 )
 def test_arrays_that_hold_no_numbers_are_refused(values: Any) -> None:
     for domain in (HEIGHT, CLIPPED, HEADING):
@@ -246,7 +320,9 @@ def test_the_length_must_be_finite() -> None:
         Interval(-1.7e308, 1.7e308)
 
 
-@pytest.mark.parametrize("bad", [True, np.bool_(False), "0", None, 1j, Decimal(0), [0]])
+@pytest.mark.parametrize(
+    "bad", [True, np.bool_(False), "0", None, 1j, Decimal(0), [0], np.timedelta64(1, "s"), Broken(0.0)]
+)
 def test_bounds_must_be_numbers(bad: Any) -> None:
     with pytest.raises(ParameterError, match="low must be a real number, got"):
         Interval(bad, 1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 
+from arcwise.checks import as_float, shown
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback_authority
 
@@ -68,11 +68,11 @@ def checked_integer(name: str, value: object, most: int) -> int:
 def checked_number(name: str, value: object, *, above_zero: bool = False) -> float:
     """Return a finite number of at least 0, or above it, as a float; raise `ParameterError` otherwise."""
     try:
-        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+        number = as_float(value)
     except OverflowError:  # an integer beyond the range of a float
-        number = math.inf
-    if not math.isfinite(number):
-        raise ParameterError(f"{name} must be a finite number, got {value!r}")
+        number = None
+    if number is None or not math.isfinite(number):
+        raise ParameterError(f"{name} must be a finite number, got {shown(value)}")
     if number < 0 or (above_zero and number == 0):
         raise ParameterError(f"{name} must be {'above' if above_zero else 'at least'} 0, got {value!r}")
     return number

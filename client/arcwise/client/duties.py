@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from arcwise.checks import shown
 from arcwise.client.accounts import EVERYTHING, bill
 from arcwise.client.outcomes import Outcome
 from arcwise.errors import DomainError, ParameterError, UnknownTaskError
@@ -32,9 +33,11 @@ class TaskDuty:
         )
 
     def checked(self, value: Any) -> Any:
-        """Return the value; raise `DomainError` for one outside the domain, before anything is charged."""
-        self.task.domain.to_unit(value)
-        return value
+        """Return the value as a float; raise `DomainError` for one outside, before anything is charged.
+
+        A float, because what is checked must be what is reported, whatever the value's class does next.
+        """
+        return self.task.domain.checked(value)
 
     def submit(self, books: Books, value: Any, now: float, randomness: Randomness) -> Outcome:
         """Charge, randomise and queue one value in an open transaction."""
@@ -134,7 +137,7 @@ class GroupDuty:
         if not isinstance(value, Mapping):
             raise ParameterError(
                 f"the value of group {self.group.name!r} must be a mapping from task names to numbers, "
-                f"got {value!r}"
+                f"got {shown(value)}"
             )
         values = dict(value)
         for name, number in values.items():
@@ -144,7 +147,7 @@ class GroupDuty:
                 raise UnknownTaskError(f"no task {name!r} in group {self.group.name!r}; it has {known}")
             if number is not None:
                 try:
-                    task.domain.to_unit(number)
+                    values[name] = task.domain.checked(number)
                 except DomainError as error:
                     raise DomainError(f"{name!r}: {error}") from None
         return values

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from arcwise.checks import as_float
 from arcwise.client.accounts import EVERYTHING, bill
 from arcwise.client.duties import GroupDuty, MemoizedDuty, TaskDuty
 from arcwise.errors import CertificateError, ParameterError, TaskError, UnknownTaskError
@@ -225,9 +225,8 @@ class _Most:
 
 def _number(value: Any) -> float:
     """Return a real number as a float, NaN for anything else and for what is beyond the range of a float."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return math.nan
     try:
-        return float(value)
+        number = as_float(value)
     except OverflowError:
         return math.nan
+    return math.nan if number is None else number

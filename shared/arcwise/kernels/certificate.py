@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Real
 
+from arcwise.checks import as_float, shown
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.values import Value
 
@@ -44,12 +44,14 @@ def check_epsilon(epsilon: object, *, least: float = EPSILON_MIN) -> float:
     >>> check_epsilon(1)
     1.0
     """
-    if isinstance(epsilon, bool) or not isinstance(epsilon, Real):
-        raise ParameterError(f"epsilon must be a number from {least:g} to {EPSILON_MAX:g}, got {epsilon!r}")
     try:
-        number = float(epsilon)
+        number = as_float(epsilon)
     except OverflowError:  # an integer beyond the range of a float
         number = math.inf
+    if number is None:
+        raise ParameterError(
+            f"epsilon must be a number from {least:g} to {EPSILON_MAX:g}, got {shown(epsilon)}"
+        )
     if not least <= number <= EPSILON_MAX:  # false for NaN
         raise ParameterError(f"epsilon must be from {least:g} to {EPSILON_MAX:g}, got {number!r}")
     return number + 0.0  # -0.0 becomes 0.0

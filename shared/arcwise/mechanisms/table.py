@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from arcwise.checks import as_float
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import EPSILON_MIN, check_epsilon
@@ -131,6 +131,7 @@ class TableMechanism(Mechanism):
 
 def _is_finite(value: object) -> bool:
     try:
-        return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+        number = as_float(value)
     except OverflowError:  # an integer beyond the range of a float
         return False
+    return number is not None and math.isfinite(number)

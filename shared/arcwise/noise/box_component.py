@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.checks import as_float
 from arcwise.errors import ParameterError
 from arcwise.noise.box_sums import box_index, box_sum, offset_sum
 from arcwise.noise.checks import checked_epsilon, checked_integer, checked_sensitivity
@@ -33,7 +33,8 @@ def checked_lengths(sensitivities: Any, core: Any) -> tuple[tuple[float, ...], t
             f"sensitivities and core must be equally long, got {len(s)} and {len(z)} numbers"
         )
     for j, (value, most) in enumerate(zip(z, s, strict=True)):
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= most:
+        number = as_float(value)
+        if number is None or not 0.0 <= number <= most:
             raise ParameterError(f"core[{j}] must be from 0 to sensitivities[{j}] = {most!r}, got {value!r}")
     return s, tuple(float(value) for value in z)
 

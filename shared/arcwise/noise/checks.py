@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any
 
+from arcwise.checks import as_float, shown
 from arcwise.errors import ParameterError
 
 __all__ = [
@@ -24,12 +24,13 @@ NOISE_EPSILON_MAX = 50.0
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be a real number, got {value!r}")
     try:
-        return float(value) + 0.0  # -0.0 becomes 0.0
+        number = as_float(value)
     except OverflowError:
         raise ParameterError(f"{name} must be finite, got an integer beyond a float") from None
+    if number is None:
+        raise ParameterError(f"{name} must be a real number, got {shown(value)}")
+    return number + 0.0  # -0.0 becomes 0.0
 
 
 def checked_epsilon(epsilon: Any, *, zero: bool = False) -> float:

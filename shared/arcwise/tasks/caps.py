@@ -7,9 +7,9 @@ one report. A cap of delta is rounded down.
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Final, NamedTuple
 
+from arcwise.checks import as_float
 from arcwise.errors import ParameterError, TaskError
 from arcwise.kernels.certificate import UNIT, exact_epsilon
 from arcwise.values import Value
@@ -169,9 +169,8 @@ def _delta_cap(cap: object, name: str) -> float | None:
 
 def real_or_nan(number: object) -> float:
     """Return a real number as a float, infinite when it is too large for one; NaN for anything else."""
-    if isinstance(number, bool) or not isinstance(number, Real):
-        return math.nan
     try:
-        return float(number)
+        found = as_float(number)
     except OverflowError:  # an integer beyond the range of a float
         return math.inf
+    return math.nan if found is None else found
