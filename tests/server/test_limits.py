@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ import pytest
 
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.limits import Bodies
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch
@@ -332,6 +334,31 @@ def test_bodies_on_their_way_in_are_bounded_together(with_app: Callable[..., Non
         assert (await http.post(url, content=body(bytes(900_000)), headers=headers)).status_code == 204
 
     with_app([TASK], scenario, max_reading_bytes=1 << 20)
+
+
+def test_a_body_of_many_parts_takes_no_more_than_its_bytes() -> None:
+    size = 1 << 14
+    left = size
+
+    async def receive() -> dict[str, Any]:
+        nonlocal left
+        await asyncio.sleep(0)
+        left -= 1
+        return {"type": "http.request", "body": b"x%d" % (left % 10), "more_body": left > 0}
+
+    async def read() -> bytes:
+        bodies = Bodies(most=1 << 20, most_at_once=1 << 20, seconds=PATIENCE)
+        body = await bodies.read({"type": "http", "headers": []}, receive)
+        assert bodies.held == 0
+        return body
+
+    tracemalloc.start()
+    try:
+        assert len(asyncio.run(read())) == 2 * size
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * size
 
 
 def test_codes_in_a_batch_are_bounded(with_app: Callable[..., None]) -> None:

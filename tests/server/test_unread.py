@@ -11,6 +11,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -141,6 +142,58 @@ class Kept(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.gone.set()
+
+
+class Stalled(asyncio.Transport):
+    """Has something to send that nobody takes; counts how often it is asked how much."""
+
+    asked = 0
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.is_cut = False
+
+    def get_write_buffer_size(self) -> int:
+        Stalled.asked += 1
+        return self.size
+
+    def abort(self) -> None:
+        self.is_cut = True
+
+
+class Still:
+    def time(self) -> float:
+        return 0.0
+
+
+def test_many_stalled_connections_are_not_all_looked_at_each_time() -> None:
+    Stalled.asked = 0
+    loop: Any = Still()
+    cut = []
+    unread = Unread(30.0, 1_000_000, lambda: cut.append(1))
+    transports = [Stalled(1000) for _ in range(1000)]
+    for transport in transports:
+        unread.stalled(loop, transport)
+    assert Stalled.asked == 1000
+    assert not cut
+    for transport in transports[:500]:  # taken, but not yet to where writing goes on
+        transport.size = 100
+    late = [Stalled(1000) for _ in range(500)]
+    for transport in late[:400]:
+        unread.stalled(loop, transport)
+    assert Stalled.asked < 5000
+    assert not cut
+    for transport in late[400:]:
+        unread.stalled(loop, transport)
+    # 500 of 100 bytes and 1000 of 1000 are 50,000 too many: those that wait longest go, and no more.
+    assert [transport.is_cut for transport in transports] == [True] * 500 + [False] * 500
+    assert not any(transport.is_cut for transport in late)
+    assert len(cut) == 500
+    for transport in transports[:500]:
+        unread.moved(transport)  # says nothing new
+    unread.stalled(loop, Stalled(1000))
+    assert transports[500].is_cut
 
 
 def test_a_connection_that_cannot_close_is_cut() -> None:

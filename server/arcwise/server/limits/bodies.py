@@ -91,7 +91,7 @@ class Bodies:
 
     async def _parts(self, first: Awaitable[Message], receive: Receive, most: int) -> bytes:
         message = await first
-        parts: list[bytes] = []
+        body = bytearray()  # a list of parts of a byte each would take forty times as much
         size = 0
         try:
             while True:
@@ -106,9 +106,9 @@ class Bodies:
                     raise store_busy(
                         "Too many bodies are being read at once; send this one again later.", _CLOSE
                     )
-                parts.append(part)
+                body += part
                 if not message.get("more_body", False):
-                    return b"".join(parts)
+                    return bytes(body)
                 message = await receive()
         finally:
             self._held -= size

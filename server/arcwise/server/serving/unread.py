@@ -41,6 +41,8 @@ class Unread:
         self._most = most
         self._count = count
         self._deadlines: dict[asyncio.Transport, float] = {}  # those that wait, the longest first
+        self._sizes: dict[asyncio.Transport, int] = {}  # what waited when it was looked at last: no less
+        self._total = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop, connections: Collection[_Connection]) -> None:
@@ -54,17 +56,22 @@ class Unread:
         if size == 0 or transport in self._deadlines:
             return
         self._deadlines[transport] = loop.time() + self._seconds * (1 + size / _BYTES)
-        held = {waiting: waiting.get_write_buffer_size() for waiting in self._deadlines}
-        total = sum(held.values())
-        for waiting, bytes_of_it in held.items():
-            if total <= self._most or waiting is transport:
+        self._sizes[transport] = size
+        self._total += size
+        if self._total <= self._most:
+            return
+        # Some may have been taken since: a stalled connection is given nothing more, so sizes only shrink.
+        self._sizes = {waiting: waiting.get_write_buffer_size() for waiting in self._deadlines}
+        self._total = sum(self._sizes.values())
+        for waiting in list(self._deadlines):
+            if self._total <= self._most or waiting is transport:
                 break
-            total -= bytes_of_it
             self._cut(waiting)
 
     def moved(self, transport: asyncio.Transport) -> None:
         """Take note that its client took what waited, or that the connection is gone."""
-        self._deadlines.pop(transport, None)
+        if self._deadlines.pop(transport, None) is not None:
+            self._total -= self._sizes.pop(transport)
 
     def _look(self, loop: asyncio.AbstractEventLoop, connections: Collection[_Connection]) -> None:
         self._timer = None
