@@ -3,35 +3,36 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Whoever ends a part early takes over what another still has to do.
-PROCESSES := -n 2 --dist worksteal
+# Whoever ends a part early takes over what another still has to do. With bytecode, also where it is turned off:
+# tests start a hundred processes, and none should compile what it imports again.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: help demo test test-all test-young lint types wheel bench clean
 
 help:
-	@echo "make demo    collect a year of flights privately; writes arcwise-demo.html"
-	@echo "make test    run the tests but the slow ones, in two processes; ARGS='tests/core -n 0' goes to pytest"
-	@echo "make test-all    run the slow tests too"
-	@echo "make test-young  run the tests as on a machine that has just been started (Linux)"
-	@echo "make lint    ruff"
-	@echo "make types   mypy, strict"
-	@echo "make wheel   build the wheel and check it in bare environments"
-	@echo "make bench   the benchmarks, by hand: minutes"
+	@echo "make demo       collect a year of flights privately; writes arcwise-demo.html"
+	@echo "make test       run the tests but the slow ones, in two processes; ARGS='tests/core -n 0' goes to pytest"
+	@echo "make test-all   run the slow tests too"
+	@echo "make test-young run the tests as on a machine that has just been started (Linux)"
+	@echo "make lint       ruff"
+	@echo "make types      mypy, strict"
+	@echo "make wheel      build the wheel and check it in bare environments"
+	@echo "make bench      the benchmarks, by hand: minutes"
 
 demo: $(VENV)/.demo
 	$(BIN)/arcwise demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(PROCESSES) -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest $(PROCESSES) $(ARGS)
+	$(PYTEST) $(ARGS)
 
 # In a time namespace, whose monotonic clock begins at about 0 for everything in it.
 test-young: $(VENV)/.dev
 	unshare $$(test $$(id -u) = 0 || echo --map-current-user) --fork --kill-child \
 		--time --monotonic $$($(PYTHON) -c 'import time; print(-int(time.monotonic()))') \
-		$(BIN)/python -m pytest $(PROCESSES) -m "not slow" $(ARGS)
+		env $(PYTEST) -m "not slow" $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

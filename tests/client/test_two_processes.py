@@ -149,8 +149,11 @@ def one_process(url: str, path: str, first: int, relaxed: bool) -> None:
 
 @pytest.mark.parametrize(
     "modes",
-    [(False, False, False), (True, True, True), (True, False, True)],
-    ids=["strict", "relaxed", "mixed"],
+    [
+        pytest.param((False, False, False), id="strict", marks=pytest.mark.slow),
+        pytest.param((True, True, True), id="relaxed", marks=pytest.mark.slow),
+        pytest.param((True, False, True), id="mixed"),
+    ],
 )
 def test_processes_of_several_threads_spend_one_budget(
     server: Server, path: Path, modes: tuple[bool, ...]

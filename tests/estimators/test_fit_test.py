@@ -84,6 +84,7 @@ def test_largest_probabilities_and_statistics() -> None:
     assert g_squared(counts, counts / 100) == 0.0
 
 
+@pytest.mark.slow
 def test_honest_reports_raise_few_alarms() -> None:
     """At the nominal level more than 7 alarms in 40 have probability 7e-4; the benchmark has more sets."""
     rng = np.random.default_rng(8)
