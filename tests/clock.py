@@ -1,4 +1,4 @@
-"""A clock that moves only when it is told to, in place of the two that the client reads."""
+"""A clock that moves only when it is told to, in place of the two that the client or the server reads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from arcwise.client import client, sending
 from arcwise.client.outboxes import file, memory
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import pytest
 
 __all__ = ["Clock"]
 
 
 class Clock:
-    """Stands for the module `time` where the client asks for a time of day or a monotonic time.
+    """Stands for the module `time` where somebody asks for a time of day or a monotonic time.
 
     What waits for a thread goes on by the real clock. The monotonic one is ahead of that of any machine:
     a test that mixes the two fails everywhere, and not only where the machine has just been started.
@@ -43,7 +45,7 @@ class Clock:
         """Begin the monotonic clock anew, as a restart of the machine does."""
         self._monotonic = 7.0
 
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let the client read this clock."""
-        for module in (client, sending, file, memory):
+    def install(self, monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> None:
+        """Let the client read this clock, or the modules that are given."""
+        for module in modules or (client, sending, file, memory):
             monkeypatch.setattr(module, "time", self)

@@ -29,6 +29,7 @@ class Catalogue:
     def __init__(self, given: Iterable[Task]) -> None:
         self._tasks = {task.id: task for task in given}
         self._closed: dict[str, int] = {}
+        self._newest: dict[str, int] = {}
 
     @property
     def tasks(self) -> Mapping[str, Task]:
@@ -39,6 +40,11 @@ class Catalogue:
     def closed(self) -> Mapping[str, int]:
         """When tasks were closed, in Unix seconds, by their ids; open ones are not in it."""
         return MappingProxyType(self._closed)
+
+    @property
+    def newest(self) -> Mapping[str, int]:
+        """The newest epoch that has reports, by the id of its task; tasks without reports are not in it."""
+        return MappingProxyType(self._newest)
 
     def open_name(self, name: str) -> Task | None:
         """Return the open task of a name, the newest of several."""
@@ -53,3 +59,4 @@ class Catalogue:
             entry.task.id: entry.task for entry in stored if entry.task.id not in self._tasks
         }
         self._closed = {entry.task.id: entry.closed for entry in stored if entry.closed is not None}
+        self._newest = {entry.task.id: entry.newest for entry in stored if entry.newest is not None}

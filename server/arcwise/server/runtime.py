@@ -8,16 +8,18 @@ import math
 import threading
 import time
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
 from arcwise.server.access import REFRESH_SECONDS, Gate
 from arcwise.server.catalogue import Catalogue
+from arcwise.server.clock import Clock
 from arcwise.server.limits import Turns
 from arcwise.server.observing import Metrics
 from arcwise.server.routes import Estimates, Ingest
-from arcwise.server.settings import epochs_in
 from arcwise.server.store import Store, Writer, open_store
+from arcwise.server.store.epochs import epochs_in
 
 if TYPE_CHECKING:
     from arcwise.server.settings import Settings
@@ -31,7 +33,9 @@ _SILENT_SECONDS = 4 * REFRESH_SECONDS
 _FULL = 0.9
 """Of the bytes that may wait."""
 
-_TIDY_SECONDS = 3600.0
+_CLOCK_SECONDS = 60.0
+_TIDY_EVERY = 60
+"""Times that the clock is kept between two times that ids are forgotten."""
 _TIDY_END_SECONDS = 5.0
 """For how long an app that stops waits for PostgreSQL to forget ids; it goes on without us."""
 
@@ -60,9 +64,11 @@ class Runtime:
             self.store, min_reports=settings.min_reports, apart=settings.estimates_apart
         )
         self.metrics = Metrics()
-        self.ingest = Ingest(self.catalogue, self.gate, self.metrics, settings)
+        self.clock = Clock()
+        self.ingest = Ingest(self.catalogue, self.gate, self.metrics, self.clock, settings)
         self.turns = Turns(lambda: self.ingest.writer is not None and self.ingest.writer.waiting > 0)
         self._draining = False
+        self._clock_side = ""
         self._read_at = -math.inf
         self._refreshing = threading.Lock()
         self._show_gauges()
@@ -103,6 +109,7 @@ class Runtime:
         try:
             store.register(settings.served)
             self.refresh()
+            self.keep_time()
         except BaseException:
             self._store = None
             store.close()
@@ -184,14 +191,42 @@ class Runtime:
                 _log.exception("keys and tasks were not read")
 
     def _tidy(self) -> None:
-        while not self._stopping.is_set():
-            for task in self.catalogue.tasks.values():
-                self._prune(task)
-            self._stopping.wait(_TIDY_SECONDS)
+        for turn in count():
+            if self._stopping.is_set():
+                return
+            try:
+                self.keep_time()
+            except StoreError as error:
+                if not self._stopping.is_set():
+                    _log.error("the store does not know the time, which goes on without it: %s", error)
+            if turn % _TIDY_EVERY == 0:
+                self.tidy()
+            self._stopping.wait(_CLOCK_SECONDS)
+
+    def keep_time(self) -> None:
+        """Let the store remember how late it is, and follow what other workers know; from any thread.
+
+        Raises
+        ------
+        StoreError
+            When it cannot.
+        """
+        store = self.store()
+        is_empty = not self.catalogue.newest and all(entry.newest is None for entry in store.tasks())
+        self.clock.keep(store, is_empty=is_empty)
+
+    def tidy(self) -> None:
+        """Forget the ids of epochs that are over; may be called from any thread."""
+        side = "ahead of" if self.clock.is_ahead else "behind" if self.clock.is_behind else ""
+        if side and side != self._clock_side:
+            _log.warning("the clock is more than a day %s the time that this store knows; is it right?", side)
+        self._clock_side = side
+        for task in self.catalogue.tasks.values():
+            self._prune(task)
 
     def _prune(self, task: Task) -> None:
         # Older batches are refused by now, so their ids need not be known any more.
-        oldest = task.epoch(time.time()) - epochs_in(self._settings.retention_days, task)
+        oldest = task.epoch(self.clock.believed()) - epochs_in(self._settings.retention_days, task)
         try:
             self.store().prune(task, before=oldest)
         except Exception:

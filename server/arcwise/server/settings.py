@@ -11,11 +11,11 @@ from typing import Any, Final
 from arcwise.errors import ParameterError, TaskError
 from arcwise.server.origins import checked_origins
 from arcwise.server.store.writer import batch_bytes
-from arcwise.tasks import DAY, Group, Task
+from arcwise.tasks import Group, Task
 from arcwise.tasks.files import load_json
 from arcwise.wire import MAX_BODY_BYTES
 
-__all__ = ["STORED_TASKS", "Settings", "epochs_in", "load_tasks"]
+__all__ = ["STORED_TASKS", "Settings", "load_tasks"]
 
 
 class _Stored(tuple[Task, ...]):
@@ -26,11 +26,6 @@ class _Stored(tuple[Task, ...]):
 
 STORED_TASKS: Final = _Stored()
 """Instead of tasks: serve those that the store has, and those that are made over HTTP."""
-
-
-def epochs_in(days: int, task: Task) -> int:
-    """Return how many epochs of the task cover so many days, at least one."""
-    return max(1, -(-days * DAY // task.period))
 
 
 def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from arcwise.domains import Interval
 from arcwise.errors import StoreError
 from arcwise.server.store import Store, open_store
+from arcwise.tasks import Task
 from arcwise.wire import Batch
 from store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, WIDE, batch, counted
 
@@ -135,7 +137,7 @@ def test_counts_and_ids_survive_a_restart(opener: Opener) -> None:
 
 def test_pruning_forgets_ids_keeps_counts_and_closes_what_it_forgot(opener: Opener) -> None:
     store = opener()
-    old, new = batch(DELAY, [1], epoch=10), batch(DELAY, [2], number=1, epoch=20)
+    old, new = batch(DELAY, [1], epoch=10), batch(DELAY, [2], number=1, epoch=21)
     other = batch(HEADING, [3], epoch=10)
     store.add([old, new, other])
     assert store.prune(DELAY, before=20) == 1
@@ -150,14 +152,61 @@ def test_pruning_forgets_ids_keeps_counts_and_closes_what_it_forgot(opener: Open
     store.close()
 
 
-def test_pruning_with_a_clock_far_ahead_leaves_the_newest_epoch_open(store: Store) -> None:
-    assert store.prune(DELAY, before=10**6) == 0
-    store.add([batch(DELAY, [1], epoch=10), batch(DELAY, [2], number=1, epoch=20)])
-    assert store.prune(DELAY, before=10**6) == 1
-    assert store.add([batch(DELAY, [2], number=1, epoch=20), batch(DELAY, [3], number=2, epoch=20)]) == [
-        REPLAYED,
-        COUNTED,
-    ]
+def test_pruning_leaves_the_last_day_before_the_newest_epoch_open(store: Store) -> None:
+    """A device may be a day ahead, so the newest epoch may be that of tomorrow."""
+    quarter = Task("quarter", Interval(0, 1), 1.0, period=6 * 3600)
+    store.register([quarter])
+    for task, day in ((DELAY, 1), (quarter, 4)):
+        assert store.prune(task, before=10**6) == 0
+        epochs = [10, 20 - day - 1, 20 - day, 20]
+        store.add([batch(task, [1], number=epoch, epoch=epoch) for epoch in epochs])
+        assert store.prune(task, before=10**6) == 2
+        assert store.prune(task, before=10**6) == 0
+        again = [batch(task, [2], number=epoch, epoch=epoch) for epoch in epochs]
+        assert store.add(again) == [CLOSED, CLOSED, REPLAYED, REPLAYED]
+        assert store.add([batch(task, [2], number=99, epoch=20 - day)]) == [COUNTED]
+
+
+def test_what_was_closed_stays_closed(store: Store, tmp_path: Path) -> None:
+    store.add([batch(DELAY, [1], epoch=10), batch(DELAY, [1], number=1, epoch=30)])
+    store.prune(DELAY, before=20)
+    for before in (5, 0, -1, 19, 20):
+        assert store.prune(DELAY, before=before) == 0
+        assert store.add([batch(DELAY, [1], epoch=19)]) == [CLOSED]
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'other.db'}")) as other:
+        other.register([DELAY])
+        other.add([batch(DELAY, [1], number=7, epoch=9), batch(DELAY, [1], number=8, epoch=30)])
+        other.prune(DELAY, before=12)
+        other.merge(store.export(ids=True), 9_000)
+        assert other.add([batch(DELAY, [1], number=9, epoch=19)]) == [CLOSED]
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'third.db'}")) as third:
+        third.register([DELAY])
+        third.add([batch(DELAY, [1], number=5, epoch=30)])
+        store.merge(third.export(ids=True), 9_000)  # of one that has closed nothing
+    assert store.add([batch(DELAY, [1], number=9, epoch=19)]) == [CLOSED]
+    state = store.tasks()[0]
+    assert (state.open_from, state.newest) == (20, 30)
+
+
+def test_the_time_that_was_believed_never_goes_back(opener: Opener, tmp_path: Path) -> None:
+    with contextlib.closing(opener()) as first, contextlib.closing(opener()) as second:
+        assert first.clock() is None
+        assert first.advance_clock(1_000) == 1_000
+        assert second.clock() == 1_000
+        assert second.advance_clock(900) == 1_000
+        assert second.advance_clock(2_000) == 2_000
+        with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'other.db'}")) as other:
+            other.merge(first.export(ids=True), 9_000)
+            assert other.clock() is None  # it is no matter of reports
+    with contextlib.closing(opener()) as again:
+        assert again.clock() == 2_000
+
+
+def test_tasks_know_their_newest_epoch(store: Store) -> None:
+    assert [each.newest for each in store.tasks()] == [None] * 3
+    store.add([batch(DELAY, [1], epoch=7), batch(DELAY, [1], number=1, epoch=3)])
+    store.add([batch(WIDE, [1], number=2, epoch=0)])
+    assert [each.newest for each in store.tasks()] == [7, None, 0]
 
 
 def test_a_group_is_stored_whole_or_not_at_all(store: Store) -> None:

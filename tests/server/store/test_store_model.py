@@ -43,9 +43,9 @@ class Model:
         return COUNTED
 
     def prune(self, before: int) -> int:
-        if not self.ids:
+        if not self.counts:
             return 0
-        before = min(before, max(self.ids.values()))
+        before = min(before, max(self.counts) - 1)  # an epoch lasts a day
         self.open_from = max(self.open_from, before)
         gone = [number for number, epoch in self.ids.items() if epoch < before]
         for number in gone:

@@ -87,7 +87,7 @@ def test_a_url_that_names_no_store(url: str) -> None:
 def test_a_vacuum_gives_the_space_of_forgotten_ids_back(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
     store.register([DELAY])
-    store.add([batch(DELAY, [1], number=n, epoch=n // 5000) for n in range(5001)])
+    store.add([batch(DELAY, [1], number=n, epoch=n // 5000 * 2) for n in range(5001)])
     store.prune(DELAY, before=1)
     before = store.size
     store.vacuum()
@@ -115,7 +115,7 @@ def test_what_a_close_leaves_of_old_ids_goes_with_the_next_epoch(
     with contextlib.closing(open_store(url)) as store:
         store.register([DELAY])
         store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
-        store.add([batch(DELAY, [2], number=n, epoch=20 + n) for n in range(100, 103)])
+        store.add([batch(DELAY, [2], number=n, epoch=20 + n) for n in range(100, 104)])
         monkeypatch.setattr("arcwise.server.store.sqlite.upkeep._STEP", 10)
         steps: list[float] = []
 
@@ -130,7 +130,7 @@ def test_what_a_close_leaves_of_old_ids_goes_with_the_next_epoch(
         monkeypatch.undo()
     with contextlib.closing(open_store(url)) as store:
         assert store.add([batch(DELAY, [1], number=n, epoch=10) for n in (0, 99)]) == [CLOSED] * 2
-        assert store.counts(DELAY).tolist() == counted(DELAY, [1] * 100 + [2] * 3)
+        assert store.counts(DELAY).tolist() == counted(DELAY, [1] * 100 + [2] * 4)
         assert store.prune(DELAY, before=100) == 0
         assert store.prune(DELAY, before=122) == 70 + 2
         assert store.check() == []

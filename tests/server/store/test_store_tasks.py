@@ -81,7 +81,7 @@ def test_no_writer_counts_after_a_task_was_closed(opener: Callable[[], Store]) -
 def test_the_version_changes_with_the_counts_and_only_then(opener: Callable[[], Store]) -> None:
     store, other = opener(), opener()
     assert store.version(DELAY) == 0
-    other.add([batch(DELAY, [1, 1, 2]), batch(DELAY, [4], number=1, epoch=101)])
+    other.add([batch(DELAY, [1, 1, 2]), batch(DELAY, [4], number=1, epoch=102)])
     assert store.version(DELAY) == 4
     assert store.add([batch(DELAY, [1, 1, 2])]) == [REPLAYED]
     store.prune(DELAY, before=101)

@@ -6,7 +6,6 @@ three times as much as all of this together.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,8 +13,8 @@ import numpy as np
 from arcwise.errors import StoreError, WireError
 from arcwise.server.limits import Bodies
 from arcwise.server.problems import Problem, internal_error, store_busy, unknown_task
-from arcwise.server.settings import epochs_in
 from arcwise.server.store import Busy, Outcome
+from arcwise.server.store.epochs import DAYS_AHEAD, epochs_in
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.access import Gate
     from arcwise.server.catalogue import Catalogue
+    from arcwise.server.clock import Clock
     from arcwise.server.observing import Metrics
     from arcwise.server.settings import Settings
     from arcwise.server.store import Writer
@@ -37,7 +37,6 @@ _PATH_LENGTH = len(_BEFORE) + 64 + len(_AFTER)
 
 _MEDIA_TYPE = MEDIA_TYPE.encode("ascii")
 _ACCEPTED_BODY = {"type": "http.response.body", "body": b""}
-_DAYS_AHEAD = 1
 _FEW = 512
 
 
@@ -65,8 +64,11 @@ class Ingest:
     only of a store that failed it is not always known, and the same batch counts once however often it comes.
     """
 
-    def __init__(self, catalogue: Catalogue, gate: Gate, metrics: Metrics, settings: Settings) -> None:
+    def __init__(
+        self, catalogue: Catalogue, gate: Gate, metrics: Metrics, clock: Clock, settings: Settings
+    ) -> None:
         self._catalogue = catalogue
+        self._clock = clock
         self._gate = gate
         self._metrics = metrics
         self._retention_days = settings.retention_days
@@ -127,13 +129,14 @@ class Ingest:
             raise Problem(400, "wrong-task", "The task id in the body is not the one in the path.")
         if task_id in self._catalogue.closed:
             raise Problem(410, "task-closed", "The task is closed; its reports are not counted any more.")
-        epoch = rules.task.epoch(time.time())
-        if batch.epoch < epoch - rules.epochs_back:
+        epoch = rules.task.epoch(self._clock.now())
+        # The believed time is never later than the clock, and costs more: it is asked where it matters.
+        if batch.epoch < epoch - rules.epochs_back and (
+            batch.epoch < rules.task.epoch(self._clock.believed()) - rules.epochs_back
+        ):
             raise _epoch_closed()
         if batch.epoch > epoch + rules.epochs_ahead:
-            raise Problem(
-                422, "epoch-ahead", "The batch's epoch lies in the future; check the device's clock."
-            )
+            raise self._ahead(task_id, epoch + rules.epochs_ahead)
         width = rules.packed_as.itemsize
         if len(batch.codes) // width > self._max_codes:
             raise Problem(413, "too-many-codes", f"A batch takes at most {self._max_codes} codes.")
@@ -144,6 +147,17 @@ class Ingest:
                 f"The codes are not all integers of {width} byte(s) below {rules.codes}.",
             )
         return batch
+
+    def _ahead(self, task_id: str, last: int) -> Problem:
+        """Return the problem of a batch after the `last` epoch that is taken: its clock is wrong, or ours."""
+        if self._clock.is_behind or self._catalogue.newest.get(task_id, last) > last:
+            return Problem(
+                503,
+                "clock-behind",
+                "The server's clock is behind. Send the same bytes again later: they count once.",
+                headers={"Retry-After": "60"},
+            )
+        return Problem(422, "epoch-ahead", "The batch's epoch lies in the future; check the device's clock.")
 
     def _learn(self, task_id: str) -> _Rules:
         task = self._catalogue.tasks.get(task_id)
@@ -156,7 +170,7 @@ class Ingest:
             codes,
             np.dtype(code_format(codes)),
             epochs_in(self._retention_days, task),
-            epochs_in(_DAYS_AHEAD, task),  # devices' clocks and time zones are what they are
+            epochs_in(DAYS_AHEAD, task),
         )
         return rules
 

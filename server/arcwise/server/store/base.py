@@ -144,9 +144,17 @@ class Store(ABC):
         """Forget the ids of batches of epochs below `before`; return how many. Counts stay.
 
         What was forgotten is remembered, in the same transaction: batches of those epochs are `CLOSED` from
-        then on, or a replay would be counted again. The newest epoch that has a batch is never forgotten,
-        so a clock that is wrong and far ahead cannot close the present.
+        then on, or a replay would be counted again. What was closed stays closed, whatever `before` is later.
+        The last day before the newest epoch that has reports is never closed: devices may be a day ahead.
         """
+
+    @abstractmethod
+    def clock(self) -> int | None:
+        """Return the latest time that a server believed, in Unix seconds; None when none has run."""
+
+    @abstractmethod
+    def advance_clock(self, to: int) -> int:
+        """Remember a time that a server believed, in Unix seconds; return the latest of all that were."""
 
     @abstractmethod
     def add_key(self, key: StoredKey) -> None:

@@ -52,8 +52,11 @@ class StoredTask:
         When it was closed, in Unix seconds; None while it is open.
     open_from
         The first epoch whose batches are taken; the ids of earlier ones are forgotten.
+    newest
+        The newest epoch that has reports; None where there are none.
     """
 
     task: Task
     closed: int | None
     open_from: int
+    newest: int | None

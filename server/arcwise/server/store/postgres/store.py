@@ -11,6 +11,7 @@ import psycopg
 
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import sparse_counts, summed_counts
+from arcwise.server.store.epochs import last_closable
 from arcwise.server.store.postgres import keys, transfer, upkeep
 from arcwise.server.store.postgres.arrays import bigint_array, bytea_array, integer_array, register_arrays
 from arcwise.server.store.postgres.database import Connection, Database, Link
@@ -105,13 +106,11 @@ class PostgresStore(Store):
         """Return every task; see `Store.tasks`."""
         rows = self._read(
             lambda connection: connection.execute(
-                "SELECT id, definition, closed, open_from FROM task ORDER BY number"
+                "SELECT id, definition, closed, open_from,"
+                " (SELECT max(epoch) FROM counts WHERE task = number) FROM task ORDER BY number"
             ).fetchall()
         )
-        return [
-            StoredTask(self._task(key, definition), closed, open_from)
-            for key, definition, closed, open_from in rows
-        ]
+        return [StoredTask(self._task(key, definition), *state) for key, definition, *state in rows]
 
     def _task(self, key: bytes, definition: bytes) -> Task:
         if key not in self._tasks:
@@ -276,16 +275,13 @@ class PostgresStore(Store):
         with self._database.session("prune") as connection:
             number = self._number(connection, bytes.fromhex(task.id))
             upkeep.fold(connection, number)
-            state = connection.execute("SELECT open_from FROM task WHERE number = %s", (number,)).fetchone()
-            if state is None or before <= state[0]:
-                return 0
-            # A scan, before the lock: what comes meanwhile can only make the newest newer.
-            (newest,) = connection.execute(
-                "SELECT max(epoch) FROM batch WHERE task = %s", (number,)
-            ).fetchone() or (None,)
+            # Before the lock: what comes meanwhile can only make the newest newer.
+            ((newest,),) = connection.execute(
+                "SELECT max(epoch) FROM counts WHERE task = %s", (number,)
+            ).fetchall()
             if newest is None:
                 return 0
-            before = min(before, newest)
+            before = min(before, last_closable(task, newest))
             with connection.transaction():
                 # Nobody adds meanwhile, or a batch could be counted again whose id is deleted below.
                 connection.execute(_ALONE)
@@ -298,6 +294,20 @@ class PostgresStore(Store):
             # By now the epochs are closed for everybody.
             cursor = connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (number, before))
         return cursor.rowcount
+
+    def clock(self) -> int | None:
+        """Return the latest time that a server believed; see `Store.clock`."""
+        ((clock,),) = self._read(lambda connection: connection.execute("SELECT clock FROM state").fetchall())
+        return None if clock is None else int(clock)
+
+    def advance_clock(self, to: int) -> int:
+        """Remember a time that was believed; see `Store.advance_clock`."""
+        ((clock,),) = self._write(
+            lambda connection: connection.execute(
+                "UPDATE state SET clock = greatest(clock, %s) RETURNING clock", (to,)
+            ).fetchall()
+        )
+        return int(clock)
 
     def add_key(self, key: StoredKey) -> None:
         """Keep a key; see `Store.add_key`."""

@@ -81,12 +81,10 @@ class SQLiteStore(Store):
         """Return every task; see `Store.tasks`."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT id, definition, closed, open_from FROM task ORDER BY number"
+                "SELECT id, definition, closed, open_from,"
+                " (SELECT max(epoch) FROM counts WHERE task = number) FROM task ORDER BY number"
             ).fetchall()
-        return [
-            StoredTask(self._task(key, definition), closed, open_from)
-            for key, definition, closed, open_from in rows
-        ]
+        return [StoredTask(self._task(key, definition), *state) for key, definition, *state in rows]
 
     def _task(self, key: bytes, definition: bytes) -> Task:
         if key not in self._tasks:
@@ -243,7 +241,21 @@ class SQLiteStore(Store):
 
     def prune(self, task: Task, before: int) -> int:
         """Forget the ids of batches of old epochs; see `Store.prune`."""
-        return upkeep.prune(self._database, bytes.fromhex(task.id), before)
+        return upkeep.prune(self._database, task, before)
+
+    def clock(self) -> int | None:
+        """Return the latest time that a server believed; see `Store.clock`."""
+        with self._database.read() as connection:
+            (clock,) = connection.execute("SELECT clock FROM state").fetchone()
+        return None if clock is None else int(clock)
+
+    def advance_clock(self, to: int) -> int:
+        """Remember a time that was believed; see `Store.advance_clock`."""
+        with self._database.errors("write to"), self._database.transaction():
+            execute = self._database.writer.execute
+            execute("UPDATE state SET clock = max(coalesce(clock, ?), ?)", (to, to))
+            (clock,) = execute("SELECT clock FROM state").fetchone()
+        return int(clock)
 
     def add_key(self, key: StoredKey) -> None:
         """Keep a key; see `Store.add_key`."""

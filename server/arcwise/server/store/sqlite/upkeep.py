@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from arcwise.server.store.counting import exact_sum
+from arcwise.server.store.epochs import last_closable
 from arcwise.server.store.problems import counts_problems, task_problems
 from arcwise.server.store.sqlite.rows import row_problem, spread
 from arcwise.wire import BATCH_ID_BYTES
@@ -28,13 +29,8 @@ _STEP = 10_000
 _BEYOND = b"\xff" * (BATCH_ID_BYTES + 1)
 
 
-def prune(database: Database, key: bytes, before: int) -> int:
+def prune(database: Database, task: Task, before: int) -> int:
     """Forget the ids of batches of old epochs, while others add; see `Store.prune`.
-
-    Parameters
-    ----------
-    key
-        The id of the task, 32 bytes.
 
     Raises
     ------
@@ -42,18 +38,18 @@ def prune(database: Database, key: bytes, before: int) -> int:
         When the store does not know the task.
     """
     with database.errors("prune"), closing(database.connect()) as connection:
-        row = connection.execute("SELECT number, open_from FROM task WHERE id = ?", (key,)).fetchone()
+        row = connection.execute(
+            "SELECT number, open_from, (SELECT max(epoch) FROM counts WHERE task = number)"
+            " FROM task WHERE id = ?",
+            (bytes.fromhex(task.id),),
+        ).fetchone()
         if row is None:
-            raise KeyError(key.hex())
-        number, open_from = row
+            raise KeyError(task.id)
+        number, open_from, newest = row
+        # Before the lock is taken: what comes meanwhile can only make the newest newer.
+        before = open_from if newest is None else min(before, last_closable(task, newest))
         if before <= open_from:
             return 0
-        # A scan, and so are the steps: an index on the epoch would cost every report. It is made before the
-        # lock is taken; what comes meanwhile can only make the newest newer.
-        (newest,) = connection.execute("SELECT max(epoch) FROM batch WHERE task = ?", (number,)).fetchone()
-        if newest is None:
-            return 0
-        before = min(before, newest)
         with database.transaction():
             database.writer.execute(
                 "UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (before, number)
@@ -66,7 +62,8 @@ def prune(database: Database, key: bytes, before: int) -> int:
 def _forget(database: Database, connection: sqlite3.Connection, number: int, before: int) -> int:
     forgotten, last = 0, b""
     while True:
-        # In the order of ids, which are random: a step's rows lie side by side, its epochs do not.
+        # In the order of ids, which are random: a step's rows lie side by side, its epochs do not. An index
+        # on the epoch would cost every report.
         row = connection.execute(
             "SELECT id FROM batch WHERE task = ? AND id > ? ORDER BY id LIMIT 1 OFFSET ?",
             (number, last, _STEP - 1),

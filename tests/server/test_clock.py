@@ -1,0 +1,316 @@
+"""Clocks that are wrong: nothing of the present is closed, nothing that was closed opens again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from arcwise.domains import Interval
+from arcwise.server import Settings, create_app
+from arcwise.server import clock as server_clock
+from arcwise.server.clock import Clock as Believed
+from arcwise.server.store import Store, open_store
+from arcwise.tasks import DAY, Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from clock import Clock
+from postgres import fresh_schema
+
+DELAY = Task("delay", Interval(0, 1), 1.0)
+YEAR = 365 * DAY
+START = 1_700_000_000.0
+TODAY = DELAY.epoch(START)
+
+Send = Callable[[int], Awaitable[int | str]]
+Scenario = Callable[["Worker"], Awaitable[None]]
+
+
+class Worker:
+    """An app that runs, and its clock."""
+
+    def __init__(self, app: FastAPI, http: httpx.AsyncClient, clock: Clock) -> None:
+        self.runtime = app.state.runtime
+        self.clock = clock
+        self._http = http
+        self._sent = 0
+
+    async def send(self, epoch: int, number: int | None = None) -> int | str:
+        """Send a batch of an epoch, a new one unless it has a number; return 204, or the kind of problem."""
+        self._sent += 1
+        name = (id(self) if number is None else 0, self._sent if number is None else number)
+        batch_id = name[0].to_bytes(8, "big") + name[1].to_bytes(8, "big")
+        body = encode_batch(Batch(bytes.fromhex(DELAY.id), batch_id, epoch, b"\x01"))
+        path = f"/v1/tasks/{DELAY.id}/reports"
+        answer = await self._http.post(path, content=body, headers={"Content-Type": MEDIA_TYPE})
+        if answer.status_code == 204:
+            return 204
+        kind: str = answer.json()["type"].removeprefix("urn:arcwise:problem:")
+        assert (answer.status_code == 503) == ("Retry-After" in answer.headers)
+        return f"{answer.status_code} {kind}"
+
+    def run(self, seconds: float) -> None:
+        """Let the worker run for some time, with all that it does every minute and every hour."""
+        for hour in range(int(seconds / 3600)):
+            self.clock.wait(3600)
+            self.runtime.keep_time()
+            if hour % 24 == 23:
+                self.runtime.refresh()
+                self.runtime.tidy()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock(START)
+    made.install(monkeypatch, server_clock)
+    return made
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'app.db'}"
+    else:
+        with fresh_schema() as schema:
+            yield schema
+
+
+@pytest.fixture
+def run(url: str, clock: Clock) -> Callable[..., None]:
+    """Return a function that runs a scenario with some workers on one store, which stays for the next."""
+
+    def run_workers(scenario: Callable[..., Awaitable[None]], workers: int = 1) -> None:
+        async def main() -> None:
+            async with AsyncExitStack() as stack:
+                running = []
+                for _ in range(workers):
+                    app = create_app(Settings([DELAY], store=url, open=True))
+                    await stack.enter_async_context(app.router.lifespan_context(app))
+                    transport = httpx.ASGITransport(app)
+                    http = httpx.AsyncClient(transport=transport, base_url="http://server")
+                    running.append(Worker(app, await stack.enter_async_context(http), clock))
+                await scenario(*running)
+
+        asyncio.run(main())
+
+    return run_workers
+
+
+def opened(url: str) -> closing[Store]:
+    return closing(open_store(url, create=False))
+
+
+def test_a_clock_that_jumps_ahead_closes_nothing_of_the_present(
+    run: Callable[..., None], clock: Clock
+) -> None:
+    async def scenario(worker: Worker) -> None:
+        assert await worker.send(TODAY, number=7) == 204
+        assert await worker.send(TODAY + 1) == 204  # of a device that is ahead: this one kept today open
+        clock.step(YEAR)
+        assert await worker.send(TODAY) == 204
+        worker.runtime.keep_time()
+        worker.runtime.refresh()
+        worker.runtime.tidy()
+        assert await worker.send(TODAY) == 204
+        clock.step(-YEAR)
+        for epoch in (TODAY, TODAY - 29, TODAY + 1):
+            assert await worker.send(epoch) == 204
+        assert await worker.send(TODAY - 31) == "410 epoch-closed"
+        assert await worker.send(TODAY, number=7) == 204
+        assert worker.runtime.store().version(DELAY) == 7  # which was a replay
+
+    run(scenario)
+
+
+def test_the_present_stays_open_through_days_of_a_clock_that_is_ahead(
+    run: Callable[..., None], clock: Clock
+) -> None:
+    async def scenario(worker: Worker) -> None:
+        assert await worker.send(TODAY) == 204
+        clock.step(YEAR)
+        for day in range(5):
+            assert await worker.send(TODAY + day) == 204
+            worker.run(DAY)
+        clock.step(-YEAR)
+        assert await worker.send(TODAY + 5) == 204
+        assert await worker.send(TODAY) == 204
+
+    run(scenario)
+
+
+def test_a_batch_of_the_far_future_that_came_while_the_clock_was_ahead_closes_nothing(
+    run: Callable[..., None], clock: Clock
+) -> None:
+    async def scenario(worker: Worker) -> None:
+        assert await worker.send(TODAY) == 204
+        clock.step(YEAR)
+        assert await worker.send(TODAY + 365) == 204
+        worker.run(DAY)
+        clock.step(-YEAR)
+        assert await worker.send(TODAY + 1) == 204
+        # Its reports say that the clock is behind now: devices keep theirs.
+        worker.runtime.refresh()
+        assert await worker.send(TODAY + 10) == "503 clock-behind"
+        worker.run(40 * DAY)
+        assert await worker.send(TODAY + 1) == "410 epoch-closed"  # what is over is closed all the same
+        assert await worker.send(TODAY + 41) == 204
+
+    run(scenario)
+
+
+def test_what_was_closed_stays_closed_when_the_clock_goes_back(
+    run: Callable[..., None], clock: Clock
+) -> None:
+    async def scenario(worker: Worker) -> None:
+        assert await worker.send(TODAY, number=1) == 204
+        worker.run(40 * DAY)
+        assert await worker.send(TODAY + 40) == 204
+        worker.run(DAY)
+        assert await worker.send(TODAY, number=1) == "410 epoch-closed"
+        clock.step(-39 * DAY)
+        worker.runtime.refresh()
+        worker.runtime.keep_time()
+        worker.runtime.tidy()
+        assert await worker.send(TODAY, number=1) == "410 epoch-closed"  # by this clock it is two days old
+        assert await worker.send(TODAY + 40) == "503 clock-behind"  # by this clock it is of the future
+        clock.step(-YEAR)
+        assert await worker.send(TODAY, number=1) == "503 clock-behind"
+        clock.step(39 * DAY + YEAR)
+        assert await worker.send(TODAY, number=1) == "410 epoch-closed"
+        assert await worker.send(TODAY + 41) == 204
+        assert worker.runtime.store().version(DELAY) == 3
+
+    run(scenario)
+
+
+def test_a_clock_that_is_behind_drops_no_reports(run: Callable[..., None], clock: Clock) -> None:
+    async def scenario(worker: Worker) -> None:
+        assert await worker.send(TODAY + 2) == "422 epoch-ahead"  # it is the device's clock that is wrong
+        clock.step(-2 * DAY)
+        assert await worker.send(TODAY) == "503 clock-behind"
+        clock.step(2 * DAY)
+        assert await worker.send(TODAY) == 204
+
+    run(scenario)
+
+
+def test_a_restart_while_the_clock_is_ahead_changes_nothing(
+    run: Callable[..., None], clock: Clock, url: str
+) -> None:
+    async def before(worker: Worker) -> None:
+        assert await worker.send(TODAY) == 204
+        assert await worker.send(TODAY + 1) == 204
+        clock.step(YEAR)
+        worker.run(DAY)
+
+    async def during(worker: Worker) -> None:
+        assert await worker.send(TODAY + 1) == 204
+        worker.run(DAY)
+        assert await worker.send(TODAY + 1) == 204
+
+    async def after(worker: Worker) -> None:
+        worker.run(DAY)
+        assert await worker.send(TODAY) == 204
+        assert await worker.send(TODAY + 3) == 204
+
+    run(before)
+    clock.restart()
+    run(during)
+    with opened(url) as store:
+        believed = store.clock()
+    assert believed is not None
+    assert START <= believed <= START + 4 * DAY
+    clock.restart()
+    clock.step(-YEAR)
+    run(after)
+
+
+def test_several_workers_believe_a_jump_no_faster_than_one(
+    run: Callable[..., None], clock: Clock, url: str
+) -> None:
+    async def scenario(first: Worker, second: Worker) -> None:
+        assert await first.send(TODAY) == 204
+        assert await second.send(TODAY + 1) == 204
+        clock.step(YEAR)
+        for _ in range(50):
+            clock.wait(600)
+            first.runtime.keep_time()
+            second.runtime.keep_time()
+            first.runtime.keep_time()
+        for worker in (first, second):
+            assert START + 50 * 600 <= worker.runtime.clock.believed() <= START + 2 * 50 * 600 + 120
+            worker.runtime.tidy()
+        clock.step(-YEAR)
+        for worker in (first, second):
+            assert await worker.send(TODAY) == 204
+
+    run(scenario, workers=2)
+
+
+def test_the_clock_of_a_store_without_reports_is_the_machines(run: Callable[..., None], clock: Clock) -> None:
+    """Many a machine has no time until it has a network."""
+    clock.step(-START + 3600)
+
+    async def scenario(worker: Worker) -> None:
+        clock.step(START - 3600)
+        worker.runtime.keep_time()
+        assert worker.runtime.clock.believed() == clock.time()
+        assert await worker.send(TODAY) == 204
+        worker.run(40 * DAY)
+        assert await worker.send(TODAY + 40) == 204
+        assert await worker.send(TODAY) == "410 epoch-closed"
+
+    run(scenario)
+
+
+class Remembered:
+    """As much of a store as a clock needs; counts what it writes."""
+
+    def __init__(self, time: int | None = None) -> None:
+        self.time = time
+        self.written = 0
+
+    def clock(self) -> int | None:
+        return self.time
+
+    def advance_clock(self, to: int) -> int:
+        self.written += 1
+        self.time = max(to, self.time or to)
+        return self.time
+
+
+def keep(clock: Believed, store: Remembered) -> float:
+    clock.keep(store, is_empty=False)  # type: ignore[arg-type]
+    return clock.believed()
+
+
+def test_a_time_without_a_server_is_caught_up_in_as_long_again(clock: Clock) -> None:
+    store, believed = Remembered(int(START) - 90 * DAY), Believed()
+    assert keep(believed, store) == START - 90 * DAY
+    assert believed.is_ahead
+    for day in range(1, 91):
+        clock.wait(DAY)
+        assert keep(believed, store) == clock.time() - (90 - day) * DAY
+    clock.wait(DAY)
+    assert keep(believed, store) == clock.time()
+    assert not believed.is_ahead
+
+
+def test_the_store_is_written_once_a_minute_whatever_the_number_of_workers(clock: Clock) -> None:
+    store, workers = Remembered(), [Believed() for _ in range(5)]
+    for _ in range(600):
+        for worker in workers:
+            assert keep(worker, store) == clock.time()
+        clock.wait(1)
+    assert store.written == 10
+
+
+def test_the_time_goes_on_while_the_store_does_not_answer(clock: Clock) -> None:
+    store, believed = Remembered(), Believed()
+    keep(believed, store)
+    clock.wait(5 * DAY)
+    assert believed.believed() == clock.time()
+    clock.step(YEAR)
+    assert believed.believed() <= START + 10 * DAY
