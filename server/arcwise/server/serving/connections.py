@@ -25,7 +25,7 @@ __all__ = ["Connections", "bounded_protocol"]
 
 _MAX_HEAD_BYTES = 32 << 10
 """Of the path and of the names and values of a head's fields."""
-_MAX_FIELDS = 100
+_MAX_FIELDS = 512
 """Fields of a head: each takes some 150 bytes of memory, however short it is."""
 _STEP = 4 << 10
 """Bytes that the parser is given at once."""
