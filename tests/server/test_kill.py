@@ -142,11 +142,13 @@ def test_a_part_of_a_batch_is_seen(judged: Store) -> None:
 def test_a_count_that_was_overwritten_is_seen(judged: Store) -> None:
     judged.add_all_but()
     with contextlib.closing(sqlite3.connect(judged.path)) as connection, connection:
-        (codes,) = connection.execute("SELECT codes FROM counts WHERE task = 1").fetchone()
-        counts = np.frombuffer(codes, "<i8").copy()
+        (per_code,) = connection.execute("SELECT per_code FROM counts WHERE task = 1").fetchone()
+        counts = np.frombuffer(per_code, "<i8").copy()
         assert counts[-4:].tolist() == [2, 1, 1, 1]
         counts[-4] = 1
-        connection.execute("UPDATE counts SET codes = ? WHERE task = 1", (counts.tobytes(),))
+        connection.execute(
+            "UPDATE counts SET reports = reports - 1, per_code = ? WHERE task = 1", (counts.tobytes(),)
+        )
         connection.execute("UPDATE total SET reports = reports - 1 WHERE task = 1")
     (wrong,) = judged.wrong()
     assert wrong.startswith("task left, epoch ")
