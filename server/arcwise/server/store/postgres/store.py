@@ -276,12 +276,14 @@ class PostgresStore(Store):
             number = self._number(connection, bytes.fromhex(task.id))
             upkeep.fold(connection, number)
             # Before the lock: what comes meanwhile can only make the newest newer.
-            ((newest,),) = connection.execute(
-                "SELECT max(epoch) FROM counts WHERE task = %s", (number,)
+            ((open_from, newest),) = connection.execute(
+                "SELECT open_from, (SELECT max(epoch) FROM counts WHERE task = number) FROM task"
+                " WHERE number = %s",
+                (number,),
             ).fetchall()
-            if newest is None:
+            before = open_from if newest is None else min(before, last_closable(task, newest))
+            if before <= open_from:
                 return 0
-            before = min(before, last_closable(task, newest))
             with connection.transaction():
                 # Nobody adds meanwhile, or a batch could be counted again whose id is deleted below.
                 connection.execute(_ALONE)
