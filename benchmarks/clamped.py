@@ -66,7 +66,7 @@ def errors(task: Task, law: FloatArray, n: int) -> float:
     """Return the sum of the standard errors of the bounds of the mean."""
     kernel = task.mechanism.kernel
     assert isinstance(kernel, WindowKernel)
-    return sum(average(kernel, numbers, n * law)[1] for numbers in clamp_units(kernel))
+    return sum(average(kernel, numbers, n * law)[1] for numbers in clamp_units(task.mechanism, kernel))
 
 
 def covers(result: Estimate, truth: Truth) -> tuple[bool, list[bool]]:

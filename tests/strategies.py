@@ -47,9 +47,12 @@ from arcwise.tasks import DAY, Caps, Task
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
 __all__ = [
     "ALL_EXAMPLES",
     "EXAMPLES",
+    "LATTICE_EXAMPLES",
     "WINDOW_EXAMPLES",
     "Example",
     "WindowExample",
@@ -62,6 +65,7 @@ __all__ = [
     "intervals",
     "json_values",
     "mechanisms",
+    "moves",
     "mutations",
     "names",
     "tasks",
@@ -70,6 +74,8 @@ __all__ = [
 
 HEIGHT = Interval(-20.0, 180.0)
 HEADING = Circle(360.0)
+SCORES = Interval(-2.0, 8.0, step=0.5)
+HOURS = Circle(24.0, step=1.0)
 
 
 WindowMechanisms: TypeAlias = OptimalPiecewise | OptimalCircular
@@ -118,34 +124,70 @@ def _designed_circular(epsilon: float) -> Mechanism:
     return DesignedCircular(HEADING, epsilon, integer_row(row / row.sum(), epsilon))
 
 
+def _lattice_table(epsilon: float) -> Mechanism:
+    """Return some table on a lattice of three values."""
+    domain = Interval(-1.0, 1.0, step=1.0, rounding="nearest")
+    fields = _designed_table(epsilon).kernel_fields()
+    return DesignedTable(domain, epsilon, fields[2], fields[3])
+
+
+def _lattice_circular(epsilon: float) -> Mechanism:
+    """Return a turned row on the days of a week."""
+    fields = _designed_circular(epsilon).kernel_fields()
+    return DesignedCircular(Circle(7.0, step=1.0, rounding="stochastic"), epsilon, fields[1])
+
+
 EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
     ("optimal-piecewise", 1): (
         Example("optimal-piecewise", lambda epsilon: OptimalPiecewise(HEIGHT, epsilon)),
         Example("clamp", lambda epsilon: OptimalPiecewise(HEIGHT, epsilon, placement="clamp", nodes=33)),
         Example("power 2", lambda epsilon: OptimalPiecewise(HEIGHT, epsilon, nodes=33, power=2.0)),
+        Example("optimal-piecewise on a lattice", lambda epsilon: OptimalPiecewise(SCORES, epsilon)),
+        Example("clamp on a lattice", lambda epsilon: OptimalPiecewise(SCORES, epsilon, placement="clamp")),
     ),
     ("optimal-circular", 1): (
         Example("optimal-circular", lambda epsilon: OptimalCircular(HEADING, epsilon)),
         Example("circular power 2.5", lambda epsilon: OptimalCircular(HEADING, epsilon, nodes=33, power=2.5)),
+        Example("optimal-circular on a lattice", lambda epsilon: OptimalCircular(HOURS, epsilon)),
+        # At small epsilon a window of 32 of 75 codes, which has no middle code.
+        Example(
+            "even window on a lattice",
+            lambda epsilon: OptimalCircular(Circle(300.0, step=4.0), epsilon, power=2.0),
+        ),
     ),
-    ("designed-table", 1): (Example("designed-table", _designed_table),),
-    ("designed-circular", 1): (Example("designed-circular", _designed_circular),),
+    ("designed-table", 1): (
+        Example("designed-table", _designed_table),
+        Example("designed-table on a lattice", _lattice_table),
+    ),
+    ("designed-circular", 1): (
+        Example("designed-circular", _designed_circular),
+        Example("designed-circular on a lattice", _lattice_circular),
+    ),
     ("laplace", 1): (
         Example("laplace", lambda epsilon: LaplaceMechanism(HEIGHT, epsilon)),
         Example(
             "laplace in the domain", lambda epsilon: LaplaceMechanism(HEIGHT, epsilon, nodes=21, reach=0)
         ),
+        Example("laplace on a lattice", lambda epsilon: LaplaceMechanism(SCORES, epsilon)),
     ),
     ("bounded-laplace", 1): (
         Example("bounded-laplace", lambda epsilon: BoundedLaplaceMechanism(HEIGHT, epsilon)),
+        Example("bounded-laplace on a lattice", lambda epsilon: BoundedLaplaceMechanism(SCORES, epsilon)),
     ),
-    ("geometric", 1): (Example("geometric", lambda epsilon: GeometricMechanism(HEIGHT, epsilon)),),
+    ("geometric", 1): (
+        Example("geometric", lambda epsilon: GeometricMechanism(HEIGHT, epsilon)),
+        Example("geometric on a lattice", lambda epsilon: GeometricMechanism(SCORES, epsilon)),
+    ),
     ("staircase", 1): (
         Example("staircase", lambda epsilon: StaircaseMechanism(HEIGHT, epsilon)),
         Example("staircase power 2", lambda epsilon: StaircaseMechanism(HEIGHT, epsilon, power=2.0, nodes=9)),
+        Example("staircase on a lattice", lambda epsilon: StaircaseMechanism(SCORES, epsilon)),
     ),
     ("discrete-staircase", 1): (
         Example("discrete-staircase", lambda epsilon: DiscreteStaircaseMechanism(HEIGHT, epsilon)),
+        Example(
+            "discrete-staircase on a lattice", lambda epsilon: DiscreteStaircaseMechanism(SCORES, epsilon)
+        ),
     ),
     ("truncated-laplace", 1): (
         Example("truncated-laplace", lambda epsilon: TruncatedLaplaceMechanism(HEIGHT, epsilon, 1e-3)),
@@ -153,18 +195,38 @@ EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
             "truncated-laplace clamped",
             lambda epsilon: TruncatedLaplaceMechanism(HEIGHT, epsilon, 1e-2, nodes=10, reach=0.5),
         ),
+        Example(
+            "truncated-laplace on a lattice", lambda epsilon: TruncatedLaplaceMechanism(SCORES, epsilon, 1e-3)
+        ),
     ),
     ("uniform-atom", 1): (
         # Its epsilon is 0 whatever it is asked for: a delta that grows in its place.
         Example("uniform-atom", lambda epsilon: UniformAtomMechanism(HEIGHT, epsilon / (epsilon + 1.0))),
+        Example(
+            "uniform-atom on a lattice",
+            lambda epsilon: UniformAtomMechanism(SCORES, epsilon / (epsilon + 1.0)),
+        ),
     ),
-    ("gaussian", 1): (Example("gaussian", lambda epsilon: GaussianMechanism(HEIGHT, epsilon, 1e-5)),),
-    ("piecewise", 1): (Example("piecewise", lambda epsilon: Piecewise(HEIGHT, epsilon)),),
-    ("piecewise-sub", 1): (Example("piecewise-sub", lambda epsilon: PiecewiseSub(HEIGHT, epsilon)),),
+    ("gaussian", 1): (
+        Example("gaussian", lambda epsilon: GaussianMechanism(HEIGHT, epsilon, 1e-5)),
+        Example("gaussian on a lattice", lambda epsilon: GaussianMechanism(SCORES, epsilon, 1e-5)),
+    ),
+    ("piecewise", 1): (
+        Example("piecewise", lambda epsilon: Piecewise(HEIGHT, epsilon)),
+        Example("piecewise on a lattice", lambda epsilon: Piecewise(SCORES, epsilon)),
+    ),
+    ("piecewise-sub", 1): (
+        Example("piecewise-sub", lambda epsilon: PiecewiseSub(HEIGHT, epsilon)),
+        Example("piecewise-sub on a lattice", lambda epsilon: PiecewiseSub(SCORES, epsilon)),
+    ),
     ("piecewise-opt", 1): (
         Example("piecewise-opt", lambda epsilon: PiecewiseOpt(HEIGHT, epsilon, nodes=20)),
+        Example("piecewise-opt on a lattice", lambda epsilon: PiecewiseOpt(SCORES, epsilon)),
     ),
-    ("square-wave", 1): (Example("square-wave", lambda epsilon: SquareWave(HEIGHT, epsilon)),),
+    ("square-wave", 1): (
+        Example("square-wave", lambda epsilon: SquareWave(HEIGHT, epsilon)),
+        Example("square-wave on a lattice", lambda epsilon: SquareWave(SCORES, epsilon)),
+    ),
     ("piecewise-transformation", 1): (
         Example("piecewise-transformation", lambda epsilon: PiecewiseTransformation(HEIGHT, epsilon)),
         Example(
@@ -173,28 +235,57 @@ EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
                 HEIGHT, epsilon, s=3.0, half_range=1.3 * least_half_range(epsilon, 3.0), nodes=12
             ),
         ),
+        Example(
+            "piecewise-transformation on a lattice", lambda epsilon: PiecewiseTransformation(SCORES, epsilon)
+        ),
     ),
     ("unbiased-optimal-piecewise", 1): (
         Example(
             "unbiased-optimal-piecewise", lambda epsilon: UnbiasedOptimalPiecewise(HEIGHT, epsilon, nodes=30)
         ),
+        Example(
+            "unbiased-optimal-piecewise on a lattice",
+            lambda epsilon: UnbiasedOptimalPiecewise(SCORES, epsilon),
+        ),
     ),
-    ("duchi", 1): (Example("duchi", lambda epsilon: Duchi(HEIGHT, epsilon)),),
+    ("duchi", 1): (
+        Example("duchi", lambda epsilon: Duchi(HEIGHT, epsilon)),
+        Example("duchi on a lattice", lambda epsilon: Duchi(Interval(0.0, 1.0, step=1.0), epsilon)),
+    ),
     ("three-outputs", 1): (Example("three-outputs", lambda epsilon: ThreeOutputs(HEIGHT, epsilon)),),
     ("hybrid", 1): (
         Example("hybrid", lambda epsilon: Hybrid(HEIGHT, epsilon)),
         Example("hybrid on few nodes", lambda epsilon: Hybrid(HEIGHT, epsilon, nodes=9)),
+        Example("hybrid on a lattice", lambda epsilon: Hybrid(SCORES, epsilon)),
     ),
     ("randomized-response", 1): (
         Example("randomized-response", lambda epsilon: RandomizedResponse(HEIGHT, epsilon)),
         Example("randomized-response of 20", lambda epsilon: RandomizedResponse(HEIGHT, epsilon, nodes=20)),
+        Example("randomized-response on a lattice", lambda epsilon: RandomizedResponse(SCORES, epsilon)),
     ),
-    ("von-mises", 1): (Example("von-mises", lambda epsilon: VonMises(HEADING, epsilon)),),
-    ("purkayastha", 1): (Example("purkayastha", lambda epsilon: Purkayastha(HEADING, epsilon, nodes=45)),),
+    ("von-mises", 1): (
+        Example("von-mises", lambda epsilon: VonMises(HEADING, epsilon)),
+        Example("von-mises on a lattice", lambda epsilon: VonMises(HOURS, epsilon)),
+    ),
+    ("purkayastha", 1): (
+        Example("purkayastha", lambda epsilon: Purkayastha(HEADING, epsilon, nodes=45)),
+        Example("purkayastha on a lattice", lambda epsilon: Purkayastha(HOURS, epsilon)),
+    ),
 }
 """Ways to make every mechanism, by name and version as in the registry."""
 
-ALL_EXAMPLES = [example for examples in EXAMPLES.values() for example in examples]
+LATTICE_EXAMPLES = [
+    example
+    for examples in EXAMPLES.values()
+    for example in examples
+    if example.label.endswith("on a lattice")
+]
+"""Those on a domain with a step: other numbers than its values are refused."""
+
+ALL_EXAMPLES = [
+    example for examples in EXAMPLES.values() for example in examples if example not in LATTICE_EXAMPLES
+]
+"""Those on continuous domains."""
 
 epsilons = st.floats(0.01, 20.0)
 
@@ -228,7 +319,14 @@ def values_in(domain: Domain) -> st.SearchStrategy[float]:
 def inner_values(mechanism: Mechanism, count: int) -> list[float]:
     """Return `count` values spread over the domain from one end to the other, both ends among them."""
     low = mechanism.domain.low if isinstance(mechanism.domain, Interval) else 0.0
-    return [low + mechanism.domain.length * i / (count - 1) for i in range(count)]
+    return [low + move for move in moves(mechanism.domain, np.arange(count) / (count - 1))]
+
+
+def moves(domain: Domain, units: NDArray[np.float64]) -> list[float]:
+    """Return shares of the domain's length, moved to whole steps of a lattice."""
+    if domain.lattice is not None:
+        units = np.rint(units * domain.lattice.steps) / domain.lattice.steps
+    return [domain.length * unit for unit in units.tolist()]
 
 
 @st.composite

@@ -1,7 +1,8 @@
 """Where a value lives: a bounded interval or a circle.
 
 A domain checks values and maps them onto the unit interval ``[0, 1]`` (interval) or ``[0, 1)``
-(circle), which is all that a mechanism sees. Mechanisms do not live here.
+(circle), which is all that a mechanism sees of a continuous domain. A domain with a step is a lattice of
+values, and a mechanism sees which of them a value is. Mechanisms do not live here.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from arcwise.checks import as_float, shown
 from arcwise.digits import written
 from arcwise.errors import DomainError, ParameterError
+from arcwise.lattice import MOST_VALUES, TOLERANCE, lattice_of
 from arcwise.values import Value
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.lattice import Lattice, Rounding
 
     FloatArray = NDArray[np.float64]
 
@@ -83,8 +87,71 @@ def _check_no_bool(values: ArrayLike, domain: object) -> None:
         raise DomainError(f"values must be real numbers in {domain}, got {item!r} at index {first}")
 
 
-class Interval(Value):
-    """The closed interval from `low` to `high`.
+class _Domain(Value):
+    """What an interval and a circle share: their lattice, where they have a step."""
+
+    __slots__ = ()
+
+    step: float | None
+    rounding: Rounding
+    lattice: Lattice | None
+    """The numbering of the values; None on a continuous domain."""
+
+    def _set_lattice(self, step: object, rounding: object, farthest: float, *, circular: bool) -> None:
+        step = None if step is None else _real(step, "step")
+        lattice = lattice_of(step, rounding, length=self.length, farthest=farthest, circular=circular)
+        self._set(step=step, rounding=rounding, lattice=lattice)
+
+    def __repr__(self) -> str:
+        names = self.__match_args__ if self.step is not None else self.__match_args__[:-2]
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+    def __str__(self) -> str:
+        return self._bounds() if self.step is None else f"{self._bounds()} in steps of {self.step:.12g}"
+
+    def _bounds(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def length(self) -> float:
+        """The length of the domain, in the unit of the values."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int | None:
+        """The number of values; None on a continuous domain."""
+        return None if self.lattice is None else self.lattice.size
+
+    @property
+    def discrete(self) -> bool:
+        """Whether mechanisms have a node for each value: there is a step and at most 1,024 values."""
+        return self.lattice is not None and self.lattice.size <= MOST_VALUES
+
+    def values(self) -> FloatArray:
+        """Return all values in ascending order, shape (size,).
+
+        Raises
+        ------
+        ParameterError
+            When the domain is continuous.
+        """
+        import numpy as np
+
+        lattice = self._needed_lattice()
+        return self.from_unit(np.arange(lattice.size) / lattice.steps)
+
+    def _needed_lattice(self) -> Lattice:
+        if self.lattice is None:
+            raise ParameterError(f"step must be given where values are counted, got {self!r}")
+        return self.lattice
+
+    def from_unit(self, unit: FloatArray) -> FloatArray:
+        """Map positions on the unit domain back to the unit of the values (no bounds are applied)."""
+        raise NotImplementedError
+
+
+class Interval(_Domain):
+    """The closed interval from `low` to `high`, or a lattice of values from the one to the other.
 
     Parameters
     ----------
@@ -93,11 +160,19 @@ class Interval(Value):
     clip
         What to do with a finite value outside: ``False`` (default) raises `DomainError`; ``True`` moves
         it to the nearer end. NaN and infinity are refused either way.
+    step
+        The values are low, low + step, ..., high: scores, ages, minutes, counts. Must divide ``high - low``
+        into whole steps, but for the rounding of floats. None (default): every number between is a value.
+    rounding
+        What to do with a number that is more than 2**-16 steps away from every value. "refuse" (default)
+        raises `DomainError`. "nearest" takes the nearer value: for the noise of sensors; it biases means.
+        "stochastic" takes one of the two values around, by chance, so that means stay unbiased and the
+        distribution has both.
 
     Raises
     ------
     ParameterError
-        When the bounds are not finite numbers in order.
+        When the bounds are not finite numbers in order, or the step does not divide their distance.
 
     Examples
     --------
@@ -105,15 +180,29 @@ class Interval(Value):
     0.25
     >>> Interval(-60, 180, clip=True).to_unit(1000.0)
     1.0
+    >>> ratings = Interval(1, 5, step=0.5)
+    >>> ratings.size, ratings.to_place(2.5)
+    (9, 3.0)
     """
 
-    __slots__ = __match_args__ = ("low", "high", "clip")
+    __match_args__ = ("low", "high", "clip", "step", "rounding")
+    __slots__ = (*__match_args__, "lattice")
 
     low: float
     high: float
     clip: bool
+    step: float | None
+    rounding: Rounding
+    lattice: Lattice | None
 
-    def __init__(self, low: float, high: float, clip: bool = False) -> None:
+    def __init__(
+        self,
+        low: float,
+        high: float,
+        clip: bool = False,
+        step: float | None = None,
+        rounding: Rounding = "refuse",
+    ) -> None:
         low, high = _real(low, "low"), _real(high, "high")
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ParameterError(f"low and high must be finite with low < high, got {low!r} and {high!r}")
@@ -122,8 +211,9 @@ class Interval(Value):
         if not isinstance(clip, bool):
             raise ParameterError(f"clip must be True or False, got {clip!r}")
         self._set(low=low, high=high, clip=clip)
+        self._set_lattice(step, rounding, max(-low, high), circular=False)
 
-    def __str__(self) -> str:
+    def _bounds(self) -> str:
         return f"[{', '.join(written(self.low, self.high, digits=6))}]"
 
     @property
@@ -134,65 +224,124 @@ class Interval(Value):
     def checked(self, value: Any) -> float:
         """Return one value as a float in the domain; raises `DomainError` for one that is not in it."""
         number = value if type(value) is float and math.isfinite(value) else _value(value, self)
+        if self.lattice is not None:
+            self.to_place(number)
+            return number
         if self.low <= number <= self.high:
             return number
         if not self.clip:
-            raise DomainError(
-                f"value must be in {self}, got {number!r}; clip it, or give Interval(..., clip=True)"
-            )
+            raise self._outside(number)
         return self.low if number < self.low else self.high
 
     def to_unit(self, value: Any) -> float:
         """Map one value to [0, 1]; raises `DomainError` for one that is not in the domain."""
+        if self.lattice is not None:
+            return self.to_place(value) / self.lattice.steps
         return (self.checked(value) - self.low) / (self.high - self.low)
 
     def to_unit_many(self, values: ArrayLike) -> FloatArray:
         """Map an array of values to [0, 1], any shape; raises `DomainError` for one outside."""
-        import numpy as np
-
+        if self.lattice is not None:
+            return self.to_places(values) / self.lattice.steps
         numbers = _values(values, self)
         if numbers.size and (numbers.min() < self.low or numbers.max() > self.high):
             if not self.clip:
-                first = int(np.flatnonzero((numbers < self.low) | (numbers > self.high))[0])
-                raise DomainError(
-                    f"values must be in {self}, got {float(numbers.flat[first])!r} at index {first}; "
-                    "clip them, or give Interval(..., clip=True)"
-                )
+                raise self._outside_many(numbers, (numbers < self.low) | (numbers > self.high))
             numbers = numbers.clip(self.low, self.high)
         return (numbers - self.low) / self.length
 
+    def to_place(self, value: Any) -> float:
+        """Return which value of the lattice one is, counted from 0; the domain must have a step.
+
+        A whole number, unless the rounding is "stochastic" and it is between two values. Raises `DomainError`
+        for one that is not in the domain.
+        """
+        lattice = self._needed_lattice()
+        if type(value) is not float or not math.isfinite(value):
+            value = _value(value, self)
+        exact = (value - self.low) / lattice.step
+        if not -TOLERANCE <= exact <= lattice.steps + TOLERANCE:
+            if not self.clip:
+                raise self._outside(value)
+            exact = 0.0 if exact < 0.0 else float(lattice.steps)
+        return lattice.place(exact, value, self)
+
+    def to_places(self, values: ArrayLike) -> FloatArray:
+        """Return `to_place` of each value, in their shape; raises `DomainError` for one not in the domain."""
+        import numpy as np
+
+        lattice = self._needed_lattice()
+        numbers = _values(values, self)
+        with np.errstate(over="ignore"):
+            exact = np.asarray((numbers - self.low) / lattice.step)
+        outside = (exact < -TOLERANCE) | (exact > lattice.steps + TOLERANCE)
+        if outside.any():
+            if not self.clip:
+                raise self._outside_many(numbers, outside)
+            exact[outside] = exact[outside].clip(0.0, lattice.steps)
+        return lattice.places(exact, numbers, self)
+
+    def _outside(self, value: float) -> DomainError:
+        return DomainError(
+            f"value must be in {self}, got {value!r}; clip it, or give Interval(..., clip=True)"
+        )
+
+    def _outside_many(self, numbers: FloatArray, outside: NDArray[np.bool_]) -> DomainError:
+        first = int(outside.argmax())
+        return DomainError(
+            f"values must be in {self}, got {float(numbers.flat[first])!r} at index {first}; "
+            "clip them, or give Interval(..., clip=True)"
+        )
+
     def from_unit(self, unit: FloatArray) -> FloatArray:
         """Map positions on [0, 1] back to the unit of the values (no bounds are applied)."""
-        return self.low + self.length * unit
+        return self.low + (self.length * unit if self.lattice is None else self.lattice.scaled(unit))
 
 
-class Circle(Value):
+class Circle(_Domain):
     """A circle of circumference `period`: 360 for headings, 24 for hours of the day, 2 pi for radians.
 
     Every finite number is on the circle: values are taken modulo the period.
 
+    Parameters
+    ----------
+    period
+        A positive finite number.
+    step
+        The values are 0, step, ..., ``period - step``: whole hours, headings in tens of degrees. Must divide
+        the period into whole steps, but for the rounding of floats. None (default): every number is a value.
+    rounding
+        What to do with a number that is more than 2**-16 steps away from every value: as for `Interval`.
+
     Raises
     ------
     ParameterError
-        When the period is not a positive finite number.
+        When the period is not a positive finite number, or the step does not divide it.
 
     Examples
     --------
     >>> Circle(24).to_unit(30)
     0.25
+    >>> Circle(360, step=10).to_place(-30)
+    33.0
     """
 
-    __slots__ = __match_args__ = ("period",)
+    __match_args__ = ("period", "step", "rounding")
+    __slots__ = (*__match_args__, "lattice")
 
     period: float
+    step: float | None
+    rounding: Rounding
+    lattice: Lattice | None
 
-    def __init__(self, period: float) -> None:
+    def __init__(self, period: float, step: float | None = None, rounding: Rounding = "refuse") -> None:
         period = _real(period, "period")
         if not (math.isfinite(period) and period > 0):
             raise ParameterError(f"period must be positive and finite, got {period!r}")
         self._set(period=period)
+        self._set_lattice(step, rounding, period, circular=True)
 
-    def __str__(self) -> str:
+    def _bounds(self) -> str:
         return f"[0, {self.period:g}) modulo {self.period:g}"
 
     @property
@@ -201,31 +350,60 @@ class Circle(Value):
         return self.period
 
     def checked(self, value: Any) -> float:
-        """Return one value as a float; raises `DomainError` for one that is not a finite number."""
-        return value if type(value) is float and math.isfinite(value) else _value(value, self)
+        """Return one value as a float; raises `DomainError` for one that is not in the domain."""
+        number = value if type(value) is float and math.isfinite(value) else _value(value, self)
+        if self.lattice is not None:
+            self.to_place(number)
+        return number
 
     def to_unit(self, value: Any) -> float:
-        """Map one value to [0, 1); raises `DomainError` for one that is not a finite number."""
+        """Map one value to [0, 1); raises `DomainError` for one that is not in the domain."""
+        if self.lattice is not None:
+            return self.to_place(value) / self.lattice.steps
         unit = self.checked(value) % self.period / self.period
         return unit if unit < 1.0 else 0.0  # a tiny negative value rounds up to the period itself
 
     def to_unit_many(self, values: ArrayLike) -> FloatArray:
-        """Map an array of values to [0, 1), any shape; raises `DomainError` for one not finite."""
+        """Map an array of values to [0, 1), any shape; raises `DomainError` for one not in the domain."""
         import numpy as np
 
-        numbers = _values(values, self)
+        if self.lattice is not None:
+            return self.to_places(values) / self.lattice.steps
+        # asarray, because numpy turns results of shape () into scalars, which have no items to set.
+        unit: FloatArray = np.asarray(self._reduced(_values(values, self)) / self.period)
+        unit[unit >= 1.0] = 0.0
+        return unit
+
+    def _reduced(self, numbers: FloatArray) -> FloatArray:
+        """Return numbers modulo the period: from 0 to the period, which rounding may reach."""
+        import numpy as np
+
         outside = (numbers < 0.0) | (numbers >= self.period)
         if outside.any():
             numbers = np.array(numbers)  # modulo costs ten times the rest: only where it changes anything
             numbers[outside] = np.mod(numbers[outside], self.period)
-        # asarray, because numpy turns results of shape () into scalars, which have no items to set.
-        unit: FloatArray = np.asarray(numbers / self.period)
-        unit[unit >= 1.0] = 0.0
-        return unit
+        return numbers
+
+    def to_place(self, value: Any) -> float:
+        """Return which value of the lattice one is, counted from 0; the domain must have a step.
+
+        A whole number, unless the rounding is "stochastic" and it is between two values. Raises `DomainError`
+        for one that is not in the domain.
+        """
+        lattice = self._needed_lattice()
+        if type(value) is not float or not math.isfinite(value):
+            value = _value(value, self)
+        return lattice.place(value % self.period / lattice.step, value, self)
+
+    def to_places(self, values: ArrayLike) -> FloatArray:
+        """Return `to_place` of each value, in their shape; raises `DomainError` for one not in the domain."""
+        lattice = self._needed_lattice()
+        numbers = _values(values, self)
+        return lattice.places(self._reduced(numbers) / lattice.step, numbers, self)
 
     def from_unit(self, unit: FloatArray) -> FloatArray:
         """Map positions on [0, 1) back to the unit of the values."""
-        return self.period * unit
+        return self.period * unit if self.lattice is None else self.lattice.scaled(unit)
 
 
 Domain: TypeAlias = Interval | Circle

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arcwise.client import Client, Counters, MemoryLedger, Outcome, Uplink
-from arcwise.domains import Circle, Interval
+from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import CertificateError, DomainError, ParameterError, UnknownTaskError
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.table import TableMechanism
@@ -59,6 +59,16 @@ def test_a_value_that_fails_costs_nothing(recorder: Recorder, delay: Task, value
             client.report("delay", value)
         assert client.budget("delay").epsilon == 0.0
         assert client.pending() == 0
+
+
+@pytest.mark.parametrize("domain", [Interval(0, 10, step=0.5), Circle(10, step=0.5)], ids=str)
+def test_a_value_between_two_steps_costs_nothing(recorder: Recorder, domain: Domain) -> None:
+    task = Task("score", domain, 1.0)
+    with Client(URL, tasks=[task], ledger=MemoryLedger(), transport=recorder) as client:
+        with pytest.raises(DomainError, match=r"in steps of 0\.5, got 2\.6; it is between two steps"):
+            client.report("score", 2.6)
+        assert (client.budget("score").epsilon, client.pending()) == (0.0, 0)
+        assert client.report("score", 2.5)
 
 
 def test_a_full_queue_costs_nothing(recorder: Recorder, heading: Task) -> None:

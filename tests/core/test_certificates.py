@@ -200,7 +200,7 @@ def test_bad_epsilons_are_refused(example: WindowExample, bad: Any) -> None:
         example.make(bad, 128)
 
 
-@pytest.mark.parametrize("bad", [True, None, "128", 1, 0, -5, 2.0, 65_537])
+@pytest.mark.parametrize("bad", [True, "128", 1, 0, -5, 2.0, 65_537])
 def test_bad_nodes_are_refused(example: WindowExample, bad: Any) -> None:
     with pytest.raises(ParameterError, match=r"nodes must be an integer from 2 to (32768|65536), got "):
         example.make(1.0, bad)

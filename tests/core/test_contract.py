@@ -27,7 +27,7 @@ from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
 from arcwise.wire import code_width
 from fixed_draw import FixedDraw
-from strategies import ALL_EXAMPLES, EXAMPLES, Example, inner_values
+from strategies import ALL_EXAMPLES, EXAMPLES, LATTICE_EXAMPLES, Example, inner_values, moves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
-CASES = [(example, epsilon) for example in ALL_EXAMPLES for epsilon in EPSILONS]
+CASES = [(example, epsilon) for example in (*ALL_EXAMPLES, *LATTICE_EXAMPLES) for epsilon in EPSILONS]
 
 
 @cache
@@ -49,7 +49,7 @@ def mechanism(request: pytest.FixtureRequest) -> Mechanism:
     return made(*request.param)
 
 
-@pytest.fixture(params=ALL_EXAMPLES, ids=repr)
+@pytest.fixture(params=[*ALL_EXAMPLES, *LATTICE_EXAMPLES], ids=repr)
 def at_one(request: pytest.FixtureRequest) -> Mechanism:
     return made(request.param, 1.0)
 
@@ -63,7 +63,8 @@ def test_every_registered_mechanism_has_an_example() -> None:
             mechanism = made(example, 1.0)
             assert (mechanism.name, mechanism.version) == key
             assert type(mechanism) is MECHANISMS[key]
-    assert len({example.label for example in ALL_EXAMPLES}) == len(ALL_EXAMPLES)
+    labels = [example.label for example in (*ALL_EXAMPLES, *LATTICE_EXAMPLES)]
+    assert len(set(labels)) == len(labels) == sum(map(len, EXAMPLES.values()))
 
 
 # --- privacy -----------------------------------------------------------------------------------------
@@ -207,7 +208,7 @@ def test_sampling_realises_the_rows_exactly(mechanism: Mechanism) -> None:
 def test_scalar_and_array_calls_give_the_same_codes(mechanism: Mechanism) -> None:
     low = mechanism.domain.low if isinstance(mechanism.domain, Interval) else -3 * mechanism.domain.length
     units = np.random.default_rng(5).random(3000)
-    values = low + mechanism.domain.length * units
+    values = low + np.array(moves(mechanism.domain, units))
     many = mechanism.randomize_many(values, randomness=InsecureSeededRandomness(5))
     one_by_one = InsecureSeededRandomness(5)
     assert many.tolist() == [mechanism.randomize(value, randomness=one_by_one) for value in values.tolist()]
@@ -309,7 +310,8 @@ def test_values_that_are_none_are_refused(at_one: Mechanism, bad: Any) -> None:
 
 def test_values_outside_an_interval_are_refused(at_one: Mechanism) -> None:
     if isinstance(at_one.domain, Interval):
-        for bad in (at_one.domain.low - 1e-9, at_one.domain.high + 1):
+        least = 1e-9 if at_one.domain.step is None else 2.0**-15 * at_one.domain.step
+        for bad in (at_one.domain.low - least, at_one.domain.high + 1):
             with pytest.raises(DomainError, match="value must be in"):
                 at_one.randomize(bad)
     for codes in ([-1], [at_one.kernel.codes], [0.5], ["x"]):
@@ -362,6 +364,8 @@ def test_mechanisms_are_immutable_and_copy_by_their_integers(at_one: Mechanism) 
 def test_nodes_stand_where_values_become_them(at_one: Mechanism) -> None:
     """`node_units` undoes `positions`, wherever a value has a node of its own."""
     units = np.linspace(0.25, 0.75, 41)
+    if at_one.lattice is not None:  # between its values there may be no node
+        units = np.rint(units * at_one.lattice.steps) / at_one.lattice.steps
     there = at_one.node_units(at_one.positions(units.copy()))
     gap = np.abs(there - units)
     if isinstance(at_one.domain, Circle):

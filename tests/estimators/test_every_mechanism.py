@@ -13,7 +13,7 @@ from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.server.estimators import estimate
 from arcwise.tasks import Task
-from strategies import ALL_EXAMPLES, Example
+from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 REPORTS = 20_000
 
 
-@pytest.fixture(params=ALL_EXAMPLES, ids=repr, scope="module")
+@pytest.fixture(params=[*ALL_EXAMPLES, *LATTICE_EXAMPLES], ids=repr, scope="module")
 def example(request: pytest.FixtureRequest) -> Example:
     return request.param  # type: ignore[no-any-return]
 
@@ -30,6 +30,8 @@ def example(request: pytest.FixtureRequest) -> Example:
 def survey(mechanism: Mechanism) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], Estimate]:
     """Return the unit values of a skewed population and what its 20,000 reports estimate."""
     units = np.random.default_rng(7).beta(2.0, 4.0, REPORTS)
+    if mechanism.lattice is not None:
+        units = np.rint(units * mechanism.lattice.steps) / mechanism.lattice.steps
     values = mechanism.domain.from_unit(units)
     codes = mechanism.randomize_many(values, randomness=InsecureSeededRandomness(20_300))
     task = Task("survey", mechanism.domain, mechanism.epsilon, mechanism=mechanism)

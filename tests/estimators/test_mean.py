@@ -26,8 +26,6 @@ from surveys import drawn_counts, expected_counts, node_distribution
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from arcwise.kernels import WindowKernel
-
 DOMAIN = Interval(-20, 180)
 
 
@@ -53,9 +51,10 @@ def test_expected_counts_give_back_the_mean(epsilon: float) -> None:
     assert estimate.contains(float(values.mean()))
 
 
-def clamp_bounds(kernel: WindowKernel, nodes: NDArray[np.float64]) -> tuple[float, float]:
+def clamp_bounds(mechanism: OptimalPiecewise, nodes: NDArray[np.float64]) -> tuple[float, float]:
     """Return what the two averages of `clamp_units` come to under a node distribution."""
-    lower, upper = (node_means(kernel, units) for units in clamp_units(kernel))
+    kernel = mechanism.kernel
+    lower, upper = (node_means(kernel, units) for units in clamp_units(mechanism, kernel))
     return float(nodes @ lower), float(nodes @ upper)
 
 
@@ -66,8 +65,8 @@ def test_clamp_bounds_are_those_of_the_node_distribution(epsilon: float, nodes: 
     f = np.random.default_rng(seed).dirichlet(np.ones(nodes))
     middle = float(f @ mechanism.node_units(np.arange(nodes, dtype=np.float64)))
     zone = kernel.window / (2 * kernel.codes)
-    scale = float(np.abs(np.stack(clamp_units(kernel))).max())
-    low, high = clamp_bounds(kernel, f)
+    scale = float(np.abs(np.stack(clamp_units(mechanism, kernel))).max())
+    low, high = clamp_bounds(mechanism, f)
     assert low == pytest.approx(middle - zone * f[0], abs=1e-12 * scale)
     assert high == pytest.approx(middle + zone * f[-1], abs=1e-12 * scale)
 
@@ -102,7 +101,7 @@ def test_piled_up_anywhere_in_a_zone_is_one_identified_set() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, placement="clamp")
     zone = mechanism.kernel.window / (2 * mechanism.kernel.codes)
     laws = [node_distribution(mechanism, [x]) for x in (0.0, zone / 2, zone)]
-    low, high = clamp_bounds(mechanism.kernel, laws[0])
+    low, high = clamp_bounds(mechanism, laws[0])
     np.testing.assert_array_equal(laws[0], laws[1])
     np.testing.assert_array_equal(laws[0], laws[2])
     assert low == pytest.approx(0.0, abs=1e-12)

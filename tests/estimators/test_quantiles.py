@@ -120,7 +120,7 @@ def test_the_signed_root_increases_and_the_ends_sit_on_the_bound() -> None:
     assert all(after >= before - 0.1 for before, after in pairwise(roots))
     low, high = quantile_interval(profile, 0.5, 0.95)
     # Never short of the bound; at most 6 % and half a cell beyond it.
-    half = profile.spacing / 2
+    half = profile.margin
     assert root(low) <= -1.9599
     assert root(low + half) >= -1.96 * 1.06 - 0.01
     assert root(high) >= 1.9599

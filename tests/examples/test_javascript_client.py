@@ -19,6 +19,7 @@ from scripted import Answer, Request, serving
 DRIVE = Path(__file__).with_name("drive.mjs")
 HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=5.0))
 DELAY = Task("delay", Interval(-60, 180), 0.5)
+SCORE = Task("score", Interval(0, 10, step=0.5), 0.5)
 # As good as no noise (one code in 2**24 is another): what a value does to a request would show.
 PLAIN = Task("plain", Circle(2), 20.0, mechanism=DesignedCircular(Circle(2), 20.0, [2**64 - 2**40, 2**40]))
 NOWHERE = "http://127.0.0.1:9"
@@ -64,6 +65,15 @@ def test_what_leaves_is_one_batch_and_nothing_about_the_device() -> None:
 
 
 KEY = "arcwise_ingest_0123456789ab_SECRET"
+
+
+def test_a_value_between_two_steps_costs_nothing() -> None:
+    steps = [["report", "score", 2.6], ["spent", "score"], ["counters"], ["report", "score", 2.5]]
+    result = drive(NOWHERE, *steps, tasks=(SCORE,))["results"]
+    assert result[0].startswith("RangeError: value must be a whole number of steps of 0.5")
+    assert result[1] == 0
+    assert result[2]["pending"] == 0
+    assert result[3] is True
 
 
 def test_a_key_is_one_header_more() -> None:

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 from arcwise.domains import Circle, Domain, Interval
@@ -20,7 +21,7 @@ from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from fixed_draw import FixedDraw
 from nodejs import JAVASCRIPT, NODE, run_json
-from strategies import ALL_EXAMPLES, Example
+from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example, moves
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 RANDOMIZE = Path(__file__).with_name("randomize.mjs")
@@ -105,8 +106,8 @@ def is_pure(example: Example) -> bool:
 
 def test_every_registered_mechanism_gives_the_same_codes() -> None:
     generator = random.Random(5)
-    pure = [example for example in ALL_EXAMPLES if is_pure(example)]
-    assert len(pure) >= 25
+    pure = [example for example in (*ALL_EXAMPLES, *LATTICE_EXAMPLES) if is_pure(example)]
+    assert len(pure) >= 45
     tasks, draws = [], []
     for example in pure:
         mechanism = example.make(1.0)
@@ -114,6 +115,10 @@ def test_every_registered_mechanism_gives_the_same_codes() -> None:
         task = Task("t", domain, 1.0, mechanism=mechanism)
         low, high = (domain.low, domain.high) if isinstance(domain, Interval) else (-700.0, 1400.0)
         values = [low, high, *(generator.uniform(low, high) for _ in range(60))]
+        if domain.lattice is not None:
+            units = np.array([generator.random() for _ in range(60)])
+            low = domain.low if isinstance(domain, Interval) else -5 * domain.period
+            values = [low + move for move in moves(domain, units)]
         tasks.append(task)
         draws.append([(value, generator.getrandbits(64), generator.getrandbits(64)) for value in values])
     compare(tasks, draws)
@@ -143,6 +148,76 @@ def test_nodes_of_any_domain_are_the_same_to_the_last_bit() -> None:
         tasks.append(Task("t", domain, 1.0, mechanism=mechanism))
         draws.append([(v, r, generator.getrandbits(64)) for v in values for r in thresholds(mechanism, v)])
     compare(tasks, draws)
+
+
+def test_every_value_of_a_lattice_is_the_same_node() -> None:
+    generator = random.Random(7)
+    domains: list[Domain] = [
+        Interval(0, 100, step=1),
+        Interval(0, 100, step=0.1),
+        Interval(0, 51.15, step=0.05),
+        Interval(-0.3, 0.3, step=0.1),
+        Circle(360, step=10),
+        Circle(24, step=1),
+        Circle(24, step=0.25),
+        Circle(7, step=1),
+    ]
+    tasks, draws = [], []
+    for domain in domains:
+        for goal in ("distribution", "value" if isinstance(domain, Interval) else "direction"):
+            task = Task("t", domain, 1.0, goal=goal)
+            low, step = domain.low if isinstance(domain, Interval) else 0.0, domain.step
+            assert step is not None
+            products = [low + k * step for k in range(len(domain.values()))]
+            values = [
+                value for pair in zip(domain.values().tolist(), products, strict=True) for value in pair
+            ]
+            nodes = [task.mechanism.node(value, TOP) for value in values]
+            assert len(set(nodes)) == task.mechanism.kernel.nodes
+            tasks.append(task)
+            draws.append([(value, TOP, generator.getrandbits(64)) for value in values])
+    compare(tasks, draws)
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
+def test_nodes_between_the_values_of_a_lattice_are_the_same_to_the_last_bit(rounding: Any) -> None:
+    generator = random.Random(8)
+    tasks, draws = [], []
+    for _ in range(150):
+        step = generator.uniform(0.5, 1) * 2.0 ** generator.randint(-30, 30)
+        size = generator.choice((generator.randint(2, 40), generator.randint(1000, 1100)))
+        low = generator.uniform(-1e6, 1e6) * step
+        domain: Domain = Interval(low, low + (size - 1) * step, clip=True, step=step, rounding=rounding)
+        if generator.random() < 0.5:
+            domain, low = Circle(size * step, step=step, rounding=rounding), 0.0
+        clamped = isinstance(domain, Interval) and generator.random() < 0.5
+        task = Task("t", domain, 1.0, goal="value" if clamped else "distribution")
+        places = [generator.uniform(-2, size + 1) for _ in range(6)] + [
+            0.5,
+            size - 0.5,
+            1 + 2.0**-16,
+            -1e-300,
+        ]
+        values = [low + step * place for place in places]
+        tasks.append(task)
+        draws.append(
+            [
+                (value, r, generator.getrandbits(64))
+                for value in values
+                for r in (0, TOP, *near(task.mechanism, value))
+            ]
+        )
+    compare(tasks, draws)
+
+
+def near(mechanism: Mechanism, value: float) -> list[int]:
+    """Return some r next to the one at which a value between two nodes goes to the other one."""
+    below = mechanism.node(value, TOP)
+    low, high = 0, 2**53 - 1  # the last r >> 11 that rounds up lies below `high`
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if mechanism.node(value, middle << 11) == below else (middle, high)
+    return [low << 11, high << 11]
 
 
 def test_mechanisms_with_a_delta_are_refused() -> None:

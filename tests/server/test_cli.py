@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from arcwise.domains import Interval
+from arcwise.domains import Circle, Interval
 from arcwise.kernels.certificate import UNIT, Certificate
 from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism
 from arcwise.mechanisms.moments import variances
@@ -143,6 +143,41 @@ def test_new_show_and_verify_of_every_mechanism(cli: Cli, name: str, version: in
         assert f"from {low:.6g} to {high:.6g}" in shown
         assert ("times as many reports" in shown) == (task.mechanism.unbiased and not cls.approximate)
         assert (", unbiased" in shown) == task.mechanism.unbiased
+
+
+def test_new_takes_a_step_and_says_what_becomes_of_other_numbers(cli: Cli) -> None:
+    made = cli.good("task", "new", "score", "--domain", "0:100", "--step", "1", "--epsilon", "1")
+    task = Task.load("score.json")
+    assert task == Task("score", Interval(0, 100, step=1), 1.0)
+    assert "\nvalues       101, each a node; a number between two is refused\n" in made
+    # Nothing is rounded, so the worst value is one of the values.
+    worst = max(task.mechanism.variance(value) for value in range(101))
+    assert f"at most {worst:.5g} (" in made
+    hour = ("task", "new", "hour", "--circle", "24", "--step", "0.5", "--epsilon", "1")
+    made = cli.good(*hour, "--rounding", "stochastic")
+    assert Task.load("hour.json").domain == Circle(24, step=0.5, rounding="stochastic")
+    assert "48, each a node; a number between two is rounded to one of them by chance" in made
+    made = cli.good(
+        "task", "new", "m", "--domain", "0:1440", "--step", "1", "--rounding", "nearest", "--epsilon", "1"
+    )
+    assert "1,441, too many for a node each: treated as a continuous domain; a number between two is" in made
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--step", "7"], "step must divide the length of the domain, 100.0, into whole steps; got 7.0"),
+        (["--rounding", "nearest"], "--rounding is for a domain with a --step"),
+        (["--step", "1", "--rounding", "up"], "'up' is not one of 'refuse', 'nearest', 'stochastic'"),
+        (["--step", "1", "--goal", "mean"], "--goal mean has no design with a node for each of 101 values"),
+        (
+            ["--step", "1", "--mechanism", "duchi"],
+            "Duchi must have 101 nodes on a lattice of 101 values, got 2",
+        ),
+    ],
+)
+def test_new_says_what_is_wrong_with_a_step(cli: Cli, args: list[str], message: str) -> None:
+    assert message in cli.bad("task", "new", "x", "--domain", "0:100", "--epsilon", "1", *args)
 
 
 def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -251,3 +251,15 @@ def test_what_does_not_go_with_a_group(reported: Group) -> None:
     assert "--counts takes a single task, got 2" in bad(
         "estimate", "--group", "vehicle.json", "--counts", "counts.txt"
     )
+
+
+def test_tasks_of_a_group_have_steps() -> None:
+    group = new("--step", "heading=10", "--step", "speed=1", "--rounding", "speed=nearest", "--epsilon", "2")
+    assert [task.domain for task in group.tasks] == [
+        Circle(360, step=10),
+        Interval(0, 180, step=1, rounding="nearest"),
+    ]
+    args = ("group", "new", "x", *VEHICLE, "--epsilon", "2")
+    assert "--step must name a --task, one of heading, speed; got 'sped'" in bad(*args, "--step", "sped=1")
+    assert "--step takes NAME=NUMBER" in bad(*args, "--step", "speed=one")
+    assert "--rounding is for a domain with a --step" in bad(*args, "--rounding", "speed=nearest")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from decimal import Decimal
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,20 @@ __all__ = ["draws", "values_outside"]
 TOP = 2**64 - 1
 
 
+def _position(mechanism: Mechanism, value: float) -> float:
+    """Return the real-valued node of a value, by the steps that the protocol states."""
+    domain = mechanism.domain
+    if domain.lattice is None or domain.lattice.size > 1024:
+        return mechanism.position(domain.to_unit(value))
+    place, kernel = domain.to_place(value), mechanism.kernel
+    half = kernel.window // 2 if isinstance(kernel, WindowKernel) else 0
+    if mechanism.placement == "wrap":
+        return (place - half) % kernel.codes
+    return place if mechanism.placement == "inset" else min(max(place - half, 0.0), kernel.nodes - 1.0)
+
+
 def _node(mechanism: Mechanism, value: float, r: int) -> int:
-    position = mechanism.position(mechanism.domain.to_unit(value))
+    position = _position(mechanism, value)
     node = math.floor(position)
     return (node + ((r >> 11) * 2.0**-53 < position - node)) % mechanism.kernel.nodes
 
@@ -36,6 +49,12 @@ def _window_edges(k: WindowKernel) -> tuple[list[int], int, int]:
 def _between(domain: Interval | Circle) -> list[float]:
     """Return values whose nodes are no round numbers, on a circle negative and far away too."""
     values = [domain.length * share for share in (0.1, 1 / 3, 0.456789, 0.7, 0.987654321)]
+    if domain.lattice is not None:
+        # Float noise that is a value all the same; and between two values, where that is allowed.
+        known, small = _decimals(domain), domain.lattice.step * 2.0**-17
+        low = domain.low if isinstance(domain, Interval) else 0.0
+        noisy = [known[1] - small, known[-2] + small, known[0] - small, known[-1] + small]
+        return [*noisy, *(low + value for value in values if domain.rounding != "refuse")]
     if isinstance(domain, Interval):
         return [domain.low + value for value in values]
     return [*values, -1e-9, -values[2], -1e6 - values[1], 1e15 + values[3], 5e-324]
@@ -47,7 +66,7 @@ def _thresholds(mechanism: Mechanism, value: float) -> list[int]:
     One unit in the last place of the real-valued node moves them, so they show whether a client computes it
     in the order that the protocol states.
     """
-    position = mechanism.position(mechanism.domain.to_unit(value))
+    position = _position(mechanism, value)
     first_down = math.ceil((position - math.floor(position)) * 2.0**53)
     return [r for r in (first_down * 2**11 - 1, first_down * 2**11) if 0 <= r <= TOP]
 
@@ -55,7 +74,9 @@ def _thresholds(mechanism: Mechanism, value: float) -> list[int]:
 def draws(task: Task) -> list[dict[str, Any]]:
     mechanism, domain = task.mechanism, task.domain
     k = mechanism.kernel
-    if isinstance(domain, Interval):
+    if domain.lattice is not None:
+        values = _on_lattice(domain)
+    elif isinstance(domain, Interval):
         values = [
             domain.low,
             domain.low + 0.3 * domain.length,
@@ -76,6 +97,8 @@ def draws(task: Task) -> list[dict[str, Any]]:
     cases += [(values[1], middle, u) for u in edges]
     cases += [(values[-1], TOP, last), (values[2], 2**11 - 1, last)]
     cases += [(value, r, inside) for value in _between(domain) for r in _thresholds(mechanism, value)]
+    if domain.lattice is not None and domain.lattice.size <= 101:  # each value, as a decimal and as a product
+        cases += [(value, TOP, inside) for value in {*_decimals(domain), *domain.values().tolist()}]
     return [
         {
             "value": value,
@@ -89,9 +112,33 @@ def draws(task: Task) -> list[dict[str, Any]]:
     ]
 
 
+def _on_lattice(domain: Interval | Circle) -> list[float]:
+    """Return values of a lattice: first, some inner ones, last; clipped, or turns away, where that is one."""
+    known = _decimals(domain)
+    values = [known[0], known[len(known) // 3], known[3 * len(known) // 4], known[-1]]
+    if isinstance(domain, Circle):
+        return [*values, -1e-300, known[1] - 2 * domain.period, known[-1] + 5 * domain.period]
+    return [*values, -1000.0, 1000.0] if domain.clip else values
+
+
+def _decimals(domain: Interval | Circle) -> list[float]:
+    """Return the values as people write them: the floats of decimals, which multiples of a step miss."""
+    low, step, size = (domain.low if isinstance(domain, Interval) else 0.0), domain.step, domain.size
+    assert step is not None
+    assert size is not None
+    return [float(Decimal(repr(low)) + k * Decimal(repr(step))) for k in range(size)]
+
+
 def values_outside(task: Task) -> list[float | None]:
     """Return what is no value of the task's domain; None stands for NaN, which JSON does not have."""
     domain = task.domain
+    between: list[float | None] = []
+    if domain.lattice is not None and domain.rounding == "refuse":
+        known, step = _decimals(domain), domain.lattice.step
+        between = [known[1] + step / 2, known[0] + step * 2.0**-15, known[-1] - step / 3]
     if isinstance(domain, Circle) or domain.clip:
-        return [None]
+        return [None, *between]
+    if domain.lattice is not None:
+        far = domain.lattice.step * 2.0**-15
+        return [None, *between, domain.low - far, domain.high + far, 1e308, -1e308]
     return [None, math.nextafter(domain.low, -math.inf), math.nextafter(domain.high, math.inf), 1e308, -1e308]

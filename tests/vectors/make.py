@@ -46,6 +46,7 @@ __all__ = ["build", "write"]
 HERE = Path(__file__).parent
 HEIGHT = Interval(0, 220, clip=True)
 SMALL = Interval(-1, 1)
+WINDOW_OF_4 = [12, 9, 4, 977_407_917_986_435_603, 1_679_462_264_468_081_094]
 HOURS = Circle(24)
 HEADING = Circle(360)
 
@@ -121,6 +122,47 @@ def _tasks() -> dict[str, Task]:
         "circulant, tight": Task("half", HOURS, 1.0, mechanism=DesignedCircular(HOURS, 1.0, _tight())),
         # Its length is no float: (value - low) / (high - low) has one result in this order only.
         "inset, odd range": Task("shade", Interval(-0.1, 0.7), 0.3, caps=Caps(lifetime=0.9)),
+        **_lattices(),
+    }
+
+
+def _lattices() -> dict[str, Task]:
+    week = Circle(7, step=1, rounding="stochastic")
+    half_hours = Circle(24, step=0.5, rounding="nearest")
+    steps = Interval(-1, 1, clip=True, step=1)
+    return {
+        "lattice, inset": Task("score", Interval(0, 100, step=1), 1.0),
+        "lattice, inset, tenths": Task("load", Interval(-0.5, 2.5, clip=True, step=0.1), 2.0),
+        "lattice, inset, twentieths, nearest": Task(
+            "dose", Interval(0.05, 7.45, step=0.05, rounding="nearest"), 0.5
+        ),
+        "lattice, inset, stochastic": Task(
+            "level", Interval(0, 3, clip=True, step=0.3, rounding="stochastic"), 1.0
+        ),
+        "lattice, inset, 1024 values": Task("minute", Interval(0, 1023, step=1), 4.0),
+        "lattice, clamp": Task("age", Interval(18, 98, step=1), 1.0, goal="value"),
+        "lattice, clamp, even window": Task(
+            "age",
+            Interval(0, 11, step=1),
+            1.0,
+            mechanism=OptimalPiecewise.from_fields(Interval(0, 11, step=1), 1.0, "clamp", WINDOW_OF_4),
+        ),
+        "lattice, wrap": Task("heading", Circle(360, step=10), 1.0),
+        "lattice, wrap, even window": Task("turn", Circle(21, step=1), 1.0),
+        "lattice, wrap, nearest": Task("hour", half_hours, 1.0),
+        "lattice, wrap, stochastic": Task("day", week, 0.5),
+        "lattice, table": Task(
+            "answer",
+            steps,
+            8.0,
+            mechanism=DesignedTable(
+                steps, 8.0, [_weights(4, node) for node in range(3)], (-0.5, 0.2, 0.8, 1.5)
+            ),
+        ),
+        "lattice, circulant": Task("day", week, 20.0, mechanism=DesignedCircular(week, 20.0, _weights(7, 0))),
+        # Too many values: nodes are those of a continuous domain, and numbers between values are refused.
+        "lattice, 1025 values": Task("minute", Interval(0, 1024, step=1), 1.0),
+        "lattice, wrap, 3600 values": Task("heading", Circle(360, step=0.1), 1.0),
     }
 
 

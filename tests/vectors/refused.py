@@ -165,10 +165,35 @@ _SHAPE: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
     ("a unit too few", "table", lambda fields: fields[MECHANISM][2][UNITS].pop()),
     ("a unit that is infinite", "table", _set(MECHANISM, 2, UNITS, 0, to=math.inf)),
     ("a unit that is an integer", "table", _set(MECHANISM, 2, UNITS, 0, to=1)),
+    ("a step of 0", "lattice, inset", _set(DOMAIN, 4, to=0.0)),
+    ("a step below 0", "lattice, wrap", _set(DOMAIN, 2, to=-10.0)),
+    ("a step that is an integer", "lattice, inset", _set(DOMAIN, 4, to=1)),
+    ("a step that is infinite", "lattice, inset", _set(DOMAIN, 4, to=math.inf)),
+    ("a step that is NaN", "lattice, wrap", _set(DOMAIN, 2, to=math.nan)),
+    ("a step that is nil", "inset", lambda fields: fields[DOMAIN].extend([None, "refuse"])),
+    ("a step without a rounding", "lattice, inset", lambda fields: fields[DOMAIN].pop()),
+    ("a step without a rounding", "lattice, wrap", lambda fields: fields[DOMAIN].pop()),
+    ("a rounding that is not known", "lattice, inset", _set(DOMAIN, 5, to="up")),
+    ("a rounding that is nil", "lattice, wrap", _set(DOMAIN, 3, to=None)),
+    ("a field too many in a domain", "lattice, wrap", lambda fields: fields[DOMAIN].append("refuse")),
+    ("steps that are not whole", "lattice, inset", _set(DOMAIN, 4, to=0.999)),
+    ("steps that are not whole", "lattice, 1025 values", _set(DOMAIN, 4, to=0.3)),
+    ("a step below 2^-32 of a bound", "lattice, 1025 values", _set(DOMAIN, 4, to=2.0**-23)),
+    ("one value", "lattice, wrap", _set(DOMAIN, 2, to=360.0)),
+    ("a value without a node", "lattice, inset", _set(DOMAIN, 4, to=0.5)),
+    ("a value without a node", "lattice, wrap", _set(DOMAIN, 2, to=5.0)),
+    ("a value without a node", "lattice, clamp", _set(DOMAIN, 2, to=99.0)),
+    ("a value without a node", "lattice, table", _set(DOMAIN, 4, to=2.0)),
+    ("a value without a node", "lattice, circulant", _set(DOMAIN, 2, to=0.5)),
+    ("a value without a node", "inset", lambda fields: fields[DOMAIN].extend([1.0, "refuse"])),
     ("a field too few", "wrap", lambda fields: fields.pop()),
     ("a field too many", "wrap", lambda fields: fields.append(None)),
 )
 """The same for what would be counted or sampled as something else, or under another id."""
+
+
+_STEP = {"step": 2.8125, "rounding": "refuse"}
+"""One that fits the 128 nodes of the task: the id alone tells that it is another."""
 
 
 def _json(valid: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -192,4 +217,6 @@ def _json(valid: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         ("a weight of 21 digits", changed(*kernel, "extra", to="0" * 21)),
         ("codes that are no integer", changed(*kernel, "codes", to=128.5)),
         ("a schema version that is not known", changed("arcwise_task", to=2)),
+        ("a step under the id of a task without one", changed("domain", to=valid["domain"] | _STEP)),
+        ("a step without a rounding", changed("domain", to=valid["domain"] | {"step": 2.8125})),
     ]

@@ -1,10 +1,64 @@
 /**
- * Where a value lives. A domain checks values and maps them onto [0, 1] (interval) or [0, 1) (circle).
+ * Where a value lives. A domain checks values and maps them onto [0, 1] (interval) or [0, 1) (circle). One with
+ * a lattice numbers its values.
  *
- * @typedef {{ kind: "interval", low: number, high: number, clip: boolean }} Interval
- * @typedef {{ kind: "circle", period: number }} Circle
+ * @typedef {{ step: number, rounding: string, steps: number, size: number }} Lattice steps of its length; values
+ * @typedef {{ kind: "interval", low: number, high: number, clip: boolean, lattice: Lattice | null }} Interval
+ * @typedef {{ kind: "circle", period: number, lattice: Lattice | null }} Circle
  * @typedef {Interval | Circle} Domain
  */
+
+/** Up to so many values of a lattice have a node each; with more it is treated as a continuous domain. */
+export const MOST_LATTICE_VALUES = 1024;
+
+const ROUNDINGS = ["refuse", "nearest", "stochastic"];
+const TOLERANCE = 2 ** -16; // in steps, as all that follows
+const FARTHEST = 2 ** 32;
+
+/**
+ * The lattice of a domain, or null where there is none with this step.
+ *
+ * @param {unknown} step
+ * @param {unknown} rounding
+ * @param {{ length: number, farthest: number, circular: boolean }} domain its length and its largest bound
+ * @returns {Lattice | null}
+ */
+export function toLattice(step, rounding, { length, farthest, circular }) {
+  if (typeof step !== "number" || !(step > 0 && step < Infinity) || farthest > step * FARTHEST) return null;
+  if (typeof rounding !== "string" || !ROUNDINGS.includes(rounding)) return null;
+  const steps = Math.floor(length / step + 0.5);
+  const size = circular ? steps : steps + 1;
+  return Math.abs(length / step - steps) <= TOLERANCE && size >= 2 ? { step, rounding, steps, size } : null;
+}
+
+/**
+ * The number of a value of the lattice, from 0; between two numbers where it is rounded stochastically.
+ *
+ * @param {Domain} domain
+ * @param {Lattice} lattice
+ * @param {number} value
+ * @returns {number}
+ * @throws {TypeError} for what is no finite number
+ * @throws {RangeError} for what is outside an interval that does not clip, or between two steps
+ */
+export function toPlace(domain, { step, rounding, steps, size }, value) {
+  checkFinite(value);
+  let exact;
+  if (domain.kind === "circle") {
+    exact = modulo(value, domain.period) / step;
+  } else {
+    exact = (value - domain.low) / step;
+    const outside = exact < -TOLERANCE || exact > steps + TOLERANCE;
+    if (outside && !domain.clip) throw outsideOf(domain);
+    if (outside) exact = exact < 0 ? 0 : steps;
+  }
+  const place = Math.floor(exact + 0.5); // not Math.round, whose halves other languages round otherwise
+  if (rounding !== "nearest" && Math.abs(exact - place) > TOLERANCE) {
+    if (rounding === "refuse") throw new RangeError(`value must be a whole number of steps of ${step}`);
+    return exact;
+  }
+  return domain.kind === "circle" && place === size ? 0 : place;
+}
 
 /**
  * Map a value onto the unit domain. The order of the operations is the protocol's: another one would round
@@ -14,21 +68,30 @@
  * @param {number} value
  * @returns {number}
  * @throws {TypeError} for what is no finite number
- * @throws {RangeError} for what is outside an interval that does not clip
+ * @throws {RangeError} for what is outside an interval that does not clip, or between two steps
  */
 export function toUnit(domain, value) {
-  if (typeof value !== "number" || !Number.isFinite(value)) {
-    throw new TypeError(`value must be a finite number, got ${typeof value === "number" ? value : typeof value}`);
-  }
+  if (domain.lattice) return toPlace(domain, domain.lattice, value) / domain.lattice.steps;
+  checkFinite(value);
   if (domain.kind === "circle") {
     const unit = modulo(value, domain.period) / domain.period;
     return unit < 1 ? unit : 0; // a tiny negative value rounds up to the period itself
   }
   const { low, high, clip } = domain;
-  if (!clip && (value < low || value > high)) {
-    throw new RangeError(`value must be from ${low} to ${high}, or the task's interval one that clips`);
-  }
+  if (!clip && (value < low || value > high)) throw outsideOf(domain);
   return (Math.min(Math.max(value, low), high) - low) / (high - low);
+}
+
+/** @param {unknown} value */
+function checkFinite(value) {
+  if (typeof value !== "number" || !Number.isFinite(value)) {
+    throw new TypeError(`value must be a finite number, got ${typeof value === "number" ? value : typeof value}`);
+  }
+}
+
+/** @param {Interval} interval */
+function outsideOf({ low, high }) {
+  return new RangeError(`value must be from ${low} to ${high}, or the task's interval one that clips`);
 }
 
 /**

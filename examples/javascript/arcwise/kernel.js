@@ -40,6 +40,20 @@ export const POSITIONS = {
 };
 
 /**
+ * The node of the value number `place` of a lattice, by placement: an integer map.
+ *
+ * @type {Record<string, (kernel: Kernel, place: number) => number>}
+ */
+export const LATTICE_NODES = {
+  inset: (_kernel, place) => place,
+  clamp: (kernel, place) => Math.min(Math.max(place - (kernel.window >> 1), 0), kernel.nodes - 1),
+  wrap: (kernel, place) => {
+    const node = modulo(place - (kernel.window >> 1), kernel.codes);
+    return node < kernel.codes ? node : 0;
+  },
+};
+
+/**
  * K, N, W, b, g: every code has the weight b, W codes from the node on g more, the first few one more.
  *
  * @param {Packable[]} fields

@@ -12,6 +12,7 @@ export function fieldsFromJson(json) {
   const { domain, caps, mechanism } = object(json, ["domain", "caps", "mechanism"]);
   const { kind, placement, ...kernel } = object(object(mechanism, ["kernel"]).kernel, ["kind", "placement"]);
   const bounds = { interval: ["low", "high", "clip"], circle: ["period"] };
+  const lattice = ["step", "rounding"].some((key) => Object.hasOwn(domain, key)) ? ["step", "rounding"] : [];
   check(Object.hasOwn(bounds, domain.kind), "the kind of a domain must be interval or circle");
   check(Object.hasOwn(KERNELS, kind), "the kind of a kernel must be window, table or circulant");
   const known = ["lifetime_micro_epsilon", "rolling_micro_epsilon", "rolling_window_seconds"];
@@ -19,7 +20,7 @@ export function fieldsFromJson(json) {
   return [
     integer(json.arcwise_task),
     json.name ?? null,
-    [domain.kind, ...values(domain, bounds[/** @type {"interval" | "circle"} */ (domain.kind)])],
+    [domain.kind, ...values(domain, [...bounds[/** @type {"interval" | "circle"} */ (domain.kind)], ...lattice])],
     json.epsilon ?? null,
     json.goal ?? null,
     integer(json.period_seconds),

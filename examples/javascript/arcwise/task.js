@@ -1,10 +1,10 @@
 /** A task: what is asked, at which epsilon, with which integers. One whose certificate does not hold cannot exist. */
 
 import { array, check, count, real, TaskError } from "./checks.js";
-import { toUnit } from "./domain.js";
+import { MOST_LATTICE_VALUES, toLattice, toPlace, toUnit } from "./domain.js";
 import { expLowerBound, microEpsilon } from "./exact.js";
 import { toHex } from "./hex.js";
-import { KERNELS, POSITIONS } from "./kernel.js";
+import { KERNELS, LATTICE_NODES, POSITIONS } from "./kernel.js";
 import { decode, encode } from "./msgpack.js";
 import { fieldsFromJson } from "./task-json.js";
 
@@ -97,13 +97,24 @@ export class Task {
   }
 
   /**
+   * The real-valued node of a value: a whole number on a lattice, whose values are nodes.
+   *
+   * @param {number} value
+   */
+  #position(value) {
+    const { lattice } = this.domain;
+    if (!isNumbered(lattice)) return POSITIONS[this.placement](this.kernel, toUnit(this.domain, value));
+    return LATTICE_NODES[this.placement](this.kernel, toPlace(this.domain, lattice, value));
+  }
+
+  /**
    * The node that a value is rounded to: up with the probability that is the fraction.
    *
    * @param {number} value
    * @param {bigint} r
    */
   node(value, r) {
-    const position = POSITIONS[this.placement](this.kernel, toUnit(this.domain, value));
+    const position = this.#position(value);
     const below = Math.floor(position);
     const up = Number(r >> 11n) * 2 ** -53 < position - below;
     return (below + (up ? 1 : 0)) % this.kernel.nodes;
@@ -163,14 +174,37 @@ function checkedDomain(field) {
   const numbers = bounds.filter((bound) => typeof bound === "number");
   check(numbers.every((x) => Number.isFinite(x) && !Object.is(x, -0)), "bounds must be finite, and 0 without a sign");
   if (kind === "circle") {
-    check(bounds.length === 1 && numbers.length === 1 && numbers[0] > 0, "the period must be a number above 0");
-    return { kind, period: numbers[0] };
+    const [period, ...more] = bounds;
+    check(typeof period === "number" && period > 0, "the period must be a number above 0");
+    return { kind, period, lattice: checkedLattice(more, { length: period, farthest: period, circular: true }) };
   }
-  const [low, high, clip] = bounds;
-  check(kind === "interval" && bounds.length === 3, "the domain is neither interval nor circle");
+  const [low, high, clip, ...more] = bounds;
+  check(kind === "interval" && bounds.length >= 3, "the domain is neither interval nor circle");
   check(typeof low === "number" && typeof high === "number" && low < high, "low must be below high");
   check(Number.isFinite(high - low) && typeof clip === "boolean", "high - low must be finite, clip true or false");
-  return { kind, low, high, clip };
+  const farthest = Math.max(-low, high);
+  return { kind, low, high, clip, lattice: checkedLattice(more, { length: high - low, farthest, circular: false }) };
+}
+
+/**
+ * @param {Packable[]} fields nothing, or step and rounding
+ * @param {{ length: number, farthest: number, circular: boolean }} domain
+ */
+function checkedLattice(fields, domain) {
+  if (fields.length === 0) return null;
+  const lattice = fields.length === 2 ? toLattice(fields[0], fields[1], domain) : null;
+  check(lattice, "step and rounding must be those of a lattice: a step that divides the domain into whole steps");
+  return lattice;
+}
+
+/**
+ * Whether each value of a lattice has a node, which is so unless there are too many.
+ *
+ * @param {import("./domain.js").Lattice | null} lattice
+ * @returns {lattice is import("./domain.js").Lattice}
+ */
+function isNumbered(lattice) {
+  return lattice !== null && lattice.size <= MOST_LATTICE_VALUES;
 }
 
 /**
@@ -208,6 +242,11 @@ function checkedKernel(field, domain, epsilon) {
     "the kernel does not have this placement, or the domain does not",
   );
   const kernel = known.read(rest, circular);
+  const { lattice } = domain;
+  check(
+    !isNumbered(lattice) || lattice.size === (placement === "clamp" ? kernel.codes : kernel.nodes),
+    "the kernel does not have a node for each value of the domain",
+  );
   check(
     kernel.keeps(expLowerBound(epsilon)),
     `the certificate does not hold: some ratio of weights is above e^epsilon at epsilon = ${epsilon}`,

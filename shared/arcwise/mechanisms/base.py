@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from arcwise.errors import DomainError
+from arcwise.errors import DomainError, ParameterError
 from arcwise.kernels.certificate import Certificate, certify
+from arcwise.lattice import MOST_VALUES
 from arcwise.randomness import SYSTEM, Randomness
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from arcwise.domains import Circle, Domain, Interval
     from arcwise.kernels.base import Kernel
+    from arcwise.lattice import Lattice
 
 __all__ = ["Mechanism"]
 
@@ -26,6 +28,9 @@ class Mechanism(ABC):
     fraction), and the row of the rounded node gives the code. A row for a real input is therefore a mixture
     of two rows of the kernel, and a mixture keeps the largest ratio of weights: float error in the map to
     nodes can cost accuracy, never privacy.
+
+    On a lattice of at most 1,024 values nothing is rounded: every value has its node (`place_node`). A larger
+    lattice is treated as a continuous domain.
 
     Examples
     --------
@@ -43,7 +48,7 @@ class Mechanism(ABC):
     80.1
     """
 
-    __slots__ = ("_values", "domain", "epsilon", "kernel")
+    __slots__ = ("_centre", "_values", "domain", "epsilon", "kernel", "lattice")
 
     name: ClassVar[str]
     """The name in the registry. It never changes its meaning."""
@@ -59,6 +64,9 @@ class Mechanism(ABC):
     domain: Domain
     epsilon: float
     kernel: Kernel
+    lattice: Lattice | None
+    """The domain's, where every value has a node; None on a continuous domain, and on a lattice too large."""
+    _centre: int
     _values: NDArray[np.float64] | None
 
     @property
@@ -107,6 +115,60 @@ class Mechanism(ABC):
             When the fields describe no kernel of this mechanism.
         """
 
+    def place_node(self, place: float) -> float:
+        """Return the node of the value number `place` of the lattice: an integer map.
+
+        It is ``k`` for "inset", ``(k - W // 2) mod K`` for "wrap" (W is 0 for a circulant), and for "clamp"
+        ``k - W // 2``, held within 0 and N-1. A place between two values, as the rounding "stochastic" leaves
+        it, goes between their nodes.
+        """
+        node = place - self._centre
+        kernel = self.kernel
+        if kernel.circular:
+            if node < 0.0:
+                node += kernel.nodes
+            return node if node < kernel.nodes else 0.0  # a tiny negative number plus K is K
+        return min(max(node, 0.0), kernel.nodes - 1.0)
+
+    def place_nodes(self, places: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return `place_node` of each place, in their shape."""
+        import numpy as np
+
+        nodes = np.asarray(places - self._centre)
+        kernel = self.kernel
+        if kernel.circular:
+            nodes[nodes < 0.0] += kernel.nodes
+            nodes[nodes >= kernel.nodes] = 0.0
+            return nodes
+        return nodes.clip(0.0, kernel.nodes - 1.0)
+
+    def node_places(self) -> NDArray[np.int64]:
+        """Return the number of the value that stands at each node of a lattice, shape (N,).
+
+        For "clamp" other values share the first and the last node with the one that is told here.
+
+        Raises
+        ------
+        ParameterError
+            When the mechanism has no lattice.
+        """
+        import numpy as np
+
+        if self.lattice is None:
+            raise ParameterError(
+                f"domain must have a step and at most {MOST_VALUES} values, got {self.domain}"
+            )
+        places: NDArray[np.int64] = (np.arange(self.kernel.nodes) + self._centre) % self.lattice.size
+        return places
+
+    @property
+    def rounds(self) -> bool:
+        """Whether a value may be between two nodes, and is then rounded to one of them by chance.
+
+        False on a lattice, but for the rounding "stochastic".
+        """
+        return self.lattice is None or self.domain.rounding == "stochastic"
+
     def certificate(self) -> Certificate:
         """Return the exact bound that the kernel's integers satisfy.
 
@@ -136,9 +198,14 @@ class Mechanism(ABC):
         DomainError
             When the value is not in the domain.
         """
-        position = self.position(self.domain.to_unit(value))
+        position = self._position_of(value)
         r, u = randomness.draw()
         return self.kernel.sample(_rounded(position, r), u)
+
+    def _position_of(self, value: Any) -> float:
+        if self.lattice is not None:
+            return self.place_node(self.domain.to_place(value))
+        return self.position(self.domain.to_unit(value))
 
     def node(self, value: Any, r: int) -> int:
         """Return the node in [0, N) that the half draw `r` rounds a value to.
@@ -157,7 +224,7 @@ class Mechanism(ABC):
         DomainError
             When the value is not in the domain.
         """
-        node = _rounded(self.position(self.domain.to_unit(value)), r)
+        node = _rounded(self._position_of(value), r)
         return 0 if node == self.kernel.nodes else node  # on a circle, the node after the last is node 0
 
     def randomize_many(self, values: ArrayLike, *, randomness: Randomness = SYSTEM) -> NDArray[Any]:
@@ -172,18 +239,19 @@ class Mechanism(ABC):
         """
         import numpy as np
 
-        unit = self.domain.to_unit_many(values)
-        flat = unit.ravel()
+        places = self.domain.to_unit_many(values) if self.lattice is None else self.domain.to_places(values)
+        to_positions = self.positions if self.lattice is None else self.place_nodes
+        flat = places.ravel()
         codes = np.empty(flat.shape, self.kernel.code_dtype)
         for start in range(0, flat.size, _CHUNK):
             part = flat[start : start + _CHUNK]
             draws = np.frombuffer(randomness.draws(part.size), "<u8").reshape(-1, 2)
-            position = self.positions(part)
+            position = to_positions(part)
             nodes = position.astype(np.uint32)
             position -= nodes
             nodes += (draws[:, 0] >> np.uint64(11)) * 2.0**-53 < position
             codes[start : start + _CHUNK] = self.kernel.sample_many(nodes, draws[:, 1])
-        return codes.reshape(unit.shape)
+        return codes.reshape(places.shape)
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -272,10 +340,25 @@ class Mechanism(ABC):
         fields = self.kernel_fields()
         return type(self).from_fields, (self.domain, self.epsilon, self.placement, fields)
 
-    def _set(self, **fields: object) -> None:
+    def _set(self, *, _centre: int = 0, **fields: object) -> None:
+        """Set the fields; `_centre` is how many codes before the one of its value a window starts."""
+        object.__setattr__(self, "_centre", _centre)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_values", None)
+        object.__setattr__(self, "lattice", self.domain.lattice if self.domain.discrete else None)
+        if self.lattice is not None:
+            self._check_lattice(self.lattice.size)
+
+    def _check_lattice(self, size: int) -> None:
+        """Refuse a kernel whose nodes are not the values: they would be decoded as others."""
+        kernel = self.kernel
+        count, what = (kernel.codes, "codes") if self.placement == "clamp" else (kernel.nodes, "nodes")
+        if count != size:
+            raise ParameterError(
+                f"{type(self).__name__} must have {size} {what} on a lattice of {size} values, got {count}: "
+                "leave nodes out, take another mechanism, or leave out the step"
+            )
 
     def __repr__(self) -> str:
         return (

@@ -62,11 +62,15 @@ class CirculantMechanism(CircularMechanism):
 
     def position(self, unit: float) -> float:
         """Return the real-valued node of a position in [0, 1), in [0, K)."""
+        if self.lattice is not None:
+            return self.place_node(float(self.lattice.unit_place(unit)))
         t = self.kernel.codes * unit
         return t if t < self.kernel.codes else 0.0
 
     def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the real-valued nodes of positions in [0, 1), any shape, in [0, K)."""
+        if self.lattice is not None:
+            return self.place_nodes(self.lattice.unit_place(unit))
         import numpy as np
 
         t = np.asarray(self.kernel.codes * unit)

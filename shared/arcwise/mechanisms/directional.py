@@ -9,7 +9,7 @@ from arcwise.kernels.certificate import check_epsilon
 from arcwise.kernels.rounding import integer_row
 from arcwise.mechanisms.circulant import CirculantMechanism
 from arcwise.mechanisms.circular import check_circle
-from arcwise.mechanisms.window import DEFAULT_NODES, check_nodes
+from arcwise.mechanisms.window import DEFAULT_NODES, check_nodes, lattice_nodes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ class VonMises(CirculantMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N = K, from 2 to 65,536.
+        N = K, from 2 to 65,536; by default 128, or on a lattice one for each value.
 
     Raises
     ------
@@ -55,11 +55,11 @@ class VonMises(CirculantMechanism):
     name: ClassVar[str] = "von-mises"
     version: ClassVar[int] = 1
 
-    def __init__(self, domain: Circle, epsilon: float, *, nodes: int = DEFAULT_NODES) -> None:
+    def __init__(self, domain: Circle, epsilon: float, *, nodes: int | None = None) -> None:
         import numpy as np
 
         domain, epsilon = check_circle(domain, type(self).__name__), check_epsilon(epsilon)
-        check_nodes(nodes, MAX_CODES)
+        nodes = check_nodes(lattice_nodes(domain, nodes, otherwise=DEFAULT_NODES), MAX_CODES)
         turned = np.arange(nodes)
         decay = self._decay(2 * np.pi * np.minimum(turned, nodes - turned) / nodes)
         row = np.exp(-epsilon * decay / decay.max())

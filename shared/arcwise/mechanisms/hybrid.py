@@ -11,7 +11,7 @@ from arcwise.mechanisms.closed_forms.finite import hybrid_share, hybrid_worst_va
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_parameter
 from arcwise.mechanisms.grids import MOST_TABLE_NODES, table_nodes, window_table
 from arcwise.mechanisms.table import TableMechanism
-from arcwise.mechanisms.window import check_interval, check_nodes
+from arcwise.mechanisms.window import check_interval, check_nodes, lattice_nodes
 
 if TYPE_CHECKING:
     from arcwise.domains import Interval
@@ -59,11 +59,12 @@ class Hybrid(TableMechanism):
         import numpy as np
 
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
+        nodes = lattice_nodes(domain, nodes, otherwise=None)
         if nodes is not None:
             check_nodes(nodes, MOST_TABLE_NODES)
         alpha = hybrid_share(epsilon)
         window = 1 / piecewise_parameter(epsilon)  # in units of the way that it slides
-        if not alpha:
+        if not alpha and not domain.discrete:
             nodes = 2
         elif nodes is None:
             nodes = table_nodes(window, 1 + window, hybrid_worst_variance(epsilon))

@@ -18,6 +18,7 @@ from arcwise.mechanisms.window import (
     WindowMechanism,
     check_interval,
     check_nodes,
+    lattice_nodes,
     window_to_fields,
 )
 
@@ -47,7 +48,8 @@ class OptimalPiecewise(WindowMechanism):
         makes all values within C of an end indistinguishable: no estimator can recover a mean or a
         distribution there.
     nodes
-        N, from 2 to 32,768. The default gives one-byte codes at every epsilon for `power` 1.
+        N, from 2 to 32,768. The default, 128, gives one-byte codes at every epsilon for `power` 1; on a
+        lattice it is one for each value (for "clamp" a code for each), and nothing else is taken.
     power
         The window is optimal for the loss ``|y-x|^power``, at least 1.
 
@@ -83,7 +85,7 @@ class OptimalPiecewise(WindowMechanism):
         epsilon: float,
         *,
         placement: Literal["inset", "clamp"] = "inset",
-        nodes: int = DEFAULT_NODES,
+        nodes: int | None = None,
         power: float = 1.0,
     ) -> None:
         from arcwise.mechanisms.closed_forms.optimal import optimal_levels
@@ -103,7 +105,7 @@ class OptimalCircular(CircularMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N = K, from 2 to 65,536.
+        N = K, from 2 to 65,536; by default 128. On a lattice one for each value, and nothing else is taken.
     power
         The window is optimal for the loss ``d(y, x)^power``, at least 1.
 
@@ -115,7 +117,9 @@ class OptimalCircular(CircularMechanism):
     Notes
     -----
     ``W = max(1, round(2 C K))`` with C of `optimal_levels`. The real-valued node of a position x is
-    ``(K x - W/2) mod K``; code j is the cell from j/K to (j+1)/K of the circle.
+    ``(K x - W/2) mod K``; code j is the cell from j/K to (j+1)/K of the circle. On a lattice of K values the
+    node of the value k is ``(k - W // 2) mod K``, and W is a number next to ``2 C K`` that has no divisor in
+    common with K: otherwise the rows would be linearly dependent, and some distributions look the same.
 
     Examples
     --------
@@ -137,15 +141,19 @@ class OptimalCircular(CircularMechanism):
     kernel: WindowKernel
 
     def __init__(
-        self, domain: Circle, epsilon: float, *, nodes: int = DEFAULT_NODES, power: float = 1.0
+        self, domain: Circle, epsilon: float, *, nodes: int | None = None, power: float = 1.0
     ) -> None:
         from arcwise.mechanisms.closed_forms.optimal import optimal_levels
 
         domain, epsilon = check_circle(domain, type(self).__name__), check_epsilon(epsilon)
+        nodes = lattice_nodes(domain, nodes, otherwise=DEFAULT_NODES)
         check_nodes(nodes, MAX_CODES)
-        window = min(nodes - 1, max(1, round(2 * optimal_levels(epsilon, power).half_window * nodes)))
+        best = 2 * optimal_levels(epsilon, power).half_window * nodes
+        window = min(nodes - 1, max(1, round(best)))
+        if domain.discrete:
+            window = _coprime_window(nodes, best, epsilon, power)
         kernel = WindowKernel.fit(nodes=nodes, window=window, epsilon=epsilon, circular=True)
-        self._set(domain=domain, epsilon=epsilon, kernel=kernel)
+        self._set(domain=domain, epsilon=epsilon, kernel=kernel, _centre=window // 2)
 
     def kernel_fields(self) -> list[Any]:
         """Return ``[K, N, W, b, g]``."""
@@ -164,17 +172,22 @@ class OptimalCircular(CircularMechanism):
             domain=check_circle(domain, cls.__name__),
             epsilon=check_epsilon(epsilon),
             kernel=WindowKernel(codes, nodes, window, background, extra, circular=True),
+            _centre=window // 2,
         )
         return mechanism
 
     def position(self, unit: float) -> float:
         """Return the real-valued node of a position in [0, 1), in [0, K)."""
+        if self.lattice is not None:
+            return self.place_node(float(self.lattice.unit_place(unit)))
         codes = self.kernel.codes
         t = (codes * unit - self.kernel.window / 2) % codes
         return t if t < codes else 0.0
 
     def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the real-valued nodes of positions in [0, 1), any shape, in [0, K)."""
+        if self.lattice is not None:
+            return self.place_nodes(self.lattice.unit_place(unit))
         import numpy as np
 
         codes = self.kernel.codes
@@ -184,14 +197,24 @@ class OptimalCircular(CircularMechanism):
         return t
 
     def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return where nodes stand: ``(s + W/2) / K``, the centre of the window, not taken modulo 1."""
+        """Return where nodes stand: ``(s + W/2) / K``, the centre of the window, not taken modulo 1.
+
+        On a lattice ``(s + W // 2) / K``, a value.
+        """
+        if self.lattice is not None:
+            return (nodes + self._centre) / self.kernel.codes
         return (nodes + self.kernel.window / 2) / self.kernel.codes
 
     def code_units(self) -> NDArray[np.float64]:
-        """Return the centres of the K cells on the circle of circumference 1."""
+        """Return the centres of the K cells on the circle of circumference 1.
+
+        On a lattice the values where W is odd, and the middles between them where it is even: the centre of a
+        window is then the value of its node.
+        """
         import numpy as np
 
-        return (np.arange(self.kernel.codes) + 0.5) / self.kernel.codes
+        shift = 0.5 - self.kernel.window % 2 / 2 if self.lattice is not None else 0.5
+        return (np.arange(self.kernel.codes) + shift) / self.kernel.codes
 
     def attenuation(self, order: int = 1) -> float:
         """Return rho_k of the integer rows, by which ``E exp(2 pi i k code/K)`` shrinks.
@@ -206,3 +229,21 @@ class OptimalCircular(CircularMechanism):
             math.pi * order / kernel.codes
         )
         return kernel.extra / UNIT * ratio
+
+
+def _coprime_window(codes: int, best: float, epsilon: float, power: float) -> int:
+    """Return the better of the two numbers next to `best` that have no divisor in common with K."""
+    coprime = [window for window in range(1, codes) if math.gcd(window, codes) == 1]
+    near = [
+        max((w for w in coprime if w <= best), default=1),
+        min((w for w in coprime if w >= best), default=1),
+    ]
+    gain = math.expm1(epsilon)
+
+    def error(window: int) -> float:
+        """Return the mean of ``d^power`` of a report, d in codes from the centre of its window."""
+        centre = (window - 1) / 2
+        far: list[float] = [min(abs(j - centre), codes - abs(j - centre)) ** power for j in range(codes)]
+        return (sum(far) + gain * sum(far[:window])) / (codes + gain * window)
+
+    return min(near, key=error)

@@ -56,7 +56,7 @@ class Piecewise(WindowMechanism):
     def __init__(self, domain: Interval, epsilon: float, *, nodes: int | None = None) -> None:
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
         share = 1 / (piecewise_parameter(epsilon, self.member) + 1)
-        self._fit(domain, epsilon, share, nodes=fitted_nodes(share) if nodes is None else nodes)
+        self._fit(domain, epsilon, share, nodes=nodes, otherwise=fitted_nodes(share))
 
 
 class PiecewiseSub(Piecewise):

@@ -52,7 +52,7 @@ class RandomizedResponse(WindowMechanism):
 
     def __init__(self, domain: Interval, epsilon: float, *, nodes: int | None = None) -> None:
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
-        self._fit(domain, epsilon, 0.0, nodes=randomized_response_nodes(epsilon) if nodes is None else nodes)
+        self._fit(domain, epsilon, 0.0, nodes=nodes, otherwise=randomized_response_nodes(epsilon))
 
     @property
     def default_goal(self) -> str:

@@ -59,7 +59,7 @@ class SquareWave(WindowMechanism):
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
         b = square_wave_half_window(epsilon)
         share = 2 * b / (1 + 2 * b)
-        self._fit(domain, epsilon, share, nodes=fitted_nodes(share) if nodes is None else nodes)
+        self._fit(domain, epsilon, share, nodes=nodes, otherwise=fitted_nodes(share))
 
     @property
     def unbiased(self) -> bool:

@@ -110,10 +110,14 @@ class TableMechanism(Mechanism):
 
     def position(self, unit: float) -> float:
         """Return the real-valued node of a position in [0, 1]."""
+        if self.lattice is not None:
+            return self.place_node(float(self.lattice.unit_place(unit)))
         return (self.kernel.nodes - 1) * unit
 
     def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the real-valued nodes of positions in [0, 1], any shape."""
+        if self.lattice is not None:
+            return self.place_nodes(self.lattice.unit_place(unit))
         import numpy as np
 
         return np.asarray((self.kernel.nodes - 1) * unit)

@@ -16,7 +16,7 @@ from arcwise.mechanisms.closed_forms.piecewise import (
 )
 from arcwise.mechanisms.grids import MOST_TABLE_NODES, table_nodes, window_table
 from arcwise.mechanisms.table import TableMechanism
-from arcwise.mechanisms.window import check_interval, check_nodes
+from arcwise.mechanisms.window import check_interval, check_nodes, lattice_nodes
 
 if TYPE_CHECKING:
     from arcwise.domains import Interval
@@ -89,6 +89,7 @@ class PiecewiseTransformation(TableMechanism):
     def _fill(self, domain: Interval, epsilon: float, s: float, half_range: float, nodes: int | None) -> None:
         slope = 1 + (s + 1) / math.expm1(epsilon)
         window, span = half_range / ((s + 1) * slope), half_range / slope
+        nodes = lattice_nodes(domain, nodes, otherwise=None)
         if nodes is None:
             worst = transformation_worst_variance(epsilon, s=s, half_range=half_range)
             nodes = table_nodes(window, span, worst)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
     from arcwise.domains import Domain
 
+T = TypeVar("T")
+
 __all__ = [
     "DEFAULT_NODES",
     "WindowMechanism",
     "check_interval",
     "check_nodes",
+    "lattice_nodes",
     "mean_code",
     "window_to_fields",
 ]
@@ -52,9 +55,23 @@ class WindowMechanism(Mechanism):
     _top: float
 
     def _fit(
-        self, domain: Interval, epsilon: float, share: float, *, placement: str = "inset", nodes: int
+        self,
+        domain: Interval,
+        epsilon: float,
+        share: float,
+        *,
+        placement: str = "inset",
+        nodes: int | None,
+        otherwise: int = DEFAULT_NODES,
     ) -> None:
-        """Choose the integers for a window of this share W/K of the codes."""
+        """Choose the integers for a window of this share W/K of the codes.
+
+        Without `nodes` there are as many as a lattice has values, and `otherwise` on a continuous domain.
+        """
+        if placement == "clamp" and domain.discrete:
+            self._fit_lattice(domain, epsilon, share, nodes)
+            return
+        nodes = lattice_nodes(domain, nodes, otherwise=otherwise)
         check_nodes(nodes, MAX_CODES // 2)
         window = max(1, round((nodes - 1) * share / (1.0 - share)))
         if nodes + window - 1 > MAX_CODES:
@@ -63,6 +80,18 @@ class WindowMechanism(Mechanism):
             )
         kernel = WindowKernel.fit(nodes=nodes, window=window, epsilon=epsilon, circular=False)
         self._init(domain, epsilon, placement, kernel)
+
+    def _fit_lattice(self, domain: Interval, epsilon: float, share: float, nodes: int | None) -> None:
+        """Choose the integers for a window that is centred on the values of a lattice: a code for each.
+
+        The window is odd, so that its value is in its middle.
+        """
+        codes = lattice_nodes(domain, None, otherwise=0)
+        window = min(2 * round((share * codes - 1) / 2) + 1, codes - 1 - codes % 2)
+        kernel = WindowKernel.fit(nodes=codes - window + 1, window=window, epsilon=epsilon, circular=False)
+        if nodes is not None and nodes != kernel.nodes:
+            raise ParameterError(f"nodes must be left out on a lattice, or {kernel.nodes}; got {nodes!r}")
+        self._init(domain, epsilon, "clamp", kernel)
 
     def kernel_fields(self) -> list[Any]:
         """Return ``[K, N, W, b, g]``."""
@@ -89,6 +118,7 @@ class WindowMechanism(Mechanism):
             domain=domain,
             epsilon=epsilon,
             kernel=kernel,
+            _centre=0 if inset else kernel.window // 2,
             _placement=placement,
             _scale=float(kernel.nodes - 1 if inset else kernel.codes),
             _shift=0.0 if inset else kernel.window / 2,
@@ -112,6 +142,8 @@ class WindowMechanism(Mechanism):
 
     def position(self, unit: float) -> float:
         """Return the real-valued node of a position in [0, 1]."""
+        if self.lattice is not None:
+            return self.place_node(float(self.lattice.unit_place(unit)))
         t = self._scale * unit - self._shift
         if t < 0.0:
             return 0.0
@@ -119,6 +151,8 @@ class WindowMechanism(Mechanism):
 
     def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the real-valued nodes of positions in [0, 1], any shape."""
+        if self.lattice is not None:
+            return self.place_nodes(self.lattice.unit_place(unit))
         import numpy as np
 
         t = np.asarray(self._scale * unit)
@@ -128,15 +162,25 @@ class WindowMechanism(Mechanism):
         return t
 
     def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return where nodes stand: inset ``s / (N-1)``, clamp ``(s + W/2) / K``, the window's centre."""
+        """Return where nodes stand: inset ``s / (N-1)``, clamp ``(s + W/2) / K``, the window's centre.
+
+        For clamp on a lattice of K values ``(s + W // 2) / (K-1)``, a value.
+        """
         if self._placement == "inset":
             return nodes / (self.kernel.nodes - 1)
+        if self.lattice is not None:
+            return (nodes + self._centre) / (self.kernel.codes - 1)
         return (nodes + self.kernel.window / 2) / self.kernel.codes
 
     def code_units(self) -> NDArray[np.float64]:
-        """Return what codes decode to on the unit interval: `unbiased_units` for inset, else cell centres."""
+        """Return what codes decode to on the unit interval: `unbiased_units` for inset, else cell centres.
+
+        For clamp on a lattice the values.
+        """
         import numpy as np
 
+        if self.lattice is not None and self._placement == "clamp":
+            return np.arange(self.kernel.codes) / (self.kernel.codes - 1)
         if self._placement == "clamp":
             return (np.arange(self.kernel.codes) + 0.5) / self.kernel.codes
         return self.unbiased_units()
@@ -177,8 +221,18 @@ def check_interval(domain: object, name: str) -> Interval:
     return domain
 
 
+def lattice_nodes(domain: Domain, nodes: int | None, *, otherwise: T) -> int | T:
+    """Return the number of nodes: as given, else the number of a lattice's values, else `otherwise`."""
+    if nodes is not None:
+        return nodes
+    return domain.lattice.size if domain.lattice is not None and domain.discrete else otherwise
+
+
 def check_nodes(nodes: object, most: int, *, least: int = 2) -> int:
     """Return the number of nodes, or raise `ParameterError` when it is not an integer in the bounds."""
     if isinstance(nodes, bool) or not isinstance(nodes, int) or not least <= nodes <= most:
-        raise ParameterError(f"nodes must be an integer from {least} to {most}, got {nodes!r}")
+        raise ParameterError(
+            f"nodes must be an integer from {least} to {most}, got {nodes!r}; on a lattice it is the number "
+            "of values"
+        )
     return nodes

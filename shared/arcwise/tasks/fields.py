@@ -2,6 +2,7 @@
 
     [1, name, domain, epsilon, goal, period, caps, mechanism]
     domain     ["interval", low, high, clip]  or  ["circle", period]
+               [..., step, rounding]          where the domain has a step
     caps       [lifetime, rolling, window]    micro-epsilon or nil, micro-epsilon or nil, seconds
                [lifetime, rolling, window, lifetime_delta, rolling_delta]
                                               where delta is capped: units of 2**-64 or nil
@@ -48,6 +49,9 @@ _KINDS: Final[dict[str, tuple[type[Domain], tuple[str, ...]]]] = {
 }
 """The domains by their kind, and what describes them, in this order."""
 
+_LATTICE: Final = ("step", "rounding")
+"""After them, in a domain that has a step only: a task without one keeps the id that it always had."""
+
 _CAPS: Final = ("lifetime_micro_epsilon", "rolling_micro_epsilon", "rolling_window_seconds")
 _DELTA_CAPS: Final = ("lifetime_delta_units", "rolling_delta_units")
 """In a task only where delta is capped: a task without such a cap keeps the id that it always had."""
@@ -63,7 +67,8 @@ _KERNELS: Final[dict[str, tuple[str, ...]]] = {
 def domain_to_fields(domain: Domain) -> list[Any]:
     """Return ``[kind, ...]`` of a domain."""
     kind, names = next((kind, names) for kind, (cls, names) in _KINDS.items() if isinstance(domain, cls))
-    return [kind, *(getattr(domain, name) for name in names)]
+    lattice = () if domain.step is None else _LATTICE
+    return [kind, *(getattr(domain, name) for name in (*names, *lattice))]
 
 
 def domain_from_fields(fields: Any) -> Domain:
@@ -119,7 +124,7 @@ def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
         "arcwise_task": version,
         "name": name,
         "id": task_id,
-        "domain": {"kind": kind, **dict(zip(_KINDS[kind][1], bounds, strict=True))},
+        "domain": {"kind": kind, **dict(zip(_bound_names(kind, len(bounds)), bounds, strict=True))},
         "epsilon": epsilon,
         "goal": goal,
         "period_seconds": period,
@@ -142,7 +147,8 @@ def fields_from_json(data: Any) -> tuple[list[Any], Any]:
         )
     try:
         domain, caps, mechanism = data["domain"], data["caps"], data["mechanism"]
-        _, bounds = _checked_kind(domain["kind"])
+        lattice = _LATTICE if any(key in domain for key in _LATTICE) else ()
+        bounds = (*_checked_kind(domain["kind"])[1], *lattice)
         kernel = _kernel_from_json(mechanism["kernel"])
         version = mechanism["version"]
         if type(version) is not int:  # True and 1.0 are equal to 1, and would be read as it
@@ -169,6 +175,12 @@ def _checked_kind(kind: object) -> tuple[type[Domain], tuple[str, ...]]:
         known = " or ".join(f'"{known}"' for known in _KINDS)
         raise TaskError(f"the kind of a domain must be {known}, got {kind!r}")
     return _KINDS[kind]
+
+
+def _bound_names(kind: str, count: int) -> tuple[str, ...]:
+    """Return the names of so many fields of a domain: with those of the lattice where there are more."""
+    names = _KINDS[kind][1]
+    return names if count == len(names) else (*names, *_LATTICE)
 
 
 def _cap(name: str, micro: object) -> float | None:

@@ -45,4 +45,6 @@ def mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: i
     if goal == "value":
         return OptimalPiecewise(domain, epsilon, placement="clamp")
     many = expected_reports is not None and expected_reports >= _MANY_REPORTS
-    return OptimalPiecewise(domain, epsilon, nodes=2 * DEFAULT_NODES if many else DEFAULT_NODES)
+    return OptimalPiecewise(
+        domain, epsilon, nodes=2 * DEFAULT_NODES if many and not domain.discrete else None
+    )

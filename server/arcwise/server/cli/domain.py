@@ -12,7 +12,9 @@ from arcwise.errors import ArcwiseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["domain_options", "read_domain"]
+__all__ = ["ROUNDINGS", "domain_options", "read_domain"]
+
+ROUNDINGS = ("refuse", "nearest", "stochastic")
 
 
 def domain_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,18 +32,28 @@ def domain_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return interval(circle(command))
 
 
-def read_domain(text: str | None, circle: float | None, *, clip: bool = False) -> Domain:
+def read_domain(
+    text: str | None,
+    circle: float | None,
+    *,
+    clip: bool = False,
+    step: float | None = None,
+    rounding: str | None = None,
+) -> Domain:
     """Return the domain that the options name; raises `click.UsageError` where they name none."""
     if (text is None) == (circle is None):
         raise click.UsageError("give one of --domain LOW:HIGH, --domain circle:PERIOD and --circle PERIOD")
     first, separator, second = f"circle:{circle}".partition(":") if text is None else text.partition(":")
     circular = first == "circle"
+    if step is None and rounding is not None:
+        raise click.UsageError("--rounding is for a domain with a --step")
+    lattice: dict[str, Any] = {"step": step, "rounding": rounding or "refuse"}
     if circular and clip:
         raise click.UsageError("--clip is for an interval; a circle takes every value modulo its period")
     try:
         if circular:
-            return Circle(float(second))
-        return Interval(float(first), float(second), clip=clip)
+            return Circle(float(second), **lattice)
+        return Interval(float(first), float(second), clip=clip, **lattice)
     except ValueError as error:
         if separator and isinstance(error, ArcwiseError):
             raise

@@ -10,7 +10,7 @@ import numpy as np
 from arcwise.digits import written
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.few import few_note, join
-from arcwise.server.estimators.grid import cell_edges, coarse_note
+from arcwise.server.estimators.grid import cell_edges, coarse_note, values_of
 from arcwise.server.estimators.profile import Profile
 from arcwise.server.estimators.quantile_ends import Scale
 from arcwise.server.estimators.quantiles import functional, rounding_reach
@@ -19,6 +19,8 @@ from arcwise.server.estimators.shares import share
 from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
@@ -33,6 +35,9 @@ _POINTS = 32
 
 _BINS = {False: 10, True: 12}
 """Of an interval and of a circle (30 degrees, two hours)."""
+
+_SINGLE_VALUES = 24
+"""Values of a lattice up to which each is a bin."""
 
 _NODES_PER_BIN = 6
 """Rounding to nodes moves a bin's bounds by up to 1.5 nodes: narrower ones would show little else."""
@@ -81,12 +86,17 @@ def cdf_band(
         edges, reach = profile.edges, rounding_reach(mechanism)
         scale = Scale(cell_edges(mechanism), probabilities)
         wanted = [scale.back((k + 0.5) / _POINTS) for k in range(_POINTS)]
-        # Within the first and the last cell nothing is told apart.
+        # Within the first and the last cell nothing is told apart, on a lattice within none.
         units = np.unique(np.clip(wanted, edges[1], edges[-2]))
+        if profile.values is not None:
+            cells = np.unique(np.searchsorted(edges[1:-1], units))
+            units = edges[1:][cells]
         each = 1.0 - (1.0 - level) / len(units)
         low = [profile.share_end(functional(edges, unit - reach), each, -1) for unit in units]
         high = [profile.share_end(functional(edges, unit + reach), each, +1) for unit in units]
-    at = mechanism.domain.from_unit(units)
+    at = mechanism.domain.from_unit(
+        units if profile.values is None else profile.values.units(profile.values.last[cells])
+    )
     lows = np.maximum.accumulate(low)
     highs = np.minimum.accumulate(high[::-1])[::-1]
     return Band(
@@ -108,7 +118,8 @@ def bins(
 ) -> dict[str, Value]:
     """Return the shares of equally wide bins, 10 of an interval or 12 of a circle, by "low:high".
 
-    Fewer where the nodes are so few that a bin would have less than six, and none where that leaves one.
+    Fewer where the nodes are so few that a bin would have less than six, and none where that leaves one. On a
+    lattice bins are values, from the first to the last of a bin, both included: each by itself up to 24.
 
     Parameters
     ----------
@@ -118,6 +129,13 @@ def bins(
         Of each interval by itself.
     """
     kernel, domain = mechanism.kernel, mechanism.domain
+    values = values_of(mechanism)
+    if values is not None:
+        number = values.size if values.size <= _SINGLE_VALUES else _BINS[kernel.circular]
+        parts = np.array_split(np.arange(values.size), number)
+        ends = np.array([[part[0], part[-1]] for part in parts])
+        pairs = np.asarray(domain.from_unit(values.units(ends))).tolist()
+        return _shares(mechanism, counts, probabilities, pairs, level, profile)
     number = min(_BINS[kernel.circular], kernel.nodes // _NODES_PER_BIN)
     if number < 2:
         return {}
@@ -125,11 +143,22 @@ def bins(
     bounds.append(bounds[0] + domain.length)
     if not all(low < high for low, high in pairwise(bounds)):
         return {}  # a domain of a few floats: its bins cannot be told apart
+    return _shares(mechanism, counts, probabilities, pairwise(bounds), level, profile)
+
+
+def _shares(  # noqa: PLR0917
+    mechanism: Mechanism,
+    counts: FloatArray,
+    probabilities: FloatArray,
+    bounds: Iterable[tuple[float, float]],
+    level: float,
+    profile: Profile | None,
+) -> dict[str, Value]:
     with one_thread():
         profile = Profile(mechanism, counts) if profile is None else profile
         return {
             ":".join(written(low, high, digits=9)): share(
                 mechanism, counts, probabilities, low, high, level=level, profile=profile
             )
-            for low, high in pairwise(bounds)
+            for low, high in bounds
         }

@@ -14,7 +14,7 @@ import numpy as np
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.arcs import arc_cover
 from arcwise.server.estimators.few import few_note, join
-from arcwise.server.estimators.grid import cell_edges, first_cell
+from arcwise.server.estimators.grid import cell_edges, first_cell, values_of
 from arcwise.server.estimators.profile import METHOD, Profile, two_sided_root
 from arcwise.server.estimators.quantile_ends import Scale, quantile_ends
 from arcwise.server.estimators.quantiles import LEVELS, quantile_note, rounding_reach
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["circular_quantiles", "opposite"]
+
+_ROUNDING = 1e-9
+"""Of a cell: a smaller part is rounding error."""
 
 
 def opposite(direction: Value, period: float) -> float | None:
@@ -83,6 +86,10 @@ def circular_quantiles(
         raise ParameterError(f"origin must be a finite number, got {origin!r}")
     period = mechanism.domain.length
     cut = origin / period % 1.0
+    values = values_of(mechanism)
+    first = 0 if values is None else values.between(cut, 1.0)[0] % values.size
+    if values is not None:
+        cut = (first - 0.5) / values.size  # just before the first value that is counted
     reach = rounding_reach(mechanism)
     grid = np.linspace(0.0, 1.0, len(probabilities) + 1)
     edges, fitted = cell_edges(mechanism), np.roll(probabilities, -first_cell(mechanism))
@@ -98,13 +105,26 @@ def circular_quantiles(
         quantile_note(mechanism),
     )
     result = {}
-    for tau, (low, high) in zip(LEVELS, intervals, strict=True):
+    for tau, interval in zip(LEVELS, intervals, strict=True):
         unit = float(np.interp(tau, upto, grid))
-        value = period * ((cut + unit) % 1.0)
-        below = max(unit - max(low - reach, 0.0), 0.0)
-        above = max(min(high + reach, 1.0) - unit, 0.0)
-        result[f"{tau:g}"] = Value(value, value - period * below, value + period * above, METHOD, common)
+        if values is not None:
+            places = first + _cells(values.size, interval[0], unit, interval[1])
+            places -= values.size * (places[1] // values.size)
+            low, value, high = mechanism.domain.from_unit(values.units(places)).tolist()
+        else:
+            value = period * ((cut + unit) % 1.0)
+            low = value - period * max(unit - max(interval[0] - reach, 0.0), 0.0)
+            high = value + period * max(min(interval[1] + reach, 1.0) - unit, 0.0)
+        result[f"{tau:g}"] = Value(value, low, high, METHOD, common)
     return result
+
+
+def _cells(size: int, low: float, unit: float, high: float) -> NDArray[np.int64]:
+    """Return in which cells of a lattice an interval's ends and its point lie, counted from the cut."""
+    # As in `quantiles.to_values`: an end at the very edge of two cells does not hold the one outside.
+    first = min(math.floor(low * size + _ROUNDING), size - 1)
+    point, last = (max(math.ceil(place * size - _ROUNDING) - 1, 0) for place in (unit, high))
+    return np.array([min(first, point), point, max(point, last)])
 
 
 def _interval(profile: Profile, cut: float, tau: float, level: float, scale: Scale) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from arcwise.kernels.circulant import CirculantKernel
 from arcwise.kernels.window import WindowKernel
 from arcwise.server.estimators.em import EMFit, EMSteps, fit
 from arcwise.server.estimators.few import join
-from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
+from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.server.estimators.result import Distribution
 
 if TYPE_CHECKING:
@@ -91,8 +91,20 @@ def distribution(mechanism: Mechanism, fitted: EMFit, *, method: str | None = No
     if method is None:
         method = f"EM stopped by {FOLDS}-fold held-out likelihood after {fitted.iterations} steps"
     probabilities = np.roll(fitted.probabilities, -first_cell(mechanism))
-    edges = mechanism.domain.from_unit(cell_edges(mechanism))
-    return Distribution(tuple(edges.tolist()), tuple(probabilities.tolist()), method, join(*notes))
+    edges, values = cell_edges(mechanism), values_of(mechanism)
+    places: FloatArray | None = None
+    if values is not None:
+        if not mechanism.kernel.circular:
+            edges[[0, -1]] = -0.5 / values.steps, 1.0 + 0.5 / values.steps
+        if mechanism.placement != "clamp":
+            places = mechanism.domain.from_unit(values.units(values.first))
+    return Distribution(
+        tuple(mechanism.domain.from_unit(edges).tolist()),
+        tuple(probabilities.tolist()),
+        method,
+        join(*notes),
+        None if places is None else tuple(places.tolist()),
+    )
 
 
 def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
@@ -171,7 +183,13 @@ def _stages(taken: int) -> int:
 
 
 def uniform_start(mechanism: Mechanism) -> FloatArray:
-    """Return the node distribution of a uniform population: each node's share is the width of its cell."""
+    """Return the node distribution of a uniform population: each node's share is the width of its cell.
+
+    On a lattice it is its share of the values.
+    """
+    values = values_of(mechanism)
+    if values is not None:
+        return np.roll((values.last - values.first + 1) / values.size, first_cell(mechanism))
     return np.roll(np.diff(cell_edges(mechanism)), first_cell(mechanism))
 
 

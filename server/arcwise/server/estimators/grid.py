@@ -1,11 +1,14 @@
-"""Where a mechanism's nodes stand on the unit domain, and the cell of values that each speaks for."""
+"""Where a mechanism's nodes stand on the unit domain, and the cell or the values that each speaks for."""
 
 from __future__ import annotations
 
+import math
 import sys
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+
+from arcwise.lattice import TOLERANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,8 +17,69 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
 
     FloatArray: TypeAlias = NDArray[np.float64]
+    IntArray: TypeAlias = NDArray[np.int64]
 
-__all__ = ["cell_edges", "coarse_note", "first_cell", "to_domain"]
+__all__ = ["Values", "cell_edges", "coarse_note", "first_cell", "to_domain", "values_of"]
+
+_MOST_EXACT = 512
+"""Nodes up to which the likelihoods behind intervals take all of them (`Profile`)."""
+
+
+class Values(NamedTuple):
+    """The values of a lattice on which nothing is rounded, by the cells of `cell_edges`.
+
+    Attributes
+    ----------
+    first, last
+        Numbers of the first and the last value of each cell, shape (N,): one and the same, but for the end
+        zones of the clamp placement.
+    size
+        How many values there are.
+    steps
+        How many steps the domain is long.
+    """
+
+    first: IntArray
+    last: IntArray
+    size: int
+    steps: int
+
+    def covered(self, low: int, high: int, *, outer: bool) -> FloatArray:
+        """Return 1 for each cell whose values are all from `low` to `high`, 0 for one with none, shape (N,).
+
+        Where it has some, `outer` says whether it counts. On a circle `high` may be beyond the last value.
+        """
+        inside = self._within(self.first, low, high), self._within(self.last, low, high)
+        return np.where(inside[0] & inside[1], 1.0, np.where(inside[0] | inside[1], float(outer), 0.0))
+
+    def _within(self, places: IntArray, low: int, high: int) -> NDArray[np.bool_]:
+        if self.size > self.steps:
+            return (low <= places) & (places <= high)
+        found: NDArray[np.bool_] = (places - low) % self.size <= high - low
+        return found
+
+    def between(self, first: float, last: float) -> tuple[int, int]:
+        """Return the numbers of the first and the last value from one unit position to another, included."""
+        return math.ceil(first * self.steps - TOLERANCE), math.floor(last * self.steps + TOLERANCE)
+
+    def units(self, places: IntArray | int) -> FloatArray:
+        """Return where values stand on the unit domain."""
+        return np.asarray(places, np.float64) / self.steps
+
+
+def values_of(mechanism: Mechanism) -> Values | None:
+    """Return the values of a lattice with a node each; None where values are rounded between nodes.
+
+    None also on a lattice with the rounding "stochastic", and on one of more than 512 values.
+    """
+    lattice, kernel = mechanism.lattice, mechanism.kernel
+    if lattice is None or mechanism.rounds or kernel.nodes > _MOST_EXACT:
+        return None
+    places = np.roll(mechanism.node_places(), -first_cell(mechanism))
+    first, last = places.copy(), places.copy()
+    if not kernel.circular:
+        first[0], last[-1] = 0, lattice.size - 1
+    return Values(first, last, lattice.size, lattice.steps)
 
 
 def first_cell(mechanism: Mechanism) -> int:
@@ -60,6 +124,7 @@ def to_domain(domain: Domain, unit: float) -> float:
 
 
 def coarse_note(mechanism: Mechanism) -> str:
-    """Return the note on a kernel of fewer than 32 nodes, or ""."""
+    """Return the note on a kernel of fewer than 32 nodes to which values are rounded, or ""."""
     nodes = mechanism.kernel.nodes
-    return f"only {nodes} nodes: rounding to them spreads values by up to a node" if nodes < 32 else ""
+    few = mechanism.rounds and nodes < 32
+    return f"only {nodes} nodes: rounding to them spreads values by up to a node" if few else ""

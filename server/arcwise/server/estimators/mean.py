@@ -53,7 +53,7 @@ def mean(
     """
     kernel, domain = mechanism.kernel, mechanism.domain
     if mechanism.placement == "clamp" and isinstance(kernel, WindowKernel):
-        return _clamp(domain, kernel, counts, level, users)
+        return _clamp(mechanism, kernel, counts, level, users)
     n = float(counts.sum())
     numbers = mean_numbers(mechanism, n)
     # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
@@ -126,24 +126,24 @@ def average(
     return value, math.sqrt(variance / n)
 
 
-def clamp_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
+def clamp_units(mechanism: Mechanism, kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     """Return the numbers per code whose averages bound the mean from below and above, on the unit interval.
 
-    Node s stands for ``x = (s + W/2) / K``. All x up to ``c = W / (2K)`` give node 0 and all from 1 - c on
-    the last node, so the reports determine the mean X of the values moved into [c, 1-c], and not where in the
-    end zones people are. With f_0 and f_last the probabilities of the end nodes,
+    Nodes stand at equal distances from c to 1 - d (`node_units`; c = d = W / (2K), on a lattice whole steps).
+    All x up to c give node 0 and all from 1 - d on the last node, so the reports determine the mean X of the
+    values moved into [c, 1-d], and not where in the end zones people are. With f_0 and f_last the
+    probabilities of the end nodes,
 
-        X - c f_0  <=  mean  <=  X + c f_last.
+        X - c f_0  <=  mean  <=  X + d f_last.
 
     Each term has an unbiased number per code. X: the mean code of node s is ``a + m s`` (see `mean_code`), so
-    ``((code - a)/m + W/2) / K``. f_0 and f_last: `end_units`.
+    ``c + h (code - a)/m``, h the distance of two nodes. f_0 and f_last: `end_units`.
     """
-    k, w = kernel.codes, kernel.window
     intercept, slope = mean_code(kernel)
-    middle = ((np.arange(k) - intercept) / slope + w / 2) / k
+    c, next_to_it, end = mechanism.node_units(np.array([0.0, 1.0, kernel.nodes - 1.0])).tolist()
+    middle = c + (next_to_it - c) * ((np.arange(kernel.codes) - intercept) / slope)
     first, last = end_units(kernel)
-    c = w / (2 * k)
-    return middle - c * first, middle + c * last
+    return middle - c * first, middle + (1.0 - end) * last
 
 
 def end_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
@@ -160,10 +160,10 @@ def end_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
 
 
 def _clamp(
-    domain: Domain, kernel: WindowKernel, counts: FloatArray, level: float, users: Users | None
+    mechanism: Mechanism, kernel: WindowKernel, counts: FloatArray, level: float, users: Users | None
 ) -> Value:
-    n = float(counts.sum())
-    zone = kernel.window / (2 * kernel.codes) * domain.length
+    domain, n = mechanism.domain, float(counts.sum())
+    zone = float(mechanism.node_units(np.zeros(1))[0]) * domain.length
     note = (
         f"values within {zone:.4g} of an end give the same reports, so no single mean can be told; "
         f'a task with goal "distribution" gives one; {whose(users)}'
@@ -172,7 +172,7 @@ def _clamp(
         low, high = 0.0, 1.0
         note = f"one report does not show its variance: the range is the domain; {note}"
     else:
-        lower, upper = clamp_units(kernel)
+        lower, upper = clamp_units(mechanism, kernel)
         low, low_error = average(kernel, lower, counts, users)
         high, high_error = average(kernel, upper, counts, users)
         reach = two_sided(level, n)

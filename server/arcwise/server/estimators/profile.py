@@ -15,7 +15,7 @@ import numpy as np
 from arcwise.server.estimators.crossing import NEAR, outer_crossing
 from arcwise.server.estimators.few import join
 from arcwise.server.estimators.gram import fast_gram
-from arcwise.server.estimators.grid import cell_edges, first_cell
+from arcwise.server.estimators.grid import cell_edges, first_cell, values_of
 from arcwise.server.estimators.likelihood import Likelihood
 from arcwise.server.estimators.rows import code_laws
 
@@ -71,8 +71,11 @@ class Profile:
         The free maximum.
     gap
         The largest certified gap of a likelihood so far.
-    spacing
-        The width of an inner cell.
+    margin
+        How far from its node a cell's mass may in truth be, on the unit domain: half an inner cell, and 0 on
+        a lattice, where each value is a node.
+    values
+        Those of a lattice on which nothing is rounded, or None.
     thinned
         In words, that the grid was thinned, or "".
     """
@@ -97,8 +100,10 @@ class Profile:
         self.best = self._likelihood.maximize(gap=GAP)
         self.gap = self.best.gap
         self.n = float(counts.sum())
-        # The width of an inner cell; end cells may be half as wide, or wider.
-        self.spacing = float(np.diff(self.edges)[len(self.edges) // 2 - 1])
+        self.values = values_of(mechanism)
+        # End cells may be half as wide as inner ones, or wider.
+        inner = float(np.diff(self.edges)[len(self.edges) // 2 - 1])
+        self.margin = 0.5 * inner if self.values is None else 0.0
         # About the standard error of a share, for first guesses only.
         self.spread = self._likelihood.spreads(self.best.warm)
 

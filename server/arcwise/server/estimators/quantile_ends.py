@@ -93,10 +93,11 @@ def quantile_ends(  # noqa: PLR0917
     -----
     Both ends are moved out by half a cell where the interval reaches up to two cells to that side, and by
     less where it reaches further. Likelihoods take each cell's mass as spread evenly, and devices round to
-    the two nodes around a value: people who are all at one place between two nodes are seen at both.
+    the two nodes around a value: people who are all at one place between two nodes are seen at both. On a
+    lattice nothing is moved; the value whose cell an end lies in is the end (`quantiles.to_values`).
     """
     guess = bound * profile.spread(below(middle))
-    half = 0.5 * profile.spacing
+    half = profile.margin
     ends = []
     for side, (limit, beyond) in zip((-1, 1), limits, strict=True):
         start = side * at_middle
@@ -114,6 +115,8 @@ def quantile_ends(  # noqa: PLR0917
         end = outer_crossing(root, bound, scale.to(middle), scale.to(limit), guess, at_middle=start)
         ends.append(beyond if end is None else scale.back(end))
     (_, least), (_, most) = limits
+    if not half:
+        return ends[0], ends[1]
     left, right = middle - ends[0], ends[1] - middle
     low = ends[0] - half * min(1.0, 4 * half / max(left, half))
     high = ends[1] + half * min(1.0, 4 * half / max(right, half))

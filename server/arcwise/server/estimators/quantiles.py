@@ -2,7 +2,8 @@
 
 t is in the interval of the quantile of level tau unless the reports speak against ``F(t) = tau``: unless the
 largest likelihood under that constraint is lower than the largest of all by half the chi-square quantile.
-Cells' mass is spread uniformly over the cell; the end nodes are atoms at the ends.
+Cells' mass is spread uniformly over the cell; the end nodes are atoms at the ends. On a lattice a quantile is
+a value, the smallest v with ``F(v) >= tau``, and an end of its interval is the value whose cell it lies in.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from arcwise.server.estimators.few import few_note, join
-from arcwise.server.estimators.grid import cell_edges, coarse_note
+from arcwise.server.estimators.grid import cell_edges, coarse_note, values_of
 from arcwise.server.estimators.profile import METHOD, SMOOTHED, Profile, two_sided_root
 from arcwise.server.estimators.quantile_ends import Scale, quantile_ends, signed_root
 from arcwise.server.estimators.result import Value
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.grid import Values
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -33,6 +35,7 @@ __all__ = [
     "quantile_note",
     "quantiles",
     "rounding_reach",
+    "to_values",
 ]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -80,6 +83,8 @@ def quantiles(
     for tau, interval in zip(LEVELS, intervals, strict=True):
         low, high = max(interval[0] - reach, 0.0), min(interval[1] + reach, 1.0)
         unit = point(mechanism, probabilities, tau)
+        if profile.values is not None:
+            low, high = to_values(profile.values, profile.edges, low, high)
         note = ""
         value: float | None = None
         if mechanism.placement == "clamp" and unit in (0.0, 1.0):
@@ -111,12 +116,27 @@ def rounding_reach(mechanism: Mechanism) -> float:
     goes there are values below node s+1: a quantile of the rounded values at node s is one of the values
     between the nodes s-1 and s+1. The profile finds it somewhere in the cell of s, half a node to each side.
     """
+    if mechanism.kernel.nodes >= _FINE or not mechanism.rounds:
+        return 0.0
     at = mechanism.node_units(np.arange(2.0))
-    return 1.5 * float(at[1] - at[0]) if mechanism.kernel.nodes < _FINE else 0.0
+    return 1.5 * float(at[1] - at[0])
+
+
+def to_values(values: Values, edges: FloatArray, low: float, high: float) -> tuple[float, float]:
+    """Return the values of a lattice in whose cells two ends lie, on the unit interval."""
+    # An end at the very edge of two cells is where the one outside was tried and refused.
+    first = min(int(np.searchsorted(edges, low, "right")), len(values.first)) - 1
+    last = max(int(np.searchsorted(edges, high, "left")) - 1, 0)
+    return float(values.units(values.first[first])), float(values.units(values.last[last]))
 
 
 def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
     """Return the quantile of level `tau` of a node distribution, on the unit interval."""
+    values = values_of(mechanism)
+    if values is not None:
+        cell = min(int(np.searchsorted(np.cumsum(probabilities), tau)), len(probabilities) - 1)
+        # In an end zone, which is told, the end of the domain stands for all of it.
+        return float(values.units((values.last if cell else values.first)[cell]))
     at_edges = np.cumsum(probabilities)[:-1]  # F at the inner edges of the cells
     if tau <= at_edges[0]:
         return 0.0

@@ -97,25 +97,31 @@ class Distribution:
         reaches half way to the neighbours. On an interval the edges run from low to high and the two end
         cells are half as wide as the others (wider for the clamp placement: its end zones). On a circle all
         cells are equally wide and the edges span one period; where a cell straddles 0 they start half a
-        cell below 0, so that the first bin is centred on 0.
+        cell below 0, so that the first bin is centred on 0. On a lattice a bin reaches half a step to both
+        sides of its value, at the ends beyond the domain.
     probabilities
         The share of the population in each bin; sums to 1.
     method, note
         As in `Value`.
+    values
+        On a lattice the value of each bin, of which `probabilities` are the shares. None on a continuous
+        domain, and for the clamp placement, whose end zones hold several values.
     """
 
     edges: tuple[float, ...]
     probabilities: tuple[float, ...]
     method: str
     note: str = ""
+    values: tuple[float, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object with the four attributes."""
+        """Return a JSON object with the attributes; without `values` where there are none."""
         return {
             "edges": list(self.edges),
             "probabilities": list(self.probabilities),
             "method": self.method,
             "note": self.note,
+            **({} if self.values is None else {"values": list(self.values)}),
         }
 
 

@@ -1,5 +1,9 @@
 """The share of the population between two values: a bin, a tail, a point of the CDF, an arc of a circle.
 
+On a lattice both values are included: the share from 0 to 59 is P(0 <= X <= 59). On a continuous domain what
+stands at the very bounds is included too, but a node or so around each bound is not told apart from it, and
+two shares that meet at a place where many people are both hold them.
+
 The interval is a profile likelihood's: the shares for which some distribution is likely enough. Nothing is
 assumed about the shape of the distribution.
 """
@@ -15,7 +19,7 @@ from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.arcs import arc_cover
 from arcwise.server.estimators.few import few_note, join
-from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
+from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.server.estimators.profile import METHOD, SMOOTHED, Profile
 from arcwise.server.estimators.quantiles import rounding_reach
 from arcwise.server.estimators.result import Value
@@ -54,7 +58,8 @@ def share(
     low, high
         In the unit of the domain, ``low < high`` on an interval; what lies outside the domain is empty. From
         the domain's low end this is the distribution function at `high`; up to its high end a tail. On a
-        circle the arc from `low` upwards to `high`: 350 to 10 passes 0, and so does -10 to 10.
+        circle the arc from `low` upwards to `high`: 350 to 10 passes 0, and so does -10 to 10. On a lattice
+        they may be one value.
     level
         Of the interval.
     profile
@@ -63,7 +68,8 @@ def share(
     Raises
     ------
     ParameterError
-        When the bounds are not finite, not in order, or the same place of a circle.
+        When the bounds are not finite, not in order, or the same place of a circle; on a lattice when no
+        value lies between them.
 
     Notes
     -----
@@ -73,13 +79,24 @@ def share(
     to nodes moves values by up to that.
     """
     circular = mechanism.kernel.circular
-    first, last = _turns(mechanism, low, high) if circular else _units(mechanism, low, high)
+    values = values_of(mechanism)
+    single = values is not None
+    first, last = (_turns if circular else _units)(mechanism, low, high, single=single)
     edges = cell_edges(mechanism)
     fitted = np.roll(probabilities, -first_cell(mechanism))
     reach = rounding_reach(mechanism)
     with one_thread():
         profile = Profile(mechanism, counts) if profile is None else profile
-        if circular:
+        if values is not None:
+            places = values.between(first, last)
+            if places[0] > places[1]:
+                raise ParameterError(
+                    f"low and high must have a value of {mechanism.domain} between them, "
+                    f"got {low!r} and {high!r}"
+                )
+            inner, outer = (values.covered(*places, outer=side) for side in (False, True))
+            least, most = float(inner @ fitted), float(outer @ fitted)
+        elif circular:
             inner = arc_cover(profile.edges, first + reach, last - first - 2 * reach)
             outer = arc_cover(profile.edges, first - reach, last - first + 2 * reach)
             least = most = float(arc_cover(edges, first, last - first) @ fitted)
@@ -103,21 +120,24 @@ def share(
     return Value(value, lower, upper, METHOD, notes)
 
 
-def _units(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:
+def _units(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tuple[float, float]:
+    """Return the bounds on the unit interval; `single` says whether they may be one value."""
     domain = mechanism.domain
-    if not low < high:
-        raise ParameterError(f"low and high must satisfy low < high, got {low!r} and {high!r}")
+    if not (low < high or (single and low == high)):
+        raise ParameterError(
+            f"low and high must satisfy low {'<=' if single else '<'} high, got {low!r} and {high!r}"
+        )
     start = domain.low if isinstance(domain, Interval) else 0.0
     return (low - start) / domain.length, (high - start) / domain.length
 
 
-def _turns(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:
-    """Return where the arc starts and ends in turns, the end up to a turn further."""
+def _turns(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tuple[float, float]:
+    """Return where the arc starts and ends in turns, the end up to a turn further; see `_units`."""
     period = mechanism.domain.length
-    if not (math.isfinite(low) and math.isfinite(high)) or low == high:
+    if not (math.isfinite(low) and math.isfinite(high)) or (low == high and not single):
         raise ParameterError(f"low and high must be two different finite numbers, got {low!r} and {high!r}")
     length = 1.0 if high - low >= period else (high - low) / period % 1.0
-    if not length:
+    if not length and not single:
         raise ParameterError(f"low and high must be two places of the circle, got {low!r} and {high!r}")
     return low / period, low / period + length
 

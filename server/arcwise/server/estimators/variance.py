@@ -81,8 +81,9 @@ def spread(
     all from 0 to ``h^2/4``. On fewer than 9 nodes only the interval is told. Everything is clipped to
     [0, length^2/4].
 
-    Where numbers have a bias (`_biased`), and for the clamp placement (`_clamp`), the result is the range of
-    possible variances and no point. The standard deviation is the square root of it all.
+    On a lattice nothing is rounded, and nothing is taken off. Where numbers have a bias (`_biased`), and for
+    the clamp placement (`_clamp`), the result is the range of possible variances and no point. The standard
+    deviation is the square root of it all.
     """
     n = float(counts.sum())
     kernel = mechanism.kernel
@@ -151,10 +152,12 @@ def _told(
     users: Users | None,
     numbers: tuple[Numbers, Numbers],
 ) -> _Found:
-    rounding = _spacing(mechanism) ** 2 / 4
+    rounding = _rounding(mechanism)
     variance, error = _rounded(mechanism, counts, users, *(each.values for each in numbers))
     low, high = variance - rounding - quantile * error, variance + quantile * error
     method = "averages of unbiased numbers for the value and its square; Student's t interval, delta method"
+    if not rounding:
+        return _Found(variance, low, high, error, method)
     if mechanism.kernel.nodes < _FEWEST_NODES:
         return _Found(
             None,
@@ -168,9 +171,10 @@ def _told(
     return _Found(variance - rounding * 2 / 3, low, high, error, method)
 
 
-def _spacing(mechanism: Mechanism) -> float:
+def _rounding(mechanism: Mechanism) -> float:
+    """Return the most that rounding to nodes h apart adds to a variance: ``h^2/4``, or 0 on a lattice."""
     at = mechanism.node_units(np.arange(2.0))
-    return float(at[1] - at[0])
+    return float(at[1] - at[0]) ** 2 / 4 if mechanism.rounds else 0.0
 
 
 def _rounded(
@@ -209,7 +213,7 @@ def _biased(
     mean_reach = first.bias + quantile * error
     return _Found(
         None,
-        square - reach - mean_reach**2 - _spacing(mechanism) ** 2 / 4,
+        square - reach - mean_reach**2 - _rounding(mechanism),
         square + reach,
         square_error,
         "range of possible variances: averages of numbers with a bounded bias, widened by it, by their "
@@ -227,23 +231,24 @@ def _clamp(
 ) -> _Found:
     """Return the range of variances that the reports of the clamp placement leave.
 
-    They tell the law of z, the values moved into [c, 1-c], and the masses f_0 and f_last of the end zones,
+    They tell the law of z, the values moved into [c, 1-d], and the masses f_0 and f_last of the end zones,
     not where in the zones people are (`mean.clamp_units`). The variance is least with all of them at c and
-    1-c: that of z. It is nowhere more than ``E (x-t)^2``, for any t; for a t from c/2 to 1 - c/2 that is
-    largest with all of them at 0 and 1, ``E (z-t)^2 + f_0 (t^2 - (c-t)^2) + f_last ((1-t)^2 - (1-c-t)^2)``.
+    1-d: that of z. It is nowhere more than ``E (x-t)^2``, for any t; for a t from c/2 to 1 - d/2 that is
+    largest with all of them at 0 and 1, ``E (z-t)^2 + f_0 (t^2 - (c-t)^2) + f_last ((1-t)^2 - (1-d-t)^2)``.
     The t that makes this least is the mean with all at 0 and 1, moved into that range, and the least is the
     largest variance: the order of the largest x and the least t does not matter (concave in the law of x,
     convex in t), and a t outside of the range can be improved.
     """
     first, second = (each.values for each in moment_numbers(mechanism, float(counts.sum())))
     least, least_error = _rounded(mechanism, counts, users, first, second)
-    c = kernel.window / (2 * kernel.codes)
+    c, top = mechanism.node_units(np.array([0.0, kernel.nodes - 1.0])).tolist()
+    d = 1.0 - top
     start, end = end_units(kernel)
-    mean, mean_error = average(kernel, first - c * start + c * end, counts, users)
-    t = min(max(mean, c / 2), 1.0 - c / 2)
-    outwards = (t**2 - (c - t) ** 2) * start + ((1.0 - t) ** 2 - (1.0 - c - t) ** 2) * end
+    mean, mean_error = average(kernel, first - c * start + d * end, counts, users)
+    t = min(max(mean, c / 2), 1.0 - d / 2)
+    outwards = (t**2 - (c - t) ** 2) * start + ((1.0 - t) ** 2 - (1.0 - d - t) ** 2) * end
     most, most_error = average(kernel, second - 2 * t * first + t**2 + outwards, counts, users)
-    low = least - _spacing(mechanism) ** 2 / 4 - quantile * least_error
+    low = least - _rounding(mechanism) - quantile * least_error
     high = most + mean_error**2 + quantile * most_error
     return _Found(
         None,

@@ -61,15 +61,17 @@ def _histogram(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
 def _bins(estimate: Estimate) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the bounds of the bins, shape (B+1,), and their shares with both ends, shape (B,) each."""
     values = estimate.bins.values()
-    bounds = [float(name.split(":")[0]) for name in estimate.bins]
-    bounds += [float(name.split(":")[1]) for name in list(estimate.bins)[-1:]]
+    ends = np.array([[float(end) for end in name.split(":")] for name in estimate.bins]).reshape(-1, 2)
+    # On a lattice a bin ends at its last value and the next begins a step after it; here they meet half-way.
+    half = 0.5 * float(ends[1, 0] - ends[0, 1]) if len(ends) > 1 else 0.0
+    bounds = np.append(ends[:, 0] - half, ends[-1:, 1] + half)
     low, high = ([getattr(value, end) for value in values] for end in ("low", "high"))
     # Where no point is told, in an end zone, the middle of the interval.
     points = [
         0.5 * (a + b) if value.value is None else value.value
         for value, a, b in zip(values, low, high, strict=True)
     ]
-    return np.array(bounds), np.array(points), np.array(low), np.array(high)
+    return bounds, np.array(points), np.array(low), np.array(high)
 
 
 def _density(axes: Axes, estimate: Estimate, level: str) -> None:

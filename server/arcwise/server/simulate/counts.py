@@ -12,6 +12,7 @@ import numpy as np
 
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.base import Mechanism
+from arcwise.server.estimators.grid import values_of
 from arcwise.server.estimators.rows import code_laws
 from arcwise.server.estimators.threads import one_thread
 from arcwise.server.simulate.base import Population
@@ -122,6 +123,8 @@ def node_law(mechanism: Mechanism, population: Population) -> FloatArray:
     A value between two nodes goes to each with the share of its hat function, so a node's probability is
     that function's expectation. By parts it is the mean of the distribution function between the node and
     the next, minus that between the node before and this: differences of the integrated function.
+
+    On a lattice a continuous population is that of the nearest values: no device has any other.
     """
     if isinstance(population, Mixture):
         laws = [node_law(mechanism, part) for part in population.parts]
@@ -133,6 +136,17 @@ def node_law(mechanism: Mechanism, population: Population) -> FloatArray:
             mechanism, below + 1, mass * fraction
         )
     circular = mechanism.kernel.circular
+    values = values_of(mechanism)
+    if values is not None:
+        bounds = (np.arange(values.steps + 1) - (0.5 if circular else -0.5)) / values.steps
+        upto = population.cdf(np.clip(bounds, 0.0, 1.0))
+        if circular:  # half of the cell of 0 lies before it, at the end of the turn
+            shares = np.diff(upto)
+            shares[0] += 1.0 - upto[-1]
+        else:
+            shares = np.diff(np.append(upto[:-1], 1.0), prepend=0.0)
+        at_places = mechanism.place_nodes(np.arange(values.size, dtype=np.float64))
+        return _at_nodes(mechanism, at_places.astype(np.int64), shares)
     at = mechanism.node_units(np.arange(mechanism.kernel.nodes + circular, dtype=np.float64))
     if circular:
         turns = np.floor(at)

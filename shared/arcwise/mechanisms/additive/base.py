@@ -10,6 +10,7 @@ from arcwise.kernels.certificate import UNIT, exact_epsilon
 from arcwise.kernels.rounding import integer_rows, nearest_rows
 from arcwise.mechanisms.additive.grid import additive_rows, code_positions, fit_grid
 from arcwise.mechanisms.table import TableMechanism
+from arcwise.mechanisms.window import check_interval, lattice_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,7 @@ class PureAdditive(TableMechanism):
         reach: float | None,
     ) -> None:
         """Fill the table with `noise` of a sensitivity in grid steps, which is built at `inner_epsilon`."""
+        nodes = lattice_nodes(check_interval(domain, type(self).__name__), nodes, otherwise=None)
         fitted, steps, margin = fit_grid(noise, nodes, reach, pure=True)
         rows = integer_rows(additive_rows(fitted.sf, steps, margin), epsilon)
         self._init(domain, epsilon, rows, code_positions(steps, margin))

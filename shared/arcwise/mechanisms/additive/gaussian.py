@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.additive.base import ApproximateAdditive
 from arcwise.mechanisms.additive.grid import fit_grid, most_margin
+from arcwise.mechanisms.window import check_interval, lattice_nodes
 
 if TYPE_CHECKING:
     from arcwise.domains import Interval
@@ -77,6 +78,7 @@ class GaussianMechanism(ApproximateAdditive):
         from arcwise.noise.checks import checked_delta
 
         epsilon, delta = check_epsilon(epsilon, least=0.0), checked_delta(delta, 1.0)
+        nodes = lattice_nodes(check_interval(domain, type(self).__name__), nodes, otherwise=None)
 
         def build(inner: float) -> tuple[Tail, int, int]:
             noise, steps, margin = fit_grid(

@@ -9,7 +9,7 @@ from arcwise.kernels.rounding import integer_rows
 from arcwise.mechanisms.additive.base import PureAdditive, inner_epsilon
 from arcwise.mechanisms.additive.grid import LEAST, MOST_NODES, code_positions
 from arcwise.mechanisms.table import TableMechanism
-from arcwise.mechanisms.window import check_nodes
+from arcwise.mechanisms.window import check_interval, check_nodes, lattice_nodes
 
 if TYPE_CHECKING:
     from arcwise.domains import Interval
@@ -80,7 +80,8 @@ class BoundedLaplaceMechanism(TableMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N = K, from 2 to 330. With 2 it is randomised response between the ends.
+        N = K, from 2 to 330; by default 65, or on a lattice one for each value. With 2 it is randomised
+        response between the ends.
 
     Raises
     ------
@@ -112,11 +113,12 @@ class BoundedLaplaceMechanism(TableMechanism):
     name: ClassVar[str] = "bounded-laplace"
     version: ClassVar[int] = 1
 
-    def __init__(self, domain: Interval, epsilon: float, *, nodes: int = 65) -> None:
+    def __init__(self, domain: Interval, epsilon: float, *, nodes: int | None = None) -> None:
         import numpy as np
 
         from arcwise.errors import ParameterError
 
+        nodes = lattice_nodes(check_interval(domain, type(self).__name__), nodes, otherwise=65)
         epsilon, steps = check_epsilon(epsilon), check_nodes(nodes, MOST_NODES) - 1
         rate = inner_epsilon(epsilon) / (steps - 0.5)
         node, code = np.arange(steps + 1)[:, None], np.arange(steps + 1)

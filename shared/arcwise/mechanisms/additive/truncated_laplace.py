@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.additive.base import ApproximateAdditive, inner_epsilon
 from arcwise.mechanisms.additive.grid import LEAST, fit_grid
+from arcwise.mechanisms.window import check_interval, lattice_nodes
 
 if TYPE_CHECKING:
     from arcwise.domains import Interval
@@ -76,6 +77,7 @@ class TruncatedLaplaceMechanism(ApproximateAdditive):
 
         epsilon, delta = check_epsilon(epsilon), checked_delta(delta, 0.5)
         own = inner_epsilon(epsilon)  # so that no cell but the last ones exceeds e^epsilon by rounding
+        nodes = lattice_nodes(check_interval(domain, type(self).__name__), nodes, otherwise=None)
 
         def build(inner: float) -> tuple[Tail, int, int]:
             noise, steps, margin = fit_grid(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from arcwise.mechanisms.additive.base import ApproximateAdditive
 from arcwise.mechanisms.additive.grid import LEAST, fit_grid
+from arcwise.mechanisms.window import check_interval, lattice_nodes
 
 if TYPE_CHECKING:
     from arcwise.domains import Interval
@@ -76,6 +77,7 @@ class UniformAtomMechanism(ApproximateAdditive):
         from arcwise.noise.checks import checked_delta
 
         delta = checked_delta(delta, 1.0)
+        nodes = lattice_nodes(check_interval(domain, type(self).__name__), nodes, otherwise=None)
 
         def build(inner: float) -> tuple[Tail, int, int]:
             alpha = optimal_alpha(inner, power)

@@ -41,6 +41,12 @@ def group() -> None:
     help="A task and where its values lie: speed=0:180, heading=circle:360. Given for each task.",
 )
 @click.option("--clip", is_flag=True, help="Move values outside an interval to its nearer end.")
+@click.option(
+    "--step", "steps", multiple=True, metavar="NAME=STEP", help="A task's step, as of arcwise task new."
+)
+@click.option(
+    "--rounding", "roundings", multiple=True, metavar="NAME=WORD", help="A task's rounding, likewise."
+)
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of a round of the group.")
 @click.option(
     "--sample",
@@ -78,6 +84,8 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     name: str,
     tasks: tuple[str, ...],
     clip: bool,
+    steps: tuple[str, ...],
+    roundings: tuple[str, ...],
     epsilon: float,
     sample: str,
     goals: tuple[str, ...],
@@ -97,7 +105,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     bounds = read_caps(caps)
     path = new_path(name, output, force)  # before a solver takes its time
-    request = Request(tasks, clip, epsilon, sample, goals, weights, split, period)
+    request = Request(tasks, clip, steps, roundings, epsilon, sample, goals, weights, split, period)
     made = made_group(name, request, bounds)
     write_new(made, path)
     click.echo(describe(made))

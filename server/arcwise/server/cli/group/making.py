@@ -14,6 +14,8 @@ from arcwise.tasks import Group, Task
 from arcwise.tasks.group_budget import epsilon_shares
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from arcwise.domains import Domain
     from arcwise.server.planning.sharing import Measure
     from arcwise.tasks import Caps
@@ -29,6 +31,8 @@ class Request(NamedTuple):
 
     tasks: tuple[str, ...]
     clip: bool
+    steps: tuple[str, ...]
+    roundings: tuple[str, ...]
     epsilon: float
     sample: str
     goals: tuple[str, ...]
@@ -39,9 +43,20 @@ class Request(NamedTuple):
 
 def made_group(name: str, request: Request, caps: Caps) -> Group:
     """Return the group; raises `click.UsageError` where an option is no option's text."""
+    texts = _pairs("--task", request.tasks)
+    steps = _numbers("--step", request.steps)
+    roundings = _pairs("--rounding", request.roundings)
+    _check_names("--step", steps, texts)
+    _check_names("--rounding", roundings, texts)
     domains = {
-        task: read_domain(text, None, clip=request.clip and not text.startswith("circle"))
-        for task, text in _pairs("--task", request.tasks).items()
+        task: read_domain(
+            text,
+            None,
+            clip=request.clip and not text.startswith("circle"),
+            step=steps.get(task),
+            rounding=roundings.get(task),
+        )
+        for task, text in texts.items()
     }
     goals = _pairs("--goal", request.goals)
     _check_names("--goal", goals, domains)
@@ -88,12 +103,16 @@ def _sample(text: str) -> Sample:
 def _weights(request: Request, domains: dict[str, Domain]) -> dict[str, float] | None:
     if not request.weights:
         return None
-    pairs = _pairs("--weight", request.weights)
-    _check_names("--weight", pairs, domains)
+    weights = _numbers("--weight", request.weights)
+    _check_names("--weight", weights, domains)
+    return weights
+
+
+def _numbers(option: str, texts: tuple[str, ...]) -> dict[str, float]:
     try:
-        return {name: float(text) for name, text in pairs.items()}
+        return {name: float(text) for name, text in _pairs(option, texts).items()}
     except ValueError as error:
-        raise click.UsageError(f"--weight takes NAME=NUMBER: {error}") from None
+        raise click.UsageError(f"{option} takes NAME=NUMBER: {error}") from None
 
 
 def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
@@ -109,7 +128,7 @@ def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
     return pairs
 
 
-def _check_names(option: str, pairs: dict[str, str], domains: dict[str, Domain]) -> None:
+def _check_names(option: str, pairs: Iterable[str], domains: Iterable[str]) -> None:
     for name in pairs:
         if name not in domains:
             raise click.UsageError(f"{option} must name a --task, one of {', '.join(domains)}; got {name!r}")

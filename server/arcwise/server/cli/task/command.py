@@ -9,7 +9,7 @@ import click
 
 from arcwise.errors import ArcwiseError
 from arcwise.server.cli.caps import caps_options, read_caps
-from arcwise.server.cli.domain import domain_options, read_domain
+from arcwise.server.cli.domain import ROUNDINGS, domain_options, read_domain
 from arcwise.server.cli.new_file import new_path, write_new
 from arcwise.server.cli.task.checks import verified
 from arcwise.server.cli.task.making import NAMES, mechanism_for
@@ -35,6 +35,16 @@ def task() -> None:
 @click.argument("name")
 @domain_options
 @click.option("--clip", is_flag=True, help="Move values outside the interval to its nearer end.")
+@click.option(
+    "--step",
+    type=float,
+    help="Values are low, low + STEP, ..., high (on a circle 0, STEP, ...): each is a value of its own.",
+)
+@click.option(
+    "--rounding",
+    type=click.Choice(ROUNDINGS),
+    help="A number between two steps: refuse (default), nearest, or stochastic, which keeps means.",
+)
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
 @click.option(
     "--goal",
@@ -59,6 +69,8 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     domain_text: str | None,
     circle: float | None,
     clip: bool,
+    step: float | None,
+    rounding: str | None,
     epsilon: float,
     goal: str | None,
     mechanism: str | None,
@@ -74,12 +86,14 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     \b
     arcwise task new delay --domain -60:180 --clip --epsilon 1
     arcwise task new heading --circle 360 --epsilon 0.5 --lifetime-cap 15
+    arcwise task new score --domain 0:100 --step 1 --epsilon 1
     arcwise task new dose --domain 0:100 --epsilon 1 --goal mean
     arcwise task new load --domain 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
 
     The goal mean designs its mechanism by linear programming: that takes seconds, once.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    domain, bounds = read_domain(domain_text, circle, clip=clip), read_caps(caps)
+    domain = read_domain(domain_text, circle, clip=clip, step=step, rounding=rounding)
+    bounds = read_caps(caps)
     path = new_path(name, output, force)  # before a solver takes its time
     made = Task(
         name,

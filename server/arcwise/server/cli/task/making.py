@@ -63,6 +63,11 @@ def mechanism_for(
 
 def _designed(domain: Interval, epsilon: float) -> Mechanism:
     """Return the mechanism that the solver designs, and show how far it is."""
+    if domain.discrete:
+        raise click.UsageError(
+            f"--goal mean has no design with a node for each of {domain.size} values: leave --goal out, as "
+            "the default goal's mean is unbiased too, or leave --step out"
+        )
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -28,6 +28,7 @@ def describe(task: Task) -> str:
         "task": task.name,
         "id": task.id,
         "domain": f"{task.domain}{clip}",
+        "values": _values(task),
         "goal": task.goal,
         "epsilon": f"{task.epsilon:g} per report",
         "delta": _delta(task),
@@ -40,6 +41,19 @@ def describe(task: Task) -> str:
         "certificate": str(certificate),
     }
     return "\n".join(f"{key:<12} {value}" for key, value in lines.items() if value)
+
+
+def _values(task: Task) -> str:
+    domain = task.domain
+    if domain.size is None:
+        return ""
+    between = {
+        "refuse": "a number between two is refused",
+        "nearest": "a number between two is rounded to the nearer one, which biases means",
+        "stochastic": "a number between two is rounded to one of them by chance",
+    }[domain.rounding]
+    nodes = "each a node" if domain.discrete else "too many for a node each: treated as a continuous domain"
+    return f"{domain.size:,}, {nodes}; {between}"
 
 
 def _delta(task: Task) -> str:
@@ -104,6 +118,8 @@ def worst_unit_variance(mechanism: Mechanism) -> float:
 
     units = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
     variance = variances(mechanism, units)
+    if not mechanism.rounds:
+        return float(variance.max())  # nobody is between two nodes
     gap = np.diff(units) ** 2
     share = np.clip(0.5 + np.diff(variance) / (2 * gap), 0.0, 1.0)
     between = (1 - share) * variance[:-1] + share * variance[1:] + share * (1 - share) * gap

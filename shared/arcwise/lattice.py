@@ -1,0 +1,169 @@
+"""The values of a domain with a step: which of them a number is, by a rule that all clients share to the bit.
+
+A number v, ``q = (v - low) / step`` steps from the first value, is the value ``k = floor(q + 1/2)`` when they
+differ by at most 2**-16. The floor, because languages round halves in different ways; the tolerance, because
+floats have 0.3 / 0.1 < 3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from arcwise.errors import DomainError, ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+
+__all__ = ["MOST_VALUES", "TOLERANCE", "Lattice", "Rounding", "lattice_of"]
+
+Rounding: TypeAlias = Literal["refuse", "nearest", "stochastic"]
+
+MOST_VALUES: Final = 1024
+"""Up to so many values a mechanism has a node for each; a larger lattice is treated as continuous."""
+
+TOLERANCE: Final = 2.0**-16
+"""In steps."""
+
+_FARTHEST: Final = 2.0**32
+"""In steps: numbers up to there are known to 2**-18 steps, a quarter of the tolerance."""
+
+_ROUNDINGS: Final = ("refuse", "nearest", "stochastic")
+_BETWEEN: Final = 'it is between two steps: round it, or give the domain rounding="nearest" or "stochastic"'
+
+
+class Lattice:
+    """Values at equal distances, numbered from 0: what a domain with a step has.
+
+    Parameters
+    ----------
+    step
+        The distance of two values.
+    rounding
+        What becomes of a number between two values: "refuse", "nearest" or "stochastic".
+    length
+        Of the domain: a whole number of steps, by the rule above.
+    farthest
+        The largest absolute value of a bound of the domain.
+    circular
+        Whether the value after the last one is the first.
+
+    Attributes
+    ----------
+    steps
+        How many steps the length has.
+    size
+        How many values there are: as many as steps on a circle, one more on an interval.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or there are fewer than 2 values.
+    """
+
+    __slots__ = ("_circular", "_length", "_rounding", "size", "step", "steps")
+
+    def __init__(
+        self, step: float, rounding: Rounding, *, length: float, farthest: float, circular: bool
+    ) -> None:
+        if not (math.isfinite(step) and step > 0):
+            raise ParameterError(f"step must be positive and finite, got {step!r}")
+        if farthest > step * _FARTHEST:
+            raise ParameterError(
+                f"step must be at least 2**-32 of the largest bound, {farthest!r}, since floats do not tell "
+                f"finer values apart; got {step!r}"
+            )
+        exact = length / step
+        self.step = step
+        self.steps = math.floor(exact + 0.5)
+        if not abs(exact - self.steps) <= TOLERANCE:
+            raise ParameterError(
+                f"step must divide the length of the domain, {length!r}, into whole steps; got {step!r}, "
+                f"which makes {exact!r}"
+            )
+        self.size = self.steps + (not circular)
+        if self.size < 2:
+            raise ParameterError(f"step must be small enough for 2 values, got {step!r}")
+        self._rounding, self._length, self._circular = rounding, length, circular
+
+    def place(self, exact: float, value: float, domain: object) -> float:
+        """Return the number of the value that lies `exact` steps from the first, from 0 to ``size - 1``.
+
+        Between two values it is `exact` itself where the rounding is "stochastic".
+
+        Raises
+        ------
+        DomainError
+            When it is between two values and the rounding is "refuse"; it names `value` and `domain`.
+        """
+        whole = math.floor(exact + 0.5)
+        if self._rounding != "nearest" and abs(exact - whole) > TOLERANCE:
+            if self._rounding == "refuse":
+                raise DomainError(f"value must be in {domain}, got {value!r}; {_BETWEEN}")
+            return exact
+        return 0.0 if self._circular and whole == self.size else float(whole)
+
+    def places(self, exact: FloatArray, values: FloatArray, domain: object) -> FloatArray:
+        """Return `place` for each number of an array, in its shape."""
+        import numpy as np
+
+        whole: FloatArray = np.asarray(np.floor(exact + 0.5))
+        between = np.abs(exact - whole) > TOLERANCE
+        if self._circular:
+            whole[whole == self.size] = 0.0
+        if self._rounding == "nearest" or not between.any():
+            return whole
+        if self._rounding == "refuse":
+            first = int(np.flatnonzero(between)[0])
+            raise DomainError(
+                f"values must be in {domain}, got {float(values.flat[first])!r} at index {first}; {_BETWEEN}"
+            )
+        return np.asarray(np.where(between, exact, whole))
+
+    def unit_place(self, unit: Any) -> Any:
+        """Return positions on the unit domain, a float or an array, in steps.
+
+        A position is a whole number of steps where a value stands there by the rule of this module, and with
+        the rounding "nearest" everywhere.
+        """
+        import numpy as np
+
+        exact = unit * self.steps
+        whole = np.floor(exact + 0.5)
+        if self._rounding == "nearest":
+            return whole
+        return np.where(np.abs(exact - whole) <= TOLERANCE, whole, exact)
+
+    def scaled(self, unit: FloatArray) -> FloatArray:
+        """Return ``length * unit``: exactly that of the value k where `unit` is ``k / steps`` in floats."""
+        import numpy as np
+
+        exact = unit * self.steps
+        whole = np.rint(exact)
+        # Floats have 29 / 100 * 100 < 29. Means pass through here too, so nothing but that is rounded.
+        exact = np.where(np.abs(exact - whole) <= 2.0**-50 * self.size, whole, exact)
+        scaled: FloatArray = self._length * exact / self.steps
+        return scaled
+
+
+def lattice_of(
+    step: float | None, rounding: object, *, length: float, farthest: float, circular: bool
+) -> Lattice | None:
+    """Return the lattice of a domain with these arguments, or None where the step is None.
+
+    Raises
+    ------
+    ParameterError
+        When they are no step and no rounding of this domain.
+    """
+    if not isinstance(rounding, str) or rounding not in _ROUNDINGS:
+        known = ", ".join(f'"{known}"' for known in _ROUNDINGS)
+        raise ParameterError(f"rounding must be one of {known}; got {rounding!r}")
+    if step is not None:
+        return Lattice(step, rounding, length=length, farthest=farthest, circular=circular)  # type: ignore[arg-type]
+    if rounding != "refuse":
+        raise ParameterError(f"rounding must be left out where there is no step, got {rounding!r}")
+    return None
