@@ -44,6 +44,7 @@ def table(name: str, key: str) -> list[dict[str, float | str]]:
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
+@pytest.mark.slow
 def test_progress_never_goes_back() -> None:
     seen: list[tuple[int, int]] = []
     find("opm-gap").run(False, lambda done, total: seen.append((done, total)))
@@ -219,6 +220,7 @@ def test_more_than_three_pieces_do_not_help() -> None:
     assert all(float(row["m_3"]) < 0.9 * float(row["m_2"]) for row in few if float(row["epsilon"]) > 3)
 
 
+@pytest.mark.slow
 def test_randomised_response_by_hand_as_integers() -> None:
     """The counterexample, certified: two atoms, e^epsilon-LDP, with a smaller worst case than OPM."""
     atoms = randomized_response(1.0)
@@ -233,6 +235,7 @@ def test_randomised_response_by_hand_as_integers() -> None:
         assert row["value"] == pytest.approx((1 + math.exp(-float(row["epsilon"]))) / 4, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_designs_lie_between_the_bound_and_opm() -> None:
     rows = table("opm-gap", "worst")
     bounds = {(r["power"], r["epsilon"]): float(r["value"]) for r in rows if "bound" in str(r["what"])}
@@ -244,6 +247,7 @@ def test_designs_lie_between_the_bound_and_opm() -> None:
         assert float(row["value"]) < 0.92 * float(row["opm"])
 
 
+@pytest.mark.slow
 def test_the_table_of_unbiased_variances() -> None:
     reference = json.loads((Path(__file__).parent / "unbiased_variance.json").read_text(encoding="utf-8"))
     found = {str(row["mechanism"]): row for row in table("unbiased-variance", "summary")}

@@ -46,6 +46,7 @@ def test_prints_what_designs_reach_and_exits_with_0(folder: Path) -> None:
     assert 1.8 < users[4.0] < 1.9
 
 
+@pytest.mark.slow
 def test_the_order_of_epsilons_and_the_second_spelling(folder: Path) -> None:
     first = run(folder, "2", "1").output
     second = run(folder, "--epsilon", "1", "--epsilon", "2").output
