@@ -163,7 +163,8 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     LedgerError
         As `open_file`.
     """
-    path = real_path(path)
+    if os.path.lexists(path):  # the message about a file that is not there shows the path as it was given
+        path = real_path(path)
     try:
         return open_file(path, 5.0)[0]
     except LedgerError:
