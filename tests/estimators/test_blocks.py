@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcwise.domains import Interval
-from arcwise.server.estimators.blocks import MOST_EPOCHS, Block, blocks_of
+from arcwise.server.estimators.blocks import blocks_of
 from arcwise.server.estimators.epochs import Span
+from arcwise.server.estimators.series import MONDAY
 from arcwise.server.problems import Problem
 from arcwise.server.routes.parts import parts_of
 from arcwise.tasks import Task
@@ -22,30 +23,53 @@ LEAST = 10
 EPOCHS = st.integers(0, 150)
 REPORTS = st.dictionaries(EPOCHS, st.one_of(st.integers(0, LEAST), st.integers(0, 5 * LEAST)), max_size=150)
 BOUNDS = st.none() | EPOCHS
+DAYS = st.sampled_from([1, 2, 7, 30])
 QUESTIONS = st.lists(st.tuples(BOUNDS, BOUNDS, st.integers(0, 40)), min_size=1, max_size=6)
 
 
-@given(REPORTS)
-def test_blocks_are_aligned_and_have_enough(reports: dict[int, int]) -> None:
-    blocks = blocks_of(reports, LEAST)
+@given(REPORTS, st.integers(1, 70), st.integers(0, 10))
+def test_blocks_lie_where_they_lie_and_have_enough(reports: dict[int, int], size: int, anchor: int) -> None:
+    blocks = blocks_of(reports, LEAST, size=size, anchor=anchor)
     for block in blocks:
-        size = block.last - block.first + 1
-        assert size in {1, 2, 4, 8, 16, 32, 64}
-        assert block.first % size == 0
+        assert (block.last + 1 - anchor) % size == 0
+        assert block.first == max(block.last + 1 - size, 0)
         assert block.n == sum(n for epoch, n in reports.items() if epoch in block) >= LEAST
     assert all(before.last < after.first for before, after in pairwise(blocks))
-    # A stretch that has enough shows something; an epoch that has enough is always shown.
-    for start in range(0, 192, MOST_EPOCHS):
-        inside = Block(start, start + MOST_EPOCHS - 1, 0)
-        if sum(n for epoch, n in reports.items() if epoch in inside) >= LEAST:
-            assert any(block.first in inside for block in blocks)
     shown = {epoch for epoch in reports if any(epoch in block for block in blocks)}
     assert {epoch for epoch, n in reports.items() if n >= LEAST} <= shown
 
 
-@given(REPORTS, QUESTIONS)
+@given(REPORTS, REPORTS, QUESTIONS, DAYS)
+def test_no_two_answers_of_different_times_give_an_old_epoch_away(
+    reports: dict[int, int],
+    more: dict[int, int],
+    questions: list[tuple[int | None, int | None, int]],
+    days: int,
+) -> None:
+    """What two shown sums differ by, apart from epochs that changed meanwhile, is nothing or enough."""
+    later = {epoch: reports.get(epoch, 0) + more.get(epoch, 0) for epoch in {*reports, *more}}
+    shown = []
+    for counts in (reports, later):
+        for first, last, every in questions:
+            if first is not None and last is not None and last < first:
+                continue
+            try:
+                parts = parts_of(TASK, counts, Span(first, last), every, LEAST, days)
+            except Problem:
+                continue
+            shown += [set(part.epochs) for part in parts]
+    blocks = {epoch: (epoch - MONDAY // TASK.period) // days for epoch in later}
+    changed = {blocks[epoch] for epoch, n in more.items() if n}
+    for one in shown:
+        for other in shown:
+            apart = {epoch for epoch in one ^ other if blocks[epoch] not in changed}
+            difference = sum(reports[epoch] for epoch in apart)
+            assert difference == 0 or difference >= LEAST
+
+
+@given(REPORTS, QUESTIONS, DAYS)
 def test_no_combination_of_what_is_shown_holds_fewer_reports(
-    reports: dict[int, int], questions: list[tuple[int | None, int | None, int]]
+    reports: dict[int, int], questions: list[tuple[int | None, int | None, int]], days: int
 ) -> None:
     """Every shown sum is one of the epochs of whole blocks, so combinations weigh whole blocks.
 
@@ -57,7 +81,7 @@ def test_no_combination_of_what_is_shown_holds_fewer_reports(
         if first is not None and last is not None and last < first:
             continue
         try:
-            parts = parts_of(TASK, reports, Span(first, last), every, LEAST)
+            parts = parts_of(TASK, reports, Span(first, last), every, LEAST, days)
         except Problem:
             continue
         for part in parts:
@@ -77,10 +101,10 @@ def test_no_combination_of_what_is_shown_holds_fewer_reports(
             assert difference == 0 or difference >= LEAST
 
 
-@given(REPORTS, st.integers(1, 40))
-def test_every_report_is_in_one_point_or_withheld(reports: dict[int, int], every: int) -> None:
-    parts = parts_of(TASK, reports, None, every, LEAST)
-    (whole,) = parts_of(TASK, reports, None, 0, LEAST)
+@given(REPORTS, st.integers(1, 40), DAYS)
+def test_every_report_is_in_one_point_or_withheld(reports: dict[int, int], every: int, days: int) -> None:
+    parts = parts_of(TASK, reports, None, every, LEAST, days)
+    (whole,) = parts_of(TASK, reports, None, 0, LEAST, days)
     assert sorted(epoch for part in parts for epoch in part.epochs) == whole.epochs
     assert sum(part.withheld for part in parts) == whole.withheld
     assert sum(reports[epoch] for epoch in whole.epochs) + whole.withheld == sum(reports.values())
@@ -104,14 +128,13 @@ def test_without_a_minimum_epochs_stay_as_they_are(
     [
         ({}, []),
         ({5: 9}, []),
-        ({5: 10}, [(5, 5)]),
-        (dict.fromkeys(range(64), 1), [(0, 15), (16, 31), (32, 47), (48, 63)]),
-        (dict.fromkeys(range(64), 20) | {63: 1}, [*((e, e) for e in range(62)), (62, 63)]),
-        (dict.fromkeys(range(62), 20) | {63: 1}, [(e, e) for e in range(62)]),
-        ({0: 5, 63: 5}, [(0, 63)]),
-        ({63: 5, 64: 5}, []),
-        ({63: 5, 64: 15}, [(64, 64)]),
+        ({5: 10}, [(4, 7)]),
+        ({3: 5, 4: 5, 7: 5}, [(4, 7)]),
+        (dict.fromkeys(range(12), 3), [(0, 3), (4, 7), (8, 11)]),
+        # An epoch that has enough stays with a neighbour that has not, whatever a third one does.
+        ({0: 1, 2: 15}, [(0, 3)]),
+        ({0: 1, 2: 15, 3: 10}, [(0, 3)]),
     ],
 )
 def test_blocks(reports: dict[int, int], blocks: list[Any]) -> None:
-    assert [block[:2] for block in blocks_of(reports, 10)] == blocks
+    assert [block[:2] for block in blocks_of(reports, 10, size=4)] == blocks

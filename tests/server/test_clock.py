@@ -265,6 +265,27 @@ def test_the_clock_of_a_store_without_reports_is_the_machines(run: Callable[...,
     run(scenario)
 
 
+def test_a_clock_that_was_ahead_when_the_store_was_new_is_forgotten(
+    run: Callable[..., None], clock: Clock
+) -> None:
+    clock.step(10 * YEAR)
+
+    async def scenario(worker: Worker) -> None:
+        assert worker.runtime.store().clock() == int(START + 10 * YEAR)
+        clock.step(-10 * YEAR)
+        worker.runtime.keep_time()
+        assert worker.runtime.store().clock() == int(START)
+        assert not worker.runtime.clock.is_behind
+        assert await worker.send(TODAY + 5) == "422 epoch-ahead"
+        assert await worker.send(TODAY) == 204
+        worker.runtime.refresh()
+        clock.step(YEAR)  # and a jump from then on is no more believed than any other
+        worker.runtime.keep_time()
+        assert worker.runtime.clock.believed() < START + DAY
+
+    run(scenario)
+
+
 class Remembered:
     """As much of a store as a clock needs; counts what it writes."""
 
@@ -275,9 +296,9 @@ class Remembered:
     def clock(self) -> int | None:
         return self.time
 
-    def advance_clock(self, to: int) -> int:
+    def advance_clock(self, to: int, *, reset: bool = False) -> int:
         self.written += 1
-        self.time = max(to, self.time or to)
+        self.time = to if reset else max(to, self.time or to)
         return self.time
 
 

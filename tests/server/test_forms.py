@@ -206,11 +206,9 @@ def test_a_reader_without_a_key_is_not_told_what_it_has(with_app: Run) -> None:
 
 
 def test_an_estimate_of_too_few_reports_says_how_many_are_withheld(with_app: Run) -> None:
-    today = HEADING.epoch(time.time())
-
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        await send(http, CODES[:60], back=today % 64)  # the first epoch of a stretch that is joined at most
-        await send(http, CODES[:39], back=today % 64)
+        await send(http, CODES[:60])
+        await send(http, CODES[:39])
         few = (await http.get(ESTIMATE)).json()
         assert set(few) == {"task", "task_id", "epsilon", "n", "min_reports", "withheld", "joined"}
         assert (few["n"], few["withheld"], few["min_reports"], few["joined"]) == (0, 99, 100, [])
@@ -218,31 +216,71 @@ def test_an_estimate_of_too_few_reports_says_how_many_are_withheld(with_app: Run
         (point,) = over_time["points"]
         assert set(point) == {"first", "last", "start", "end", "n", "withheld", "joined"}
         assert (point["n"], point["withheld"], over_time["min_reports"]) == (0, 99, 100)
-        await send(http, [7], back=today % 64)
+        await send(http, [7])
         assert (await http.get(ESTIMATE)).json()["n"] == 100
         assert "direction" in (await http.get(SERIES)).json()["points"][0]
 
     with_app([HEADING], scenario, min_reports=100, retention_days=100)
 
 
-def test_epochs_with_few_reports_are_joined_and_count_where_the_block_begins(with_app: Run) -> None:
-    even = HEADING.epoch(time.time()) // 64 * 64 - 64  # a stretch that lies behind, whatever the day
+def test_a_week_is_shown_together_and_counts_where_it_begins(with_app: Run) -> None:
+    today = HEADING.epoch(time.time())
+    monday = today - (today - 4) % 7 - 21  # three whole weeks that lie behind
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        back = HEADING.epoch(time.time()) - even
-        for epoch, codes in enumerate((CODES[:100], CODES[:99], CODES[:120], [3], CODES, CODES)):
-            await send(http, codes, back - epoch)
-        points = (await http.get(SERIES, params={"from": str(even), "to": str(even + 6)})).json()["points"]
-        assert [point["n"] for point in points] == [199, 0, 121, 0, 300, 300]
-        assert ["direction" in point for point in points] == [True, False, True, False, True, True]
-        pairs = [[[even, even + 1]]] * 2 + [[[even + 2, even + 3]]] * 2
-        assert [point["joined"] for point in points] == [*pairs, [], []]
-        part = (await http.get(ESTIMATE, params={"from": str(even + 1), "to": str(even + 3)})).json()
-        assert (part["n"], part["joined"]) == (121, [[even, even + 1], [even + 2, even + 3]])
-        rows = (await http.get(SERIES, headers={"accept": "text/csv"})).text.splitlines()
-        assert next(csv.DictReader(rows))["joined.0.1"] == str(even + 1)
+        back = today - monday
+        for day, codes in ((1, CODES[:99]), (3, [3]), (7, CODES[:99]), (14, CODES), (15, CODES)):
+            await send(http, codes, back - day)
+        asked = {"from": str(monday), "to": str(monday + 21)}
+        points = (await http.get(SERIES, params=asked)).json()["points"]
+        shown = {place: point["n"] for place, point in enumerate(points) if "direction" in point}
+        assert shown == {0: 100, 14: 600}
+        assert {place: point["withheld"] for place, point in enumerate(points) if point["withheld"]} == {
+            7: 99
+        }
+        assert points[0]["joined"] == points[3]["joined"] == [[monday, monday + 6]]
+        weeks = (await http.get(SERIES, params=asked | {"every": "week"})).json()["points"]
+        assert [(point["n"], point["withheld"], point["joined"]) for point in weeks] == [
+            (100, 0, []),
+            (0, 99, []),
+            (600, 0, []),
+        ]
+        part = (await http.get(ESTIMATE, params={"from": str(monday + 1), "to": str(monday + 15)})).json()
+        assert (part["n"], part["withheld"]) == (600, 99)
+        assert part["joined"] == [[monday, monday + 6], [monday + 14, monday + 20]]
+        rows = (await http.get(SERIES, params=asked, headers={"accept": "text/csv"})).text.splitlines()
+        assert next(csv.DictReader(rows))["joined.0.1"] == str(monday + 6)
 
-    with_app([HEADING], scenario, min_reports=100, retention_days=200)
+    with_app([HEADING], scenario, min_reports=100, retention_days=100)
+
+
+def test_an_old_epoch_is_not_the_difference_of_two_answers(with_app: Run) -> None:
+    """Blocks that came apart while a neighbour filled gave the code of a single report away."""
+    today = HEADING.epoch(time.time())
+    monday = today - (today - 4) % 7 - 7
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        back = today - monday
+        await send(http, [3], back)
+        await send(http, CODES[:150], back - 2)
+        before = (await http.get(ESTIMATE)).json()["n"]
+        await send(http, CODES[:100], back - 3)
+        after = (await http.get(ESTIMATE)).json()["n"]
+        assert (before, after) == (151, 251)
+
+    with_app([HEADING], scenario, min_reports=100, retention_days=100)
+
+
+def test_with_blocks_of_a_day_each_day_that_has_enough_is_shown(with_app: Run) -> None:
+    today = HEADING.epoch(time.time())
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for back, codes in ((3, CODES[:100]), (2, CODES[:99]), (1, CODES)):
+            await send(http, codes, back)
+        points = (await http.get(SERIES, params={"from": str(today - 3)})).json()["points"]
+        assert [(point["n"], point["withheld"]) for point in points] == [(100, 0), (0, 99), (300, 0)]
+
+    with_app([HEADING], scenario, min_reports=100, min_reports_days=1)
 
 
 def test_no_tag_tells_a_code_that_is_withheld(
@@ -255,7 +293,7 @@ def test_no_tag_tells_a_code_that_is_withheld(
     seen: list[list[tuple[str, bytes]]] = []
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        await send(http, [len(seen)], back=today % 64)  # one more code, all else being equal
+        await send(http, [len(seen)])  # one more code, all else being equal
         answers = [await http.get(url) for url in urls]
         seen.append([(answer.headers["etag"], answer.content) for answer in answers])
 

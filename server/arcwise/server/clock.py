@@ -88,7 +88,9 @@ class Clock:
             reached = now
         elif self._latest is None:
             reached = stored
-        if stored is None or reached >= stored + _STEP_SECONDS:
+        if is_empty and stored is not None and now < stored:
+            stored = store.advance_clock(int(now), reset=True)  # the clock was wrong when the store was new
+        elif stored is None or reached >= stored + _STEP_SECONDS:
             stored = store.advance_clock(int(reached))
         with self._lock:
             self._latest, self._at = max(reached, stored), time.monotonic()

@@ -61,7 +61,10 @@ class Runtime:
         )
         self.catalogue = Catalogue(settings.served)
         self.estimates = Estimates(
-            self.store, min_reports=settings.min_reports, apart=settings.estimates_apart
+            self.store,
+            min_reports=settings.min_reports,
+            min_reports_days=settings.min_reports_days,
+            apart=settings.estimates_apart,
         )
         self.metrics = Metrics()
         self.clock = Clock()

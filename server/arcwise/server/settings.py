@@ -66,6 +66,7 @@ _BOUNDS = {
     "requests_per_minute_per_address": (0, 10**9),
     "max_batch_codes": (1, MAX_BODY_BYTES),
     "min_reports": (0, 1 << 53),
+    "min_reports_days": (1, 36_500),
     "max_reading_bytes": (1 << 20, 1 << 40),
 }
 """The least and the largest value of each limit."""
@@ -104,9 +105,13 @@ class Settings:
     max_batch_codes
         Most codes in a batch.
     min_reports
-        Reports that an estimate must have to be shown, and the difference of any two: epochs with fewer are
-        joined, or withheld. 0, the default: any number. Each report is private by itself, so this is no
-        matter of privacy; intervals say how little a few of them tell.
+        Reports that an estimate must have to be shown, and the difference of any two. 0, the default: any
+        number. Each report is private by itself, so this is no matter of privacy; intervals say how little a
+        few of them tell.
+    min_reports_days
+        With `min_reports`: for how many days, from Mondays on, epochs are shown together; what has fewer
+        reports is withheld. 7, the default, still shows something of a task with few reports a day; 1 shows
+        each day that has enough.
     max_reading_bytes
         Bytes of bodies that may be on their way in at the same moment; beyond that the server answers 503.
     estimates_apart
@@ -143,6 +148,7 @@ class Settings:
     max_reading_bytes: int = 64 << 20
     body_seconds: float = 30.0
     min_reports: int = 0
+    min_reports_days: int = 7
     estimates_apart: bool = False
     served: tuple[Task, ...] = field(init=False, repr=False)
     origins: tuple[str, ...] = field(init=False, repr=False)

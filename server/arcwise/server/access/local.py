@@ -42,6 +42,8 @@ _USUAL = frozenset(
         b"range",
         b"referer",
         b"save-data",
+        b"sec-gpc",
+        b"sec-purpose",
         b"te",
         b"transfer-encoding",
         b"upgrade",
@@ -50,8 +52,8 @@ _USUAL = frozenset(
         b"x-prometheus-scrape-timeout-seconds",
     }
 )
-_USUAL_PREFIX = b"sec-"
-"""Browsers alone may send these, and say with them what a request is for."""
+_USUAL_PREFIXES = (b"sec-ch-", b"sec-fetch-", b"sec-websocket-")
+"""Browsers say with these what they are, and what a request is for."""
 
 
 def is_local(scope: Scope) -> bool:
@@ -68,9 +70,9 @@ def is_local(scope: Scope) -> bool:
     server, client = scope.get("server"), scope.get("client")
     if not server or not is_loopback(server[0]) or (client and not is_loopback(client[0])):
         return False
-    if scope.get("http_version") == "1.0":
+    if scope.get("http_version") not in ("1.1", "2", "3"):
         return False
     named = [value for name, value in scope["headers"] if name == b"host"]
     if len(named) != 1 or not is_loopback_authority(named[0].decode("latin-1")):
         return False
-    return all(name in _USUAL or name.startswith(_USUAL_PREFIX) for name, _ in scope["headers"])
+    return all(name in _USUAL or name.startswith(_USUAL_PREFIXES) for name, _ in scope["headers"])

@@ -33,7 +33,7 @@ __all__ = ["Point", "Series", "point_starts", "series"]
 MAX_POINTS = 100_000
 """More are a mistake: an epoch of a wrong clock, or another task's."""
 
-_MONDAY = 4 * DAY
+MONDAY = 4 * DAY
 """1970-01-05 00:00 UTC: points of a week start on Mondays, points of a day at midnight."""
 
 _HIGHEST_LEVEL = 0.9999
@@ -190,7 +190,7 @@ def point_starts(task: Task, epochs: Iterable[int], *, every: int, span: Span) -
     if type(every) is not int or every < 1:
         raise ParameterError(f"every must be an integer of at least 1, got {every!r}")
     known = sorted(epochs)
-    anchor = _MONDAY // task.period
+    anchor = MONDAY // task.period
     first = known[0] - (known[0] - anchor) % every if span.first is None else index(span.first)
     last = known[-1] if span.last is None else index(span.last)
     if last < first:

@@ -55,14 +55,24 @@ class Estimates:
         Returns the store, or raises `StoreError`.
     min_reports
         Reports that an estimate, or a point of a series, must have to be shown; so must the difference of any
-        two of them. Epochs with fewer are joined to blocks, or withheld (`blocks_of`).
+        two of them. Blocks of epochs with fewer are withheld (`blocks_of`).
+    min_reports_days
+        How long those blocks are.
     apart
         Compute in a process of their own; the thread waits for it.
     """
 
-    def __init__(self, store: Callable[[], Store], *, min_reports: int = 0, apart: bool = False) -> None:
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        *,
+        min_reports: int = 0,
+        min_reports_days: int = 7,
+        apart: bool = False,
+    ) -> None:
         self._store = store
         self._min_reports = min_reports
+        self._days = min_reports_days
         self._apart = Apart() if apart else None
         self._executor: ThreadPoolExecutor | None = None
         self._waiting = 0
@@ -129,7 +139,8 @@ class Estimates:
         kept = self._documents.get(question)
         if kept is None or kept.version != version or not (kept.document or is_held(kept.digest)):
             # By the numbers of reports alone: no counts are read of what is too much, or withheld.
-            parts = parts_of(task, store.reports_by_epoch(task), span, every, self._min_reports)
+            reports = store.reports_by_epoch(task)
+            parts = parts_of(task, reports, span, every, self._min_reports, self._days)
             rows = {epoch: row for row, part in enumerate(parts) for epoch in part.epochs}
             sums = store.sums(task, rows, len(parts))
             digest = digest_of(store.secret, parts, sums)

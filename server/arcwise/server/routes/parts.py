@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.blocks import blocks_of
 from arcwise.server.estimators.epochs import Span
-from arcwise.server.estimators.series import point_starts
+from arcwise.server.estimators.series import MONDAY, point_starts
 from arcwise.server.problems import Problem
+from arcwise.server.store.epochs import epochs_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -46,7 +47,9 @@ class Part(NamedTuple):
     across: list[tuple[int, int]]
 
 
-def parts_of(task: Task, reports: Mapping[int, int], span: Span | None, every: int, least: int) -> list[Part]:
+def parts_of(  # noqa: PLR0917
+    task: Task, reports: Mapping[int, int], span: Span | None, every: int, least: int, days: int = 1
+) -> list[Part]:
     """Return the parts of an answer, from the number of reports of each epoch alone.
 
     Parameters
@@ -61,13 +64,15 @@ def parts_of(task: Task, reports: Mapping[int, int], span: Span | None, every: i
         A series of points of so many epochs; 0: one estimate.
     least
         Reports that whatever is shown must have, and so must the difference of any two things shown.
+    days
+        For how many days, from Mondays on, epochs are shown together where `least` is above 1.
 
     Raises
     ------
     Problem
         422 when there are too many points, or too many for a task of so many codes.
     """
-    blocks = blocks_of(reports, least)
+    blocks = blocks_of(reports, least, size=epochs_in(days, task), anchor=MONDAY // task.period)
     firsts = [block.first for block in blocks]
     shown: list[int] = []
     withheld: list[int] = []

@@ -77,6 +77,10 @@ class Configuration(BaseSettings):
         0,
         description="Reports that all that is shown must have, alone and as a difference; 0: any number.",
     )
+    min_reports_days: int = Field(
+        7,
+        description="With min_reports: days, from Mondays on, whose epochs are shown together or not at all.",
+    )
     estimates_apart: bool = Field(
         True,
         description="Compute estimates in a process of their own, so that readers cannot starve ingestion.",
@@ -111,6 +115,7 @@ class Configuration(BaseSettings):
             max_reading_bytes=self.max_reading_bytes,
             body_seconds=self.body_seconds,
             min_reports=self.min_reports,
+            min_reports_days=self.min_reports_days,
             estimates_apart=self.estimates_apart,
         )
 

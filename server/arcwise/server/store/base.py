@@ -153,8 +153,11 @@ class Store(ABC):
         """Return the latest time that a server believed, in Unix seconds; None when none has run."""
 
     @abstractmethod
-    def advance_clock(self, to: int) -> int:
-        """Remember a time that a server believed, in Unix seconds; return the latest of all that were."""
+    def advance_clock(self, to: int, *, reset: bool = False) -> int:
+        """Remember a time that a server believed, in Unix seconds; return the latest of all that were.
+
+        With `reset`, forget those before: nothing is counted yet that they could have closed.
+        """
 
     @abstractmethod
     def add_key(self, key: StoredKey) -> None:

@@ -302,11 +302,12 @@ class PostgresStore(Store):
         ((clock,),) = self._read(lambda connection: connection.execute("SELECT clock FROM state").fetchall())
         return None if clock is None else int(clock)
 
-    def advance_clock(self, to: int) -> int:
+    def advance_clock(self, to: int, *, reset: bool = False) -> int:
         """Remember a time that was believed; see `Store.advance_clock`."""
         ((clock,),) = self._write(
             lambda connection: connection.execute(
-                "UPDATE state SET clock = greatest(clock, %s) RETURNING clock", (to,)
+                "UPDATE state SET clock = greatest(CASE WHEN %s THEN 0 ELSE clock END, %s) RETURNING clock",
+                (reset, to),
             ).fetchall()
         )
         return int(clock)

@@ -249,11 +249,12 @@ class SQLiteStore(Store):
             (clock,) = connection.execute("SELECT clock FROM state").fetchone()
         return None if clock is None else int(clock)
 
-    def advance_clock(self, to: int) -> int:
+    def advance_clock(self, to: int, *, reset: bool = False) -> int:
         """Remember a time that was believed; see `Store.advance_clock`."""
         with self._database.errors("write to"), self._database.transaction():
             execute = self._database.writer.execute
-            execute("UPDATE state SET clock = max(coalesce(clock, ?), ?)", (to, to))
+            earlier = "0" if reset else "coalesce(clock, 0)"
+            execute(f"UPDATE state SET clock = max({earlier}, ?)", (to,))  # noqa: S608 (a word of ours)
             (clock,) = execute("SELECT clock FROM state").fetchone()
         return int(clock)
 
