@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,6 +117,7 @@ STEPS = st.sampled_from([0.0, 0.25, 1.0, 10.0]) | st.floats(-60, 60)
 CAPPED = st.tuples(*map(caps, ACCOUNTS))
 
 
+@pytest.mark.slow
 @given(st.data(), CAPPED, st.lists(STEPS, max_size=40))
 @settings(max_examples=60)
 def test_both_ledgers_grant_exactly_what_the_caps_allow(
@@ -148,6 +150,7 @@ def test_both_ledgers_grant_exactly_what_the_caps_allow(
             assert sum(c[3] for c in inside) <= (item.rolling_delta or math.inf)
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(STEPS, max_size=40))
 @settings(max_examples=60)
 def test_caps_and_windows_that_change_are_never_kept_too_laxly(

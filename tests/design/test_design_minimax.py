@@ -53,6 +53,7 @@ def check_exact(mechanism: DesignedTable | DesignedCircular) -> None:
 # --- the mean on an interval ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "bound", "excess"),
     [(0.5, 4.001, 0.015), (1.0, 0.998, 0.015), (2.0, 0.2163, 0.015), (4.0, 0.0317, 0.05)],
@@ -167,6 +168,7 @@ def test_a_task_carries_a_design_whole() -> None:
 # --- a single value on an interval ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "below"), [(0.5, 0.09), (1.0, 0.15), (2.0, 0.24), (4.0, 0.30)])
 def test_value_is_below_the_best_density_and_near_the_bound(epsilon: float, below: float) -> None:
     mechanism = designed(UNIT_INTERVAL, epsilon, "value")

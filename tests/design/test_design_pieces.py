@@ -164,6 +164,7 @@ def test_the_counterexample_beats_every_density_at_epsilon_one() -> None:
     assert interval_expected_error(0.0, 1.0) == pytest.approx(0.37754, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_gaps_hold_the_four_worst_cases() -> None:
     seen: list[float] = []
     (gap,) = piecewise_gaps([1.0], cache=False, progress=lambda share, _: seen.append(share))
@@ -174,6 +175,7 @@ def test_gaps_hold_the_four_worst_cases() -> None:
     assert seen == [0.0, 1.0]
 
 
+@pytest.mark.slow
 def test_figures_are_rows_of_what_was_measured() -> None:
     first, second = figures([0.5, 2.0], published={2.0: 0.245424}, inputs=9, cache=False)
     assert (first.epsilon, first.published, first.saving) == (0.5, None, None)

@@ -47,6 +47,7 @@ def test_coverage_of_moments(moments: list[Study], estimate: str) -> None:
         assert covered * surveys <= binom.isf(FALSE_ALARM, surveys, 0.95)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "estimates"),
     [

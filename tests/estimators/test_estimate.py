@@ -70,6 +70,7 @@ def test_a_circle_has_a_direction_and_a_length_and_no_quantiles() -> None:
     assert "resultant length" in str(result)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(task=tasks(), seed=st.integers(0, 2**32), n=st.sampled_from([1, 2, 5, 300, 10**6, 10**10]))
 def test_every_task_and_number_of_reports_gives_plain_json(task: Task, seed: int, n: int) -> None:

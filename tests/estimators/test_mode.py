@@ -147,6 +147,7 @@ def fullest(values: FloatArray, windows: _Windows, *, circular: bool) -> float:
     return float(windows.starts[int(np.argmax(held))] + windows.width / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("circular", [False, True], ids=["interval", "circle"])
 def test_coverage_and_length_of_the_interval(circular: bool) -> None:
     """60 surveys of two groups, the second four fifths of the first.

@@ -352,6 +352,7 @@ def test_the_picture_shows_bands_gaps_and_the_wrap() -> None:
     assert len(both.axes) == 4
 
 
+@pytest.mark.slow
 def test_points_share_what_is_the_same_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     # Laplace noise on 33 nodes: reports decode with a bias, and the unbiased numbers take a decomposition.
     task = Task("noise", UNIT, 1.0, mechanism=LaplaceMechanism(UNIT, 1.0))

@@ -69,6 +69,7 @@ def counted(url: str, task: Task) -> int:
     return int(answer.raise_for_status().json()["n"])
 
 
+@pytest.mark.slow
 def test_the_page_runs_and_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     make, look = commands(PAGE)

@@ -80,6 +80,7 @@ def test_few_users_are_drawn_one_by_one() -> None:
     assert (values.size, each) == (1000, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("domain", "error", "population"),
     [(LINE, "2%", "two-bumps"), (TURN, "2%", "two-directions"), (Interval(0, 180), 2.0, "beta:2,5")],

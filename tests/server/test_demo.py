@@ -70,6 +70,7 @@ def test_intervals_contain_the_truth(tmp_path: Path) -> None:
     assert "<script" not in text
 
 
+@pytest.mark.slow
 def test_the_command_as_a_user_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(main, ["demo", "--limit", "300", "--epsilon", "4"])
@@ -79,6 +80,7 @@ def test_the_command_as_a_user_runs_it(tmp_path: Path, monkeypatch: pytest.Monke
     assert Path("arcwise-demo.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [["--limit", "1"], ["--limit", "40", "--epsilon", "20"]])
 def test_very_small_fleets(args: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

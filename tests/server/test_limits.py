@@ -151,6 +151,7 @@ def test_a_head_that_is_too_long_is_cut_also_when_it_comes_at_once(folder: Path,
         assert b"HTTP/1.1 200" not in rest(connection)
 
 
+@pytest.mark.slow
 def test_empty_lines_keep_no_connection(folder: Path) -> None:
     with serving(folder) as (url, _), connect(url) as connection:
         assert drip(connection, endless(REQUEST, b"\r\n")).count(b"HTTP/1.1 ") == 1

@@ -88,6 +88,7 @@ def test_a_client_that_takes_its_answers_slowly_gets_them_all(folder: Path) -> N
         assert answers == MANY
 
 
+@pytest.mark.slow
 def test_answers_that_wait_are_bounded_together(folder: Path) -> None:
     """Clients that wait for an hour, each with most of a megabyte, where one megabyte may."""
     options = ("--answer-seconds", "3600", "--max-unread-bytes", str(1 << 20), "--max-connections", "6")
