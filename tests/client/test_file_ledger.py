@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sqlite3
 import stat
@@ -17,7 +16,7 @@ import pytest
 from arcwise.client import Client, Counters, Event, FileLedger, MemoryLedger, Outcome, Uplink, inspect
 from arcwise.errors import LedgerError, ParameterError
 from arcwise.tasks import Caps
-from forks import in_child
+from forks import fork_unseen, in_child
 from stepped import SteppedUplink
 
 if TYPE_CHECKING:
@@ -241,7 +240,7 @@ def test_a_fork_that_python_does_not_know_of(
         file = FileLedger(file.path)
     client = new_client(file, recorder, heading)
     assert client.report("heading", 1.0)
-    pid = ctypes.PyDLL(None).fork()
+    pid = fork_unseen()
     if pid == 0:
         outcome = client.report("heading", 1.0)
         message = ""

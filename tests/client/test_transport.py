@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import platform
 import socket
@@ -20,6 +19,7 @@ import pytest
 from arcwise.client import AsyncHttpxTransport, HttpxTransport
 from arcwise.client.transport import user_agent
 from arcwise.errors import ParameterError
+from forks import fork_unseen
 from scripted import serving
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def test_a_child_writes_on_no_connection_of_its_parent(
             pytest.skip("only Linux can tell such a child from its parent")
         same = os.getpid()
         monkeypatch.setattr(os, "getpid", lambda: same)
-    fork: Callable[[], int] = os.fork if language == "python" else ctypes.PyDLL(None).fork
+    fork: Callable[[], int] = os.fork if language == "python" else fork_unseen
     transport = {"sync": HttpxTransport, "async": AsyncHttpxTransport}[kind](trust_env=False)
 
     def post(loop: asyncio.AbstractEventLoop) -> None:
