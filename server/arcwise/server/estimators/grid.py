@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     FloatArray: TypeAlias = NDArray[np.float64]
     IntArray: TypeAlias = NDArray[np.int64]
 
-__all__ = ["Values", "cell_edges", "coarse_note", "first_cell", "to_domain", "values_of"]
+__all__ = ["MOST_EXACT", "Values", "cell_edges", "coarse_note", "first_cell", "to_domain", "values_of"]
 
-_MOST_EXACT = 512
+MOST_EXACT = 512
 """Nodes up to which the likelihoods behind intervals take all of them (`Profile`)."""
 
 
@@ -73,7 +73,7 @@ def values_of(mechanism: Mechanism) -> Values | None:
     None also on a lattice with the rounding "stochastic", and on one of more than 512 values.
     """
     lattice, kernel = mechanism.lattice, mechanism.kernel
-    if lattice is None or mechanism.rounds or kernel.nodes > _MOST_EXACT:
+    if lattice is None or mechanism.rounds or kernel.nodes > MOST_EXACT:
         return None
     places = np.roll(mechanism.node_places(), -first_cell(mechanism))
     first, last = places.copy(), places.copy()

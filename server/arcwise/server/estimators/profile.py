@@ -15,7 +15,7 @@ import numpy as np
 from arcwise.server.estimators.crossing import NEAR, outer_crossing
 from arcwise.server.estimators.few import join
 from arcwise.server.estimators.gram import fast_gram
-from arcwise.server.estimators.grid import cell_edges, first_cell, values_of
+from arcwise.server.estimators.grid import MOST_EXACT, cell_edges, first_cell, values_of
 from arcwise.server.estimators.likelihood import Likelihood
 from arcwise.server.estimators.rows import code_laws
 
@@ -36,10 +36,9 @@ METHOD = "from the fitted distribution; profile-likelihood interval"
 SMOOTHED = "the value is of a smoothed fit, the interval is not"
 """How a quantile or a share is told, and the note that goes with each."""
 
-_NODES = 512
-"""Up to so many nodes all are taken, of finer grids 128 with hats between them."""
-
 _COARSE = 128
+"""Nodes that are taken of grids of more than `MOST_EXACT`, with hats between them."""
+
 _CODES = 512
 
 
@@ -82,7 +81,7 @@ class Profile:
 
     def __init__(self, mechanism: Mechanism, counts: FloatArray) -> None:
         kernel = mechanism.kernel
-        if kernel.nodes <= _NODES:
+        if kernel.nodes <= MOST_EXACT:
             nodes = (np.arange(kernel.nodes) + first_cell(mechanism)) % kernel.nodes
             self.edges = cell_edges(mechanism)
             self.rows: FloatArray = kernel.probabilities(nodes)
