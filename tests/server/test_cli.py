@@ -169,7 +169,10 @@ def test_new_takes_a_step_and_says_what_becomes_of_other_numbers(cli: Cli) -> No
         (["--step", "7"], "step must divide the length of the domain, 100.0, into whole steps; got 7.0"),
         (["--rounding", "nearest"], "--rounding is for a domain with a --step"),
         (["--step", "1", "--rounding", "up"], "'up' is not one of 'refuse', 'nearest', 'stochastic'"),
-        (["--step", "1", "--goal", "mean"], "--goal mean has no design with a node for each of 101 values"),
+        (
+            ["--step", "0.25", "--goal", "mean"],
+            "--goal mean has no design with a node for each of 401 values",
+        ),
         (
             ["--step", "1", "--mechanism", "duchi"],
             "Duchi must have 101 nodes on a lattice of 101 values, got 2",
@@ -204,6 +207,38 @@ def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch
     # 5 standard errors: a false alarm in two million runs, as the draws are new each time.
     assert abs(mean["value"] - 30.0) < 5 / 3.92 * (mean["high"] - mean["low"])
     assert "average of unbiased decoded reports" in mean["method"]
+
+
+@pytest.mark.parametrize("goal", ["mean", "value"])
+def test_with_a_step_goals_design_a_table_of_its_values(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, goal: str
+) -> None:
+    monkeypatch.setenv("ARCWISE_CACHE", "cache")
+    args = ["--domain", "0:10", "--step", "1", "--epsilon", "2", "--goal", goal]
+    text = cli.good("task", "new", "x", *args)
+    mechanism = Task.load("x.json").mechanism
+    assert (mechanism.name, mechanism.kernel.nodes) == ("designed-table", 11)
+    # On these values the Piecewise Mechanism's worst variance is 0.29409 squares of the range, this 0.21598.
+    assert ("Piecewise Mechanism needs 1.36 times as many reports" in text) == (goal == "mean")
+    assert "ok" in cli.good("task", "verify", "x.json")
+    population = "0.4*atom:2 + 0.6*atom:9"
+    shown = cli.good(
+        "simulate", "x.json", "--distribution", population, "--reports", "1e5", "--seed", "1", "--estimate"
+    )
+    assert re.search(r"^mean +6\.2 .*inside$", shown, re.MULTILINE)
+
+
+def test_the_usual_mechanism_is_kept_where_no_design_is_nearer(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCWISE_CACHE", "cache")
+    args = ["task", "new", "x", "--goal", "value"]
+    for more in (
+        ["--domain", "1:5", "--step", "1", "--epsilon", "8"],
+        ["--domain", "0:100", "--step", "0.25", "--epsilon", "1"],
+    ):
+        cli.good(*args, *more, "--force")
+        assert Task.load("x.json").mechanism.name == "optimal-piecewise"
 
 
 @pytest.mark.parametrize("name", ["three-outputs", "duchi", "randomized-response", "piecewise", "hybrid"])

@@ -67,8 +67,11 @@ def _mixtures(codes: int, loss: CircularLoss, fraction: FloatArray) -> tuple[Flo
     return loss(position - x), loss(position + 1.0 / codes - x)
 
 
-def find_row(epsilon: float, codes: int, loss: CircularLoss) -> FloatArray:
-    """Return the probabilities of node 0, shape (K,), that minimise the worst-case loss over all inputs."""
+def find_row(epsilon: float, codes: int, loss: CircularLoss, *, rounds: bool = True) -> FloatArray:
+    """Return the probabilities of node 0, shape (K,), that minimise the worst-case loss over all inputs.
+
+    Inputs are the K nodes alone unless `rounds`.
+    """
     growth = math.exp(epsilon)
     half = codes // 2 + 1
     image = np.minimum(np.arange(codes), codes - np.arange(codes))  # codes j and K-j share a variable
@@ -81,7 +84,7 @@ def find_row(epsilon: float, codes: int, loss: CircularLoss) -> FloatArray:
         [[np.eye(half), -growth * one, 0 * one], [-np.eye(half), one, 0 * one]],
     )
     total = np.append(fold.sum(axis=0), [0.0, 0.0])[None]
-    fractions = np.array([0.0, 0.5])
+    fractions = np.array([0.0, 0.5] if rounds else [0.0])
     while True:
         first, second = _mixtures(codes, loss, fractions)
         mixed = ((1 - fractions)[:, None] * first + fractions[:, None] * second) @ fold
@@ -98,6 +101,8 @@ def find_row(epsilon: float, codes: int, loss: CircularLoss) -> FloatArray:
         if result.x is None:
             raise ArcwiseError(f"the solver found no row: HiGHS says {result.message}")
         row: FloatArray = fold @ result.x[:half]
+        if not rounds:
+            return row
         peaks = mixture_peaks(_curves(row, loss), *_pieces())
         at = peaks.fraction[peaks.value > result.x[-1] * (1 + 1e-9)]
         at = at[[bool(np.abs(fractions - f).min() > 1e-8) for f in at]]
@@ -123,7 +128,7 @@ def _curves(row: FloatArray, loss: CircularLoss) -> Curves:
     return curves
 
 
-def circle_worst(row: FloatArray, loss: CircularLoss) -> float:
+def circle_worst(row: FloatArray, loss: CircularLoss, *, rounds: bool = True) -> float:
     """Return the largest expected loss over all inputs of a row that is turned with the input.
 
     Parameters
@@ -132,6 +137,8 @@ def circle_worst(row: FloatArray, loss: CircularLoss) -> float:
         Shape (K,): the probabilities of node 0, symmetric: code j like code K-j.
     loss
         Which loss.
+    rounds
+        Whether inputs may be between two nodes.
 
     Notes
     -----
@@ -139,6 +146,8 @@ def circle_worst(row: FloatArray, loss: CircularLoss) -> float:
     ``rho ((1-f) cos(2 pi f/K) + f cos(2 pi (1-f)/K))``, least at f = 1/2, where it is ``rho cos(pi/K)``.
     """
     codes = len(row)
+    if not rounds:
+        return float(row @ loss(np.arange(codes) / codes))
     if loss.power is None:
         rho = float(row @ np.cos(2.0 * np.pi * np.arange(codes) / codes))
         return 1.0 - rho * (math.cos(math.pi / codes) if rho > 0 else 1.0)

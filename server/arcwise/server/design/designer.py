@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from arcwise.domains import Circle, Interval
 from arcwise.errors import ArcwiseError, CertificateError, ParameterError
 from arcwise.kernels.rounding import integer_row
 from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
@@ -31,7 +30,7 @@ from arcwise.server.estimators.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arcwise.domains import Domain
+    from arcwise.domains import Circle, Domain, Interval
 
     Progress = Callable[[float, str], None]
 
@@ -67,17 +66,19 @@ def minimax(
     Parameters
     ----------
     domain
-        An `Interval` or a `Circle`.
+        An `Interval` or a `Circle`. With a step of up to 257 values on an interval, 1,024 on a circle, the
+        nodes are the values, and the worst case is that of the values.
     epsilon
         From 0.01 to 20.
     goal
         "mean" or "value" on an interval, "value" or "direction" on a circle; see the module's table.
     outputs
         The number of codes K, at most: an output that gets no weight is left out. 16 up to epsilon 5, 32
-        above; 128 on a circle.
+        above; 128 on a circle. For "value" with a step as many as values, if these are more.
     nodes
         The number of input nodes N, at equal distances; inputs between them are rounded stochastically, and
-        the worst case counts that. 17 up to epsilon 5, 33 above; on a circle the number of codes.
+        the worst case counts that. 17 up to epsilon 5, 33 above; on a circle the number of codes. Left out
+        where the domain has a step.
     power
         Of the loss of "value", at least 1 (default 1). The other goals have none.
     cache
@@ -109,7 +110,7 @@ def minimax(
     request = check_request(domain, epsilon, goal=goal, outputs=outputs, nodes=nodes, power=power)
     report = progress if progress is not None else _silent
     if cache:
-        kept = disk.load({**request._asdict(), "version": disk.VERSION})
+        kept = disk.load({**request.key, "version": disk.VERSION})
         if kept is not None and _holds(request, kept):
             report(1.0, "taken from the cache")
             return _mechanism(domain, request, kept)
@@ -117,7 +118,7 @@ def minimax(
     mechanism = _mechanism(domain, request, design)
     mechanism.certificate()
     if cache:
-        disk.save({**request._asdict(), "version": disk.VERSION}, design)
+        disk.save({**request.key, "version": disk.VERSION}, design)
     report(1.0, f"worst case {design.worst:.6g} on the unit domain")
     return mechanism
 
@@ -130,16 +131,32 @@ def _table(request: Request, report: Progress) -> disk.Design:
     """Design a table on the unit interval."""
     unbiased = request.goal == "mean"
     scale = 0.5**request.loss_power
+    what = "worst case" if request.prior is None else "expected variance"
 
     def notify(share: float, worst: float) -> None:
-        report(share, f"worst case {worst * scale:.6g} on the unit domain")
+        report(share, f"{what} {worst * scale:.6g} on the unit domain")
 
     epsilon = min(request.epsilon, _LARGEST)
     for margin in _MARGINS:
-        goal = Goal(epsilon * (1.0 - margin), request.nodes, request.loss_power, unbiased)
+        goal = Goal(
+            epsilon * (1.0 - margin),
+            request.nodes,
+            request.loss_power,
+            unbiased,
+            rounds=request.rounds,
+            prior=request.prior,
+        )
         table = find_table(goal, request.outputs, notify)
         units = tuple((0.5 + 0.5 * table.outputs).tolist())
-        rows = integer_table(table.rows, table.top, units, epsilon, margin=margin, unbiased=unbiased)
+        rows = integer_table(
+            table.rows,
+            table.top,
+            units,
+            epsilon,
+            margin=margin,
+            unbiased=unbiased,
+            symmetric=request.prior is None,
+        )
         if rows is not None:
             return _measured(request, rows, units)
     raise ArcwiseError(f"no integer table keeps the means exactly at epsilon {request.epsilon!r}")
@@ -148,15 +165,15 @@ def _table(request: Request, report: Progress) -> disk.Design:
 def _row(request: Request, report: Progress) -> disk.Design:
     """Design a row on the circle of circumference 1."""
     report(0.0, "solving for the row")
-    row = find_row(request.epsilon * (1.0 - _MARGINS[0]), request.outputs, CircularLoss(request.power))
+    epsilon = request.epsilon * (1.0 - _MARGINS[0])
+    row = find_row(epsilon, request.outputs, CircularLoss(request.power), rounds=request.rounds)
     weights = symmetric_row(integer_row(row / row.sum(), request.epsilon))
     return _measured(request, (weights,), ())
 
 
 def _measured(request: Request, rows: tuple[tuple[int, ...], ...], units: tuple[float, ...]) -> disk.Design:
     """Return the design with its worst case on the unit domain, computed from the integers."""
-    unit: Domain = Circle(1.0) if request.domain == "circle" else Interval(0.0, 1.0)
-    mechanism = _mechanism(unit, request, disk.Design(rows, units, math.nan))
+    mechanism = _mechanism(request.unit, request, disk.Design(rows, units, math.nan))
     power = request.power if request.goal == "value" else None
     return disk.Design(rows, units, worst_case(mechanism, goal=request.goal, power=power))
 
@@ -179,7 +196,7 @@ def _holds(request: Request, design: disk.Design) -> bool:
         if request.goal == "mean" and exact_bias(design.rows, design.units) > LARGEST_BIAS:
             return False
         again = _measured(request, design.rows, design.units)
-        _mechanism(Circle(1.0) if circular else Interval(0.0, 1.0), request, again).certificate()
+        _mechanism(request.unit, request, again).certificate()
     except (ParameterError, CertificateError, ValueError, OverflowError):
         return False
     return math.isclose(again.worst, design.worst, rel_tol=1e-9)

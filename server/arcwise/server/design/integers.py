@@ -36,23 +36,27 @@ def integer_table(
     *,
     margin: float,
     unbiased: bool,
+    symmetric: bool = True,
 ) -> tuple[tuple[int, ...], ...] | None:
-    """Return integer rows near `rows`, symmetric like them, or None when the bounds leave no room.
+    """Return integer rows near `rows`, or None when the bounds leave no room.
 
     Parameters
     ----------
     rows
-        Shape (N, K): probabilities that keep ``epsilon (1 - margin)``, symmetric about both middles.
+        Shape (N, K): probabilities that keep ``epsilon (1 - margin)``.
     top
         Shape (K,): the largest probability of each code.
     units
-        The K output values on the unit interval, symmetric about 1/2.
+        The K output values on the unit interval.
     epsilon
         The bound that the integers keep.
     margin
         The share of epsilon that is left for repairs.
     unbiased
         Whether the mean at node s must be ``s / (N-1)``.
+    symmetric
+        Whether the rows are symmetric about both middles, and the output values about 1/2; then the integer
+        rows are symmetric as well.
 
     Raises
     ------
@@ -67,7 +71,7 @@ def integer_table(
     high = [weight * growth.numerator // growth.denominator for weight in low]
     values = [Fraction(unit) for unit in units]
     result: list[tuple[int, ...]] = [()] * nodes
-    for node in range((nodes + 1) // 2):
+    for node in range((nodes + 1) // 2 if symmetric else nodes):
         weights = [int(p * 2.0**64) for p in rows[node].tolist()]
         if unbiased:
             repaired = _repair(weights, low, high, values, Fraction(node, nodes - 1))
@@ -76,7 +80,7 @@ def integer_table(
         else:
             repaired = fill_row(weights, low, high)
         result[node] = tuple(repaired)
-        if node != nodes - 1 - node:
+        if symmetric and node != nodes - 1 - node:
             result[nodes - 1 - node] = tuple(reversed(repaired))
     return tuple(result)
 

@@ -11,7 +11,13 @@ from arcwise.kernels.certificate import check_epsilon
 from arcwise.server.design.bound import interval_bound
 from arcwise.server.design.circle import CircularLoss, circle_bound, circle_worst
 from arcwise.server.design.request import check_goal
-from arcwise.server.design.worst import mixture_maximum, row_curves, row_pieces, variance_peaks
+from arcwise.server.design.worst import (
+    mixture_maximum,
+    node_losses,
+    row_curves,
+    row_pieces,
+    variance_peaks,
+)
 from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
@@ -27,7 +33,8 @@ _LARGEST = 12.0
 def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | None = None) -> float:
     """Return the largest expected loss of a table or circulant mechanism over *all* inputs of its domain.
 
-    Computed from the integer rows; stochastic rounding between the nodes is included.
+    Computed from the integer rows; stochastic rounding between the nodes is included. Where the domain has a
+    step, and nothing is rounded between its values, these are all inputs.
 
     Parameters
     ----------
@@ -54,15 +61,20 @@ def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | 
     if mechanism.kind not in ("table", "circulant"):
         raise ParameterError(f"mechanism must have a table or a turned row, got the kind {mechanism.kind!r}")
     if isinstance(domain, Circle):
-        worst = circle_worst(mechanism.kernel.probabilities([0])[0], CircularLoss(exponent))
+        row = mechanism.kernel.probabilities([0])[0]
+        worst = circle_worst(row, CircularLoss(exponent), rounds=mechanism.rounds)
         return worst * _unit(domain.length, exponent or 0.0)
     rows = mechanism.kernel.matrix()
     outputs = 2.0 * mechanism.code_units() - 1.0
     if chosen == "mean":
         if not mechanism.unbiased:
             raise ParameterError('mechanism must be unbiased for the goal "mean", got a biased one')
-        return float(variance_peaks(rows @ outputs**2).value.max()) * _unit(domain.length / 2.0, 2.0)
+        exponent = 2.0
     loss = exponent or 1.0
+    if not mechanism.rounds:
+        return float(node_losses(rows, outputs, loss).max()) * _unit(domain.length / 2.0, loss)
+    if chosen == "mean":
+        return float(variance_peaks(rows @ outputs**2).value.max()) * _unit(domain.length / 2.0, 2.0)
     pieces = row_pieces(len(rows), outputs, loss, len(rows) - 1)
     return mixture_maximum(row_curves(rows, outputs, loss), *pieces) * _unit(domain.length / 2.0, loss)
 
@@ -80,7 +92,8 @@ def lower_bound(
 
     On an interval the best of all mechanisms at finitely many inputs, with outputs anywhere, from a dual
     certificate (`arcwise.server.design.bound`). It is a bound whatever the solver returns; with more inputs
-    it rises towards the least worst case. On a circle it is the least worst case itself.
+    it rises towards the least worst case. On a circle it is the least worst case itself. On an interval with
+    a step the inputs are its values, and the bound is the least worst case but for the solver's tolerance.
 
     Parameters
     ----------
@@ -89,7 +102,8 @@ def lower_bound(
         span more than the solver can tell apart.
     inputs
         The number of inputs of the certificate on an interval: odd, at least 5. 33 unless given; for "value"
-        65 from epsilon 3 and 129 from epsilon 5.
+        65 from epsilon 3 and 129 from epsilon 5. Left out where the domain has a step: it must have an odd
+        number of values then, and there is no bound on a circle with a step.
 
     Returns
     -------
@@ -103,6 +117,18 @@ def lower_bound(
     """
     number = check_epsilon(epsilon)
     exponent = check_goal(domain, goal, power)
+    if domain.discrete:
+        if isinstance(domain, Circle) or domain.rounding == "stochastic":
+            raise ParameterError(
+                f"domain must be an Interval with other rounding for a bound, got {domain!r}"
+            )
+        if inputs is not None:
+            raise ParameterError(f"inputs must be left out where the domain has a step, got {inputs!r}")
+        inputs = domain.size or 0
+        if inputs < 5 or inputs % 2 == 0:
+            raise ParameterError(
+                f"domain must have an odd number of values, at least 5, for a bound, got {inputs}"
+            )
     if isinstance(domain, Circle):
         return circle_bound(number, CircularLoss(exponent)) * _unit(domain.length, exponent or 0.0)
     if number > _LARGEST:

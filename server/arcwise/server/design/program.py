@@ -3,11 +3,13 @@
 Coordinates: the interval is [-1, 1], the N nodes stand at equal distances, the K outputs are symmetric about
 0 (ascending). By symmetry of the problem the table may be symmetric, ``P[i, j] = P[N-1-i, K-1-j]``: the mean
 of a table and its mirror image keeps every constraint and is no worse at any input. So one variable serves
-each such pair of cells, which halves the program.
+each such pair of cells, which halves the program. With a prior nothing is symmetric, and every cell has its
+own variable.
 
-Variables: the worst case t; a level top[j] for each code; the excess of each cell over the low level. With
-``P[i, j] = e^-epsilon top[j] + excess[i, j]`` and ``0 <= excess[i, j] <= (1 - e^-epsilon) top[j]`` the ratio
-within each column is at most e^epsilon. Solved with HiGHS's dual simplex through `scipy.optimize.linprog`.
+Variables: the worst case t, with a prior the expected loss; a level top[j] for each code; the excess of each
+cell over the low level. With ``P[i, j] = e^-epsilon top[j] + excess[i, j]`` and
+``0 <= excess[i, j] <= (1 - e^-epsilon) top[j]`` the ratio within each column is at most e^epsilon. Solved
+with HiGHS's dual simplex through `scipy.optimize.linprog`.
 """
 
 from __future__ import annotations
@@ -20,12 +22,17 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from arcwise.server.design.worst import mixture_peaks, row_curves, row_pieces, variance_peaks
+from arcwise.server.design.worst import (
+    Peaks,
+    mixture_peaks,
+    node_losses,
+    row_curves,
+    row_pieces,
+    variance_peaks,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from arcwise.server.design.worst import Peaks
 
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
@@ -50,12 +57,18 @@ class Goal:
         Of the loss ``|y-x|^power``.
     unbiased
         Whether ``E y = x`` at every node; the loss with power 2 is the variance then.
+    rounds
+        Whether inputs may be between two nodes; False where the nodes are all values that there are.
+    prior
+        The probability of each node where the expected loss is minimised; None for the worst case.
     """
 
     epsilon: float
     nodes: int
     power: float
     unbiased: bool
+    rounds: bool = True
+    prior: tuple[float, ...] | None = None
 
     @property
     def positions(self) -> FloatArray:
@@ -72,11 +85,18 @@ class Goal:
         return 1.0 / math.tanh(self.epsilon / 2) if self.unbiased else 1.0
 
     def peaks(self, rows: FloatArray, outputs: FloatArray) -> Peaks:
-        """Return the worst case between each two nodes, for the half of the pairs that symmetry leaves."""
+        """Return the worst case between each two nodes, for the half of the pairs that symmetry leaves.
+
+        The loss at each node where no input is between two; with a prior the expected loss.
+        """
+        if self.prior is not None or not self.rounds:
+            losses = node_losses(rows, outputs, self.power)
+            value = losses if self.prior is None else np.array([self.prior @ losses])
+            return Peaks(value, np.zeros(len(value)))
         pairs = self.nodes // 2
         if self.unbiased:
             peaks = variance_peaks(rows @ outputs**2)
-            return type(peaks)(peaks.value[:pairs], peaks.fraction[:pairs])
+            return Peaks(peaks.value[:pairs], peaks.fraction[:pairs])
         pieces = row_pieces(self.nodes, outputs, self.power, pairs)
         return mixture_peaks(row_curves(rows, outputs, self.power), *pieces)
 
@@ -94,7 +114,7 @@ class Table(NamedTuple):
     Attributes
     ----------
     worst
-        The largest expected loss over all inputs, on [-1, 1].
+        The largest expected loss over all inputs, on [-1, 1]; with a prior the expected loss.
     rows
         Shape (N, K): probabilities.
     top
@@ -104,8 +124,8 @@ class Table(NamedTuple):
     cuts
         The inputs that were needed.
     prices
-        The multipliers of the cuts (non-negative), of the rows' sums and of their means, shapes (C,), (N,)
-        and (N,): zero for the rows that symmetry left out.
+        The multipliers of the cuts (non-negative; with a prior of its one row), of the rows' sums and of
+        their means, shapes (C,), (N,) and (N,): zero for the rows that symmetry left out.
     """
 
     worst: float
@@ -116,8 +136,13 @@ class Table(NamedTuple):
     prices: tuple[FloatArray, FloatArray, FloatArray]
 
 
-def first_cuts(nodes: int) -> Cuts:
-    """Return the inputs to begin with: the nodes and the middles between them, one half of them."""
+def first_cuts(nodes: int, *, rounds: bool = True) -> Cuts:
+    """Return the inputs to begin with: the nodes and the middles between them, one half of them.
+
+    The nodes alone where no input is between them.
+    """
+    if not rounds:
+        return Cuts(np.arange((nodes + 1) // 2), np.zeros((nodes + 1) // 2))
     pair = np.repeat(np.arange(nodes // 2), 2)
     return Cuts(np.append(pair, pair[-1]), np.append(np.tile([0.0, 0.5], nodes // 2), 1.0))
 
@@ -128,11 +153,13 @@ class _Builder:
     def __init__(self, goal: Goal, outputs: FloatArray) -> None:
         n, k = goal.nodes, len(outputs)
         self.goal, self.outputs, self.low = goal, outputs, math.exp(-goal.epsilon)
-        cells = np.arange(n * k)
-        canonical, inverse = np.unique(np.minimum(cells, cells[::-1]), return_inverse=True)
-        codes = np.arange(k)
-        self.code = np.minimum(codes, codes[::-1])
-        self.tops = (k + 1) // 2
+        cells, codes, self.held = np.arange(n * k), np.arange(k), np.arange(n)
+        if goal.prior is None:
+            cells, codes = np.minimum(cells, cells[::-1]), np.minimum(codes, codes[::-1])
+            self.held = self.held[: (n + 1) // 2]  # the rows whose sum and mean are demanded
+        canonical, inverse = np.unique(cells, return_inverse=True)
+        self.code = codes
+        self.tops = int(codes.max()) + 1
         self.first_excess = 1 + self.tops
         self.first_move = self.first_excess + len(canonical)
         self.cell = self.first_excess + inverse.reshape(n, k)
@@ -140,7 +167,6 @@ class _Builder:
         # Loss and mean are divided by their largest size, so that all entries are of order 1.
         self.largest = max(1.0, float(np.abs(outputs).max()))
         self.scale = self.largest**goal.power
-        self.held = np.arange((n + 1) // 2)  # the rows whose sum and mean are demanded
 
     def sums(self, row: IntArray, node: IntArray, factor: FloatArray, columns: int) -> Any:
         """Return the matrix whose row ``row[r]`` takes ``sum_j factor[r, j] P[node[r], j]``, added up."""
@@ -152,21 +178,30 @@ class _Builder:
         return sparse.csr_matrix((data, where), shape=(int(row.max()) + 1, columns))
 
     def moves(self, row: IntArray, node: IntArray, slope: FloatArray, rows: FloatArray, columns: int) -> Any:
-        """Return the matrix of derivatives of the same sums by how far each pair of outputs moves."""
+        """Return the matrix of derivatives of the same sums by how far each pair of outputs moves.
+
+        With a prior, by how far each output moves.
+        """
         k = slope.shape[1]
         # A pair's outputs move apart together; a single output in the middle stays.
-        sign = np.sign(np.arange(k) - (k - 1) / 2)
+        sign = np.sign(np.arange(k) - (k - 1) / 2) if self.goal.prior is None else np.ones(k)
         data = (slope * rows[node] * sign).ravel()
         where = np.repeat(row, k), self.first_move + np.tile(self.code, len(row))
         return sparse.csr_matrix((data, where), shape=(int(row.max()) + 1, columns))
 
     def cut_terms(self, cuts: Cuts) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-        """Return (row, node, loss, derivative of the loss by the output) of both rows of every cut."""
+        """Return (row, node, loss, derivative of the loss by the output) of both rows of every cut.
+
+        With a prior there is one row, to which every node contributes.
+        """
         goal = self.goal
         x = -1.0 + (cuts.pair + cuts.fraction) * 2.0 / (goal.nodes - 1)
-        distance = self.outputs - x[:, None]
+        distance = self.outputs - (x if goal.prior is None else goal.positions)[:, None]
         loss = np.abs(distance) ** goal.power / self.scale
         slope = goal.power * np.sign(distance) * np.abs(distance) ** (goal.power - 1.0) / self.scale
+        if goal.prior is not None:
+            weight = np.array(goal.prior)[:, None]
+            return np.zeros(goal.nodes, np.int64), np.arange(goal.nodes), weight * loss, weight * slope
         row = np.tile(np.arange(len(x)), 2)
         node = np.concatenate([cuts.pair, cuts.pair + 1])
         share = np.concatenate([1 - cuts.fraction, cuts.fraction])[:, None]
@@ -222,7 +257,7 @@ def solve(goal: Goal, outputs: FloatArray, cuts: Cuts | None = None) -> Table | 
     Cuts are added between nodes until the worst case over all inputs is the program's.
     """
     builder = _Builder(goal, outputs)
-    cuts = first_cuts(goal.nodes) if cuts is None else cuts
+    cuts = first_cuts(goal.nodes, rounds=goal.rounds) if cuts is None else cuts
     bounds = np.tile([0.0, np.inf], (builder.first_move, 1))
     while True:
         result = _run(builder.program(cuts, None), bounds)
@@ -232,7 +267,8 @@ def solve(goal: Goal, outputs: FloatArray, cuts: Cuts | None = None) -> Table | 
         rows = builder.low * top + result.x[builder.cell]
         peaks = goal.peaks(rows, outputs)
         worst = float(peaks.value.max())
-        fresh = _new_cuts(cuts, peaks, result.x[0] * builder.scale * (1 + _RTOL))
+        settled = goal.prior is not None or not goal.rounds  # the program knows all inputs
+        fresh = None if settled else _new_cuts(cuts, peaks, result.x[0] * builder.scale * (1 + _RTOL))
         if fresh is None:
             return Table(worst, rows, top, outputs, cuts, _prices(builder, cuts, result))
         cuts = Cuts(np.append(cuts.pair, fresh.pair), np.append(cuts.fraction, fresh.fraction))
@@ -248,14 +284,16 @@ def move(goal: Goal, table: Table, limits: FloatArray) -> tuple[FloatArray, floa
     table
         The table to improve.
     limits
-        Shape (K, 2): how far each output may go down and up; the upper half counts.
+        Shape (K, 2): how far each output may go down and up; without a prior the upper half counts.
     """
     builder = _Builder(goal, table.outputs)
-    half = limits[::-1][: builder.tops]
+    moving = limits if goal.prior is not None else limits[::-1][: builder.tops]
     free = np.tile([0.0, np.inf], (builder.first_move, 1))
-    result = _run(builder.program(table.cuts, table.rows), np.concatenate([free, half]))
+    result = _run(builder.program(table.cuts, table.rows), np.concatenate([free, moving]))
     if result.x is None:
         return None
+    if goal.prior is not None:
+        return table.outputs + result.x[builder.first_move :], result.x[0] * builder.scale
     upper = result.x[builder.first_move :][::-1]  # from the middle outwards
     k = len(table.outputs)
     outputs = table.outputs.copy()
@@ -283,5 +321,6 @@ def _prices(builder: _Builder, cuts: Cuts, result: Any) -> tuple[FloatArray, Flo
     total[held] = result.eqlin.marginals[: len(held)]
     if builder.goal.unbiased:
         mean[held] = result.eqlin.marginals[len(held) :] / builder.largest
-    cut = -result.ineqlin.marginals[: len(cuts.pair)] / builder.scale
+    count = len(cuts.pair) if builder.goal.prior is None else 1
+    cut = -result.ineqlin.marginals[:count] / builder.scale
     return cut, total, mean

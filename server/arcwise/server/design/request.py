@@ -12,7 +12,11 @@ from arcwise.kernels.certificate import check_epsilon
 if TYPE_CHECKING:
     from arcwise.domains import Domain
 
-__all__ = ["Request", "check_goal", "check_request"]
+__all__ = ["MOST_DESIGNED", "Request", "check_goal", "check_request", "designable"]
+
+MOST_DESIGNED = 257
+"""Values of an interval with a step that designs take, a node each: 6 seconds of one core for the mean, half
+a minute for a value."""
 
 _SIZES = {"interval": (2, 257), "circle": (3, 4096)}
 """Least and largest number of nodes and of outputs."""
@@ -32,6 +36,10 @@ class Request(NamedTuple):
         As for `minimax`.
     power
         The exponent of the loss; None for "direction".
+    rounds
+        Whether inputs may be between two nodes; False where nodes are the values of a lattice.
+    prior
+        The probability of each node, where the expected loss is minimised.
     """
 
     domain: str
@@ -40,12 +48,30 @@ class Request(NamedTuple):
     power: float | None
     outputs: int
     nodes: int
+    rounds: bool
+    prior: tuple[float, ...] | None = None
+
+    @property
+    def unit(self) -> Domain:
+        """The unit domain that the design is made on, with the values that nodes are."""
+        step = None if self.rounds else 1.0 / (self.nodes - (self.domain == "interval"))
+        return Circle(1.0, step) if self.domain == "circle" else Interval(0.0, 1.0, step=step)
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What a design is kept under, as JSON has it."""
+        return {**self._asdict(), "prior": None if self.prior is None else list(self.prior)}
 
     @property
     def loss_power(self) -> float:
         """The exponent of the loss where there is one."""
         assert self.power is not None  # noqa: S101 -- for the type checker; intervals always have one
         return self.power
+
+
+def designable(domain: Domain) -> bool:
+    """Return whether the domain is a lattice of few enough values for a design with a node for each."""
+    return domain.discrete and (domain.size or 0) <= MOST_DESIGNED
 
 
 def check_goal(domain: Domain, goal: str, power: Any) -> float | None:
@@ -79,18 +105,31 @@ def check_request(
     """Return a request with its defaults filled in, or raise `ParameterError`."""
     exponent = check_goal(domain, goal, power)
     number = check_epsilon(epsilon)
-    if isinstance(domain, Circle):
-        kind = "circle"
-        outputs = next((size for size in (outputs, nodes) if size is not None), 128)
-        nodes = outputs if nodes is None else nodes
-    else:
-        kind = "interval"
-        outputs = (16 if number <= _SMALL else 32) if outputs is None else outputs
-        nodes = (17 if number <= _SMALL else 33) if nodes is None else nodes
+    size = domain.size if domain.discrete else None
+    if size is not None and nodes not in (None, size):
+        raise ParameterError(f"nodes must be left out where the domain has {size} values, got {nodes!r}")
+    kind = "circle" if isinstance(domain, Circle) else "interval"
     low, high = _SIZES[kind]
-    for name, size in (("outputs", outputs), ("nodes", nodes)):
-        if type(size) is not int or not low <= size <= high:
-            raise ParameterError(f"{name} must be an integer from {low} to {high}, got {size!r}")
+    most = high if kind == "circle" else MOST_DESIGNED
+    if size is not None and not low <= size <= most:
+        raise ParameterError(
+            f"domain must have from {low} to {most} values for a design with a node for each, got {size}: "
+            "take another mechanism, or leave the step out"
+        )
+    if kind == "circle":
+        outputs = next((count for count in (outputs, nodes, size) if count is not None), 128)
+        nodes = (outputs if size is None else size) if nodes is None else nodes
+    else:
+        if outputs is None:
+            outputs = 16 if number <= _SMALL else 32
+            if exponent == 1.0 and size is not None:
+                outputs = max(outputs, size)
+        if nodes is None:
+            nodes = size if size is not None else 17 if number <= _SMALL else 33
+    for name, count in (("outputs", outputs), ("nodes", nodes)):
+        if type(count) is not int or not low <= count <= high:
+            raise ParameterError(f"{name} must be an integer from {low} to {high}, got {count!r}")
     if kind == "circle" and outputs != nodes:
         raise ParameterError(f"outputs and nodes must be equal on a Circle, got {outputs} and {nodes}")
-    return Request(kind, number, goal, exponent, outputs, nodes)
+    rounds = size is None or domain.rounding == "stochastic"
+    return Request(kind, number, goal, exponent, outputs, nodes, rounds)

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
     Curves = Callable[[IntArray, FloatArray], tuple[FloatArray, FloatArray]]
 
-__all__ = ["Peaks", "mixture_maximum", "mixture_peaks", "row_curves", "row_pieces", "variance_peaks"]
+__all__ = [
+    "Peaks",
+    "mixture_maximum",
+    "mixture_peaks",
+    "node_losses",
+    "row_curves",
+    "row_pieces",
+    "variance_peaks",
+]
 
 
 class Peaks(NamedTuple):
@@ -28,6 +36,13 @@ class Peaks(NamedTuple):
 
     value: FloatArray
     fraction: FloatArray
+
+
+def node_losses(rows: FloatArray, outputs: FloatArray, power: float) -> FloatArray:
+    """Return ``E|y-x|^power`` at each node, shape (N,); node s stands at ``-1 + 2s/(N-1)``."""
+    nodes = np.linspace(-1.0, 1.0, len(rows))
+    losses: FloatArray = np.einsum("ij,ij->i", rows, np.abs(outputs - nodes[:, None]) ** power)
+    return losses
 
 
 def variance_peaks(second_moments: FloatArray) -> Peaks:

@@ -90,7 +90,8 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     arcwise task new dose --domain 0:100 --epsilon 1 --goal mean
     arcwise task new load --domain 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
 
-    The goal mean designs its mechanism by linear programming: that takes seconds, once.
+    The goal mean designs its mechanism by linear programming: that takes seconds, once. With a step so does
+    the goal value, where the design is nearer to single values than the usual mechanism.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     domain = read_domain(domain_text, circle, clip=clip, step=step, rounding=rounding)
     bounds = read_caps(caps)

@@ -1,4 +1,4 @@
-"""The mechanism of a new task: one of the registry by its name, or one that is designed for the goal mean."""
+"""The mechanism of a new task: one of the registry by its name, or one that is designed for its goal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from arcwise.domains import Interval
+from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server.cli.task.words import worst_unit_variance
+from arcwise.server.design.request import designable
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -24,6 +27,10 @@ NAMES = tuple(_NEWEST)
 
 _DESIGNS_ARE_BEST_TO = 8.0
 """`arcwise design` checks up to this epsilon that nothing published is better."""
+_WORTH_DESIGNING = 0.99
+"""A design for single values is taken where its error is below this share of the usual mechanism's."""
+_BETWEEN = 8
+"""Numbers tried between two values."""
 _FINE = ("piecewise-sub", "piecewise-opt", "piecewise-transformation", "randomized-response")
 """The published mechanisms whose error keeps falling with epsilon, on grids that grow finer."""
 
@@ -43,7 +50,9 @@ def mechanism_for(
     if name is None:
         if delta is not None:
             raise click.UsageError("--delta is for a --mechanism that spends one")
-        return _designed(domain, epsilon) if goal == "mean" and isinstance(domain, Interval) else None
+        if not isinstance(domain, Interval) or goal not in ("mean", "value"):
+            return None
+        return _designed(domain, epsilon) if goal == "mean" else _nearest(domain, epsilon)
     cls: Any = MECHANISMS[name, _NEWEST[name]]
     takes = inspect.signature(cls).parameters
     given: dict[str, Any] = {}
@@ -62,12 +71,36 @@ def mechanism_for(
 
 
 def _designed(domain: Interval, epsilon: float) -> Mechanism:
-    """Return the mechanism that the solver designs, and show how far it is."""
-    if domain.discrete:
+    """Return the mechanism that the solver designs for means."""
+    if domain.discrete and not designable(domain):
         raise click.UsageError(
             f"--goal mean has no design with a node for each of {domain.size} values: leave --goal out, as "
             "the default goal's mean is unbiased too, or leave --step out"
         )
+    designed = _solved(domain, epsilon, "mean")
+    _warn_where_others_are_better(designed, domain, epsilon)
+    return designed
+
+
+def _nearest(domain: Interval, epsilon: float) -> Mechanism | None:
+    """Return a design for single values on a lattice, where its worst error is below the usual mechanism's.
+
+    None leaves the mechanism to the goal.
+    """
+    if not designable(domain):
+        return None
+    from arcwise.server.design import worst_case
+
+    designed = _solved(domain, epsilon, "value")
+    usual = OptimalPiecewise(domain, epsilon, placement="clamp")
+    steps = 1 if not usual.rounds else _BETWEEN
+    places = np.linspace(0.0, domain.length, steps * (usual.kernel.codes - 1) + 1)
+    worst = float(usual.expected_errors(domain.low + places).max())
+    return designed if worst_case(designed, goal="value") < _WORTH_DESIGNING * worst else None
+
+
+def _solved(domain: Interval, epsilon: float, goal: str) -> Mechanism:
+    """Return the mechanism that the solver designs, and show how far it is."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -77,14 +110,12 @@ def _designed(domain: Interval, epsilon: float) -> Mechanism:
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         job = bar.add_task("designing the mechanism", total=1.0)
-        designed = minimax(
+        return minimax(
             domain,
             epsilon,
-            goal="mean",
+            goal=goal,
             progress=lambda share, text: bar.update(job, completed=share, description=text),
         )
-    _warn_where_others_are_better(designed, domain, epsilon)
-    return designed
 
 
 def _warn_where_others_are_better(designed: Mechanism, domain: Interval, epsilon: float) -> None:
@@ -100,6 +131,6 @@ def _warn_where_others_are_better(designed: Mechanism, domain: Interval, epsilon
     if share < 1.0:
         click.echo(
             f"note: at epsilon {epsilon:g} --mechanism {best} needs only {share:.2g} times as many reports: "
-            "a table of few codes is too coarse for so large an epsilon",
+            "a designed table is too coarse for so large an epsilon",
             err=True,
         )

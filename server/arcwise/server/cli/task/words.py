@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
+from arcwise.mechanisms import Piecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.closed_forms import piecewise_worst_variance
 from arcwise.mechanisms.moments import variances
@@ -95,14 +96,19 @@ def _outputs(mechanism: Mechanism) -> str:
 
 
 def _variance(mechanism: Mechanism) -> str:
-    if isinstance(mechanism, CircularMechanism) or not mechanism.unbiased:
+    domain = mechanism.domain
+    if not isinstance(domain, Interval) or not mechanism.unbiased:
         return ""
     unit = worst_unit_variance(mechanism)
-    deviation = unit**0.5 * mechanism.domain.length
+    deviation = unit**0.5 * domain.length
     words = f"of one decoded report at most {deviation * deviation:.5g} (standard deviation {deviation:.5g})"
     if mechanism.approximate:
         return f"{words}, at any value"
-    ratio = piecewise_worst_variance(mechanism.epsilon) / unit
+    if mechanism.lattice is None:
+        piecewise = piecewise_worst_variance(mechanism.epsilon)
+    else:
+        piecewise = worst_unit_variance(Piecewise(domain, mechanism.epsilon))
+    ratio = piecewise / unit
     return f"{words}, at any value; the Piecewise Mechanism needs {ratio:.2f} times as many reports"
 
 
