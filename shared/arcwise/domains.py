@@ -127,6 +127,13 @@ class _Domain(Value):
         """Whether mechanisms have a node for each value: there is a step and at most 1,024 values."""
         return self.lattice is not None and self.lattice.size <= MOST_VALUES
 
+    def unit(self) -> Domain:
+        """Return the domain of length 1 with the same values and rounding; clipping is left out.
+
+        A lattice of more than 1,024 values becomes a continuous domain, as mechanisms treat it.
+        """
+        raise NotImplementedError
+
     def values(self) -> FloatArray:
         """Return all values in ascending order, shape (size,).
 
@@ -220,6 +227,11 @@ class Interval(_Domain):
     def length(self) -> float:
         """``high - low``, in the unit of the values."""
         return self.high - self.low
+
+    def unit(self) -> Interval:  # noqa: D102 (the base class says it)
+        if self.lattice is None or not self.discrete:
+            return Interval(0.0, 1.0)
+        return Interval(0.0, 1.0, step=1.0 / self.lattice.steps, rounding=self.rounding)
 
     def checked(self, value: Any) -> float:
         """Return one value as a float in the domain; raises `DomainError` for one that is not in it."""
@@ -348,6 +360,11 @@ class Circle(_Domain):
     def length(self) -> float:
         """The circumference: the period."""
         return self.period
+
+    def unit(self) -> Circle:  # noqa: D102 (the base class says it)
+        if self.lattice is None or not self.discrete:
+            return Circle(1.0)
+        return Circle(1.0, step=1.0 / self.lattice.steps, rounding=self.rounding)
 
     def checked(self, value: Any) -> float:
         """Return one value as a float; raises `DomainError` for one that is not in the domain."""

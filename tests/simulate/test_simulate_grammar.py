@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arcwise.domains import Circle, Domain, Interval
-from arcwise.errors import ParameterError
+from arcwise.errors import DomainError, ParameterError
 from arcwise.server.simulate import (
     Atoms,
     Beta,
@@ -95,3 +95,22 @@ def test_what_a_line_means(domain: Domain, text: str, expected: Population) -> N
 def test_errors_say_what_is_allowed(domain: Domain, text: str, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         parse_population(text, domain)
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        ("vonmises:7,2", Circle(24, step=6)),
+        ("normal:7,2", Circle(24, step=6)),
+        ("uniform:7,20", Circle(24, step=6)),
+        ("uniform:0.5,3.7", Interval(0, 10, step=1)),
+        ("normal:3.3,1", Interval(0, 10, step=1)),
+    ],
+)
+def test_the_numbers_of_a_law_need_not_be_values_of_a_lattice(text: str, domain: Domain) -> None:
+    continuous = Circle(24) if isinstance(domain, Circle) else Interval(0, 10)
+    at = np.linspace(0, 1, 11)
+    expected = parse_population(text, continuous).cdf(at)
+    assert parse_population(text, domain).cdf(at).tolist() == expected.tolist()
+    with pytest.raises(DomainError, match="between two steps"):
+        parse_population("atom:3.3", domain)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from arcwise.domains import Circle, Domain
-from arcwise.server.cli.domain import domain_options, read_domain
+from arcwise.server.cli.domain import domain_options, lattice_options, read_domain
 from arcwise.server.cli.picture import checked_picture
 from arcwise.server.cli.progress import counted_progress
 from arcwise.server.compare import DEFAULT_DELTA, SORTS
@@ -30,6 +30,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
 @domain_options
+@lattice_options
 @click.option(
     "--delta",
     type=float,
@@ -60,6 +61,8 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     epsilon: float,
     domain_text: str | None,
     circle: float | None,
+    step: float | None,
+    rounding: str | None,
     delta: float,
     nodes: int | None,
     sort: str,
@@ -71,9 +74,10 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
 
     \b
     arcwise compare --epsilon 1 --domain 0:1
+    arcwise compare --epsilon 1 --domain 0:10 --step 1
     arcwise compare --epsilon 2 --circle 360 --sort mean-absolute --csv circle.csv --plot circle.png
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    domain = read_domain(domain_text, circle)
+    domain = read_domain(domain_text, circle, step=step, rounding=rounding)
     with counted_progress() as progress:
         table = compare_mechanisms(
             domain,

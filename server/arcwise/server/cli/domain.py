@@ -12,9 +12,9 @@ from arcwise.errors import ArcwiseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ROUNDINGS", "domain_options", "read_domain"]
+__all__ = ["domain_options", "lattice_options", "read_domain"]
 
-ROUNDINGS = ("refuse", "nearest", "stochastic")
+_ROUNDINGS = ("refuse", "nearest", "stochastic")
 
 
 def domain_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,6 +30,21 @@ def domain_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Where values lie: -60:180, 0:1, or circle:360 for a circle.",
     )
     return interval(circle(command))
+
+
+def lattice_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options `--step` and `--rounding` of the one domain that it takes."""
+    step = click.option(
+        "--step",
+        type=float,
+        help="Values are low, low + STEP, ..., high (on a circle 0, STEP, ...): each is a value of its own.",
+    )
+    rounding = click.option(
+        "--rounding",
+        type=click.Choice(_ROUNDINGS),
+        help="A number between two steps: refuse (default), nearest, or stochastic, which keeps means.",
+    )
+    return step(rounding(command))
 
 
 def read_domain(

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from arcwise.server.cli.domain import domain_options, read_domain
+from arcwise.server.cli.domain import domain_options, lattice_options, read_domain
 from arcwise.server.cli.picture import checked_picture
 from arcwise.server.cli.progress import counted_progress
 from arcwise.server.planning import plan as make_plan
@@ -40,6 +40,7 @@ def _count(_context: click.Context, _option: click.Parameter, text: str | None) 
 
 @click.command()
 @domain_options
+@lattice_options
 @click.option("--epsilon", type=float, help="Privacy loss of one report, 0.01 to 20.")
 @click.option("--error", help="In the unit of the values, or a share of the range or period such as 1%.")
 @click.option("--reports", metavar="N", callback=_count, help="Devices that report, such as 1e5.")
@@ -69,6 +70,8 @@ def _count(_context: click.Context, _option: click.Parameter, text: str | None) 
 def plan(  # noqa: PLR0917 (click calls it by keyword)
     domain_text: str | None,
     circle: float | None,
+    step: float | None,
+    rounding: str | None,
     epsilon: float | None,
     error: str | None,
     reports: float | None,
@@ -88,6 +91,7 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     \b
     arcwise plan --domain 0:180 --epsilon 1 --error 0.5
     arcwise plan --domain 0:180 --epsilon 1 --reports 1e5 --population "normal:40,10"
+    arcwise plan --domain 0:10 --step 1 --epsilon 1 --error 0.1
     arcwise plan --circle 360 --reports 1e5 --error 2 --length 0.3
     arcwise plan --domain 0:180 --epsilon 1 --error 1% --goal distribution
 
@@ -98,7 +102,7 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     if sum(value is not None for value in (epsilon, error, reports)) != 2:
         raise click.UsageError("give two of --epsilon, --error and --reports: the third is found")
     made = _planned(
-        read_domain(domain_text, circle),
+        read_domain(domain_text, circle, step=step, rounding=rounding),
         epsilon=epsilon,
         error=error,
         reports=reports,

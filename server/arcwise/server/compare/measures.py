@@ -32,7 +32,8 @@ class Comparison:
     """One mechanism at one epsilon: a line of the table.
 
     Errors are in the unit of the domain (to the power in question), for the worst of all inputs and on
-    average over inputs that are uniform on the domain. On a circle distances are circular.
+    average over inputs that are uniform on the domain: its values where it has a step. On a circle distances
+    are circular.
 
     Attributes
     ----------
@@ -136,7 +137,12 @@ def measure(mechanism: Mechanism, label: str) -> Comparison:
 
 
 def _grid(mechanism: Mechanism) -> Floats:
-    """Return inputs on the unit domain that hold every node, the quarters between nodes and both ends."""
+    """Return inputs on the unit domain that hold every node, the quarters between nodes and both ends.
+
+    On a lattice without rounding they are the values.
+    """
+    if mechanism.lattice is not None and not mechanism.rounds:
+        return np.arange(mechanism.lattice.size) / mechanism.lattice.steps
     nodes = mechanism.kernel.nodes
     if isinstance(mechanism.domain, Circle):
         return np.linspace(0.0, 1.0, _STEPS // 16 + 1) / nodes
@@ -147,8 +153,12 @@ def _grid(mechanism: Mechanism) -> Floats:
 def _average(mechanism: Mechanism) -> tuple[float, float, float]:
     """Return the averages of ``|y-x|``, its square and ``|truncated y - x|`` over uniform inputs.
 
-    The middle of each of many equal parts of the domain (on a circle, of one step between nodes).
+    The middle of each of many equal parts of the domain (on a circle, of one step between nodes). On a
+    lattice without rounding the values.
     """
+    if mechanism.lattice is not None and not mechanism.rounds:
+        absolute, squared, truncated, _, _ = _moments(mechanism, _grid(mechanism))
+        return float(absolute.mean()), float(squared.mean()), float(truncated.mean())
     parts = _STEPS // 16 if isinstance(mechanism.domain, Circle) else 2 * _STEPS
     units = (np.arange(parts) + 0.5) / parts
     if isinstance(mechanism.domain, Circle):

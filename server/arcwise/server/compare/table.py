@@ -73,7 +73,7 @@ def compare(
     Parameters
     ----------
     domain
-        An `Interval` or a `Circle`.
+        An `Interval` or a `Circle`; with a step, mechanisms without a node for each value are left out.
     epsilon
         From 0.01 to 20.
     delta
@@ -95,7 +95,8 @@ def compare(
     Notes
     -----
     The grid of inputs holds every node, the quarters between nodes, both ends and 1,025 equal
-    steps; on a circle one step between nodes is enough, because every kernel there commutes with turning.
+    steps; on a circle one step between nodes is enough, because every kernel there commutes with turning. On
+    a lattice inputs are its values, unless numbers between them are rounded by chance.
 
     Examples
     --------

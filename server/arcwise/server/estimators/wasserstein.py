@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from arcwise.server.estimators.grid import cell_edges, first_cell
+from arcwise.server.estimators.grid import cell_edges, first_cell, values_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,7 @@ def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatAr
         Whose nodes they are, on any domain.
     probabilities
         Shape (N,), with the sum 1. A node's mass is spread evenly over its cell; at the two end nodes of an
-        interval it is an atom.
+        interval it is an atom. On a lattice whose values have a node each, it is an atom everywhere.
     values
         Shape (n,), positions on the unit domain, in any order.
 
@@ -41,8 +41,15 @@ def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatAr
     summed between neighbours of the values and the cells' edges, where G is constant and F linear: exact but
     for the sign within a piece.
     """
-    edges = cell_edges(mechanism)
     circular = mechanism.kernel.circular
+    lattice = values_of(mechanism)
+    if lattice is not None and (lattice.first == lattice.last).all():
+        places, values = lattice.units(lattice.first), np.sort(values)
+        pieces = np.sort(np.concatenate([[0.0, 1.0], values, places]))
+        middle = (pieces[1:] + pieces[:-1]) / 2
+        total = np.append(0.0, np.cumsum(np.roll(probabilities, -first_cell(mechanism))))
+        return _distance(pieces, total[np.searchsorted(places, middle)], values, circular=circular)
+    edges = cell_edges(mechanism)
     if circular:
         cumulative = np.append(0.0, np.cumsum(np.roll(probabilities, -first_cell(mechanism))))
         values = edges[0] + (values - edges[0]) % 1.0
@@ -51,9 +58,14 @@ def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatAr
         cumulative = np.concatenate([[probabilities[0]], total[:-1], [total[-2]]])
     values = np.sort(values)
     pieces = np.sort(np.concatenate([values, edges]))
+    middle = (pieces[1:] + pieces[:-1]) / 2
+    return _distance(pieces, np.interp(middle, edges, cumulative), values, circular=circular)
+
+
+def _distance(pieces: FloatArray, fitted: FloatArray, values: FloatArray, *, circular: bool) -> float:
+    """Return the distance from the fitted distribution function in the middle of each piece."""
     middle, width = (pieces[1:] + pieces[:-1]) / 2, np.diff(pieces)
-    below = np.searchsorted(values, middle, side="right") / len(values)
-    difference = np.interp(middle, edges, cumulative) - below
+    difference = fitted - np.searchsorted(values, middle, side="right") / len(values)
     if circular:
         order = np.argsort(difference)
         median = order[np.searchsorted(np.cumsum(width[order]), 0.5)]

@@ -74,7 +74,8 @@ class DirectionCurve(Curve):
     ``E cos 2x`` (where Re C has its sign), and ``E cos^2 x >= R^2``: two groups, equally large, at the
     angles +-arccos R from the mean. Where rho_2 / rho_1^2 is negative they have the largest ``E cos 2x``:
     opposite groups, of the shares (1 +- R) / 2. The larger error of the two is taken.
-    Rounding to nodes shortens R by a factor of at least ``cos(pi/K)``, and the shortest is taken.
+    Rounding to nodes shortens R by a factor of at least ``cos(pi/K)``, and the shortest is taken. On a
+    lattice nothing is rounded, and these two stand for all populations of its values, be they any or not.
     """
 
     def __init__(self, mechanism: CircularMechanism, population: Population | None, length: float) -> None:
@@ -98,7 +99,7 @@ class DirectionCurve(Curve):
             seconds = [complex(law @ turns**2) / (moment / abs(moment)) ** 2]
             length = abs(moment)
         else:
-            length *= math.cos(math.pi / codes)
+            length *= math.cos(math.pi / codes) if mechanism.rounds else 1.0
             seconds = [complex(2.0 * length**2 - 1.0), 1.0 + 0j]
         self._cases = [_case(length, inflation, second * factor) for second in seconds]
 

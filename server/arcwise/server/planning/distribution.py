@@ -79,7 +79,8 @@ class SimulatedCurve(Curve):
     Parameters
     ----------
     mechanism
-        On the unit interval or the circle of circumference 1, with at least 32 nodes and as many codes.
+        On the unit interval or the circle of circumference 1, with at least 32 nodes and as many codes; on a
+        lattice, where nothing is rounded to nodes, with as many codes as values.
     populations
         By name; the error is the largest of their average errors.
     surveys
@@ -104,7 +105,8 @@ class SimulatedCurve(Curve):
         tick: Callable[[int], None] | None = None,
     ) -> None:
         kernel = mechanism.kernel
-        if min(kernel.nodes, kernel.codes) < FEWEST_NODES:
+        fewest = FEWEST_NODES if mechanism.rounds else kernel.nodes
+        if min(kernel.nodes, kernel.codes) < fewest:
             raise ParameterError(
                 f"{kernel.nodes} nodes and {kernel.codes} codes are too few to show a distribution"
             )
@@ -240,6 +242,10 @@ def survey_error(
         Of the users and of their devices.
     """
     values, each = users(population, reports, generator)
+    if mechanism.lattice is not None and not mechanism.rounds:
+        # As `node_law` has it: devices have the nearest values.
+        places = np.floor(values * mechanism.lattice.steps + 0.5)
+        values = (places % mechanism.lattice.size) / mechanism.lattice.steps
     counts = simulate_counts(mechanism, values, values.size * each, generator, fixed=True)
     fitted = fit_held_out(mechanism, counts.astype(np.float64))
     return wasserstein(mechanism, fitted.probabilities, values)

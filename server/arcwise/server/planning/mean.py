@@ -63,11 +63,14 @@ class MeanCurve(Curve):
         self._mechanism = mechanism
         first, second = number_moments(mechanism)
         if population is None:
-            self.variance = worst_variance(first, second, target)
+            self.variance = worst_variance(first, second, target, rounds=mechanism.rounds)
             return
         law = node_law(mechanism, population)
         # Between nodes the mean number is the value itself, so the part of the values is their variance.
-        between = (float(law @ first)) ** 2 if target == "population" else _square(population)
+        if target == "population":
+            between = float(law @ first) ** 2
+        else:
+            between = _square(population) if mechanism.rounds else float(law @ first**2)
         self.variance = float(law @ second) - between
 
     def error(self, reports: int) -> float:
@@ -120,7 +123,7 @@ def number_moments(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
     return node_means(mechanism.kernel, centred), node_means(mechanism.kernel, centred**2)
 
 
-def worst_variance(first: FloatArray, second: FloatArray, target: str) -> float:
+def worst_variance(first: FloatArray, second: FloatArray, target: str, *, rounds: bool = True) -> float:
     """Return the largest variance of a report's number over all populations.
 
     Parameters
@@ -132,6 +135,8 @@ def worst_variance(first: FloatArray, second: FloatArray, target: str) -> float:
         is largest where ``f b`` is, which is the height at m of the upper hull of the points (a_s, b_s); less
         m^2 that is a concave parabola over every edge of the hull.
         "users": the largest variance for one value. Between neighbouring nodes that is the same parabola.
+    rounds
+        Whether a value may be between two nodes.
 
     Notes
     -----
@@ -140,8 +145,8 @@ def worst_variance(first: FloatArray, second: FloatArray, target: str) -> float:
     """
     if target == "population":
         first, second = _upper_hull(first, second)
-    if len(first) == 1:
-        return float(second[0] - first[0] ** 2)
+    if len(first) == 1 or (target == "users" and not rounds):
+        return float((second - first**2).max())
     start, step, rise = first[:-1], np.diff(first), np.diff(second)
     share = np.clip((rise - 2.0 * start * step) / (2.0 * step**2), 0.0, 1.0)
     peaks = second[:-1] + share * rise - (start + share * step) ** 2

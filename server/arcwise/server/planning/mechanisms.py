@@ -9,6 +9,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server.compare.candidates import candidates
+from arcwise.server.design.request import designable
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -63,9 +64,13 @@ class Family:
             if isinstance(domain, Circle)
             else f"--domain {domain.low:.12g}:{domain.high:.12g}"
         )
+        if domain.step is not None:
+            where += f" --step {domain.step:.12g}"
+            where += f" --rounding {domain.rounding}" if domain.rounding != "refuse" else ""
         start = f"arcwise task new NAME {where} --epsilon {epsilon:g} --goal {goal}"
-        if self.chosen:
+        if self.chosen and self.label == _CHOSEN[goal, type(domain)]:
             finer = goal == "distribution" and isinstance(domain, Interval) and reports >= MANY_REPORTS
+            finer = finer and not domain.discrete
             return f"{start} --expected-reports {reports}" if finer else start
         name, _, member = self.label.partition(", ")
         if name == "LP design" or member not in ("", "inset"):
@@ -89,9 +94,11 @@ def families(
     compare
         Whether to list others than the one that the goal gets.
     """
-    unit: Domain = Circle(1.0) if isinstance(domain, Circle) else Interval(0.0, 1.0)
+    unit = domain.unit()
     kind = goal, type(domain)
     first = _CHOSEN[kind]
+    if first == "LP design, mean" and domain.discrete and not designable(domain):
+        first = "optimal-piecewise, inset"
 
     def listed(at: float) -> dict[str, Callable[[], Mechanism]]:
         allowed = _UNUSED_DELTA if delta is None else delta

@@ -49,7 +49,7 @@ def plan(
     Parameters
     ----------
     domain
-        An `Interval` or a `Circle`.
+        An `Interval` or a `Circle`. With a step, devices have its values, and errors are those of values.
     epsilon, error, reports
         Two of the three. The error is in the unit of the domain, or a share of the range or period: "1%".
     goal

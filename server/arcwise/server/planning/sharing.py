@@ -76,7 +76,8 @@ def report_error(
         "estimate": n times the squared standard error of the mean from n reports, for the worst population;
         on a circle of the mean direction, for the worst population with a resultant length of 0.5.
         "value": the expected distance of one decoded report from the value, for the worst value.
-        "average": the same on average, over values spread evenly.
+        "average": the same on average, over values spread evenly. Where the domain has a step, values are
+        those of it.
 
     Raises
     ------
@@ -93,12 +94,15 @@ def report_error(
     if measure not in _MEASURES:
         known = ", ".join(f'"{name}"' for name in _MEASURES)
         raise ParameterError(f"measure must be one of {known}; got {measure!r}")
-    unit: Domain = Interval(0.0, 1.0) if isinstance(domain, Interval) else Circle(1.0)
-    mechanism = _mechanism(unit, epsilon, goal)
+    mechanism = _mechanism(domain.unit(), epsilon, goal)
     if measure == "estimate":
         return _estimate_error(mechanism)
-    nodes = mechanism.kernel.nodes
     circular = isinstance(domain, Circle)
+    if not mechanism.rounds:
+        errors = mechanism.expected_errors(mechanism.domain.values())
+        total = float(errors.max() if measure == "value" else errors.mean())
+        return 2.0 * total if circular else total
+    nodes = mechanism.kernel.nodes
     steps = _PLACES * (nodes if circular else nodes - 1)
     errors = mechanism.expected_errors(np.linspace(0.0, 1.0, steps + 1))
     total = float(errors.max()) if measure == "value" else float((errors[1:] + errors[:-1]).mean()) / 2

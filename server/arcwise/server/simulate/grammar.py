@@ -167,7 +167,12 @@ def _part(text: str, domain: Domain) -> Population:
     wanted = kind.numbers.count(",") + 1
     if len(numbers) != wanted and not (name == "uniform" and not colon):
         raise ParameterError(f"{name} must be written {name}:{kind.numbers}; got {text!r}")
-    return kind.make(domain, numbers)
+    return kind.make(domain if name == "atom" else _continuous(domain), numbers)
+
+
+def _continuous(domain: Domain) -> Domain:
+    """Return the domain without its step: the mean and the ends of a law need not be values."""
+    return Circle(domain.period) if isinstance(domain, Circle) else Interval(domain.low, domain.high)
 
 
 def _number(text: str, where: str) -> float:

@@ -9,7 +9,7 @@ import click
 
 from arcwise.errors import ArcwiseError
 from arcwise.server.cli.caps import caps_options, read_caps
-from arcwise.server.cli.domain import ROUNDINGS, domain_options, read_domain
+from arcwise.server.cli.domain import domain_options, lattice_options, read_domain
 from arcwise.server.cli.new_file import new_path, write_new
 from arcwise.server.cli.task.checks import verified
 from arcwise.server.cli.task.making import NAMES, mechanism_for
@@ -35,16 +35,7 @@ def task() -> None:
 @click.argument("name")
 @domain_options
 @click.option("--clip", is_flag=True, help="Move values outside the interval to its nearer end.")
-@click.option(
-    "--step",
-    type=float,
-    help="Values are low, low + STEP, ..., high (on a circle 0, STEP, ...): each is a value of its own.",
-)
-@click.option(
-    "--rounding",
-    type=click.Choice(ROUNDINGS),
-    help="A number between two steps: refuse (default), nearest, or stochastic, which keeps means.",
-)
+@lattice_options
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
 @click.option(
     "--goal",
