@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from arcwise.domains import Interval
+from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import (
     BoundedLaplaceMechanism,
@@ -27,6 +27,7 @@ from arcwise.mechanisms.moments import variances
 from arcwise.server.design import minimax
 from arcwise.server.estimators.mean import mean
 from arcwise.server.estimators.unbiasing import mean_numbers
+from arcwise.server.planning import plan
 from arcwise.server.planning.mean import MeanCurve, number_moments, worst_variance
 from arcwise.server.simulate import Atoms, as_population, code_law, multinomial, simulate_counts
 
@@ -182,3 +183,34 @@ def test_more_reports_than_can_be_counted_are_none() -> None:
     curve = MeanCurve(made("duchi", 1.0), None, "population")
     assert curve.reports(1e-9) is None
     assert curve.reports(10.0) == 1
+
+
+def test_a_plan_for_a_population_takes_the_design_for_it() -> None:
+    made = plan(Interval(0, 100), epsilon=2, error=0.5, population="normal:40,5", compare=True)
+    assert made.chosen == made.best
+    assert made.chosen.label == "LP design, population"
+    assert made.chosen.command.endswith("--epsilon 2 --goal mean --population normal:40,5")
+    curve = MeanCurve(
+        minimax(UNIT, 2.0, population="normal:0.4,0.05"), as_population("normal:0.4,0.05", UNIT), "population"
+    )
+    assert made.reports == curve.reports(0.005)
+    general = next(row for row in made.rows if row.label == "LP design, mean")
+    assert general.reports / made.reports == pytest.approx(1.57, abs=0.01)
+    assert general.command.endswith("--goal mean")
+
+
+def test_several_populations_count_alike() -> None:
+    lines = ["beta:2,5", "0.5*atom:0 + 0.5*atom:100", "beta:2,5"]
+    made = plan(Interval(0, 100), epsilon=2, reports=1000, population=lines, compare=False)
+    assert made.holds == f"on average for {' and '.join(lines)}"
+    assert made.chosen.command.count("--population") == 3
+    assert "--population '0.5*atom:0 + 0.5*atom:100'" in made.chosen.command
+    mechanism = minimax(Interval(0, 100), 2.0, population=lines)
+    each = [MeanCurve(mechanism, as_population(line, Interval(0, 100)), "population") for line in lines]
+    expected = 100 * math.sqrt(sum(curve.variance for curve in each) / 3000)
+    assert made.error == pytest.approx(expected, rel=1e-9)
+    # A list of values is one population, and no command can write it.
+    values = plan(Interval(0, 100), epsilon=2, reports=1000, population=[10.0, 20.0], compare=False)
+    assert (values.holds, values.chosen.command) == ("for the given population", "")
+    with pytest.raises(ParameterError, match="population must be a single one for a direction, got 2"):
+        plan(Circle(1), epsilon=1, reports=10, population=["vonmises:0,1", "vonmises:0.5,1"])

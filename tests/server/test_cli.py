@@ -209,6 +209,25 @@ def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch
     assert "average of unbiased decoded reports" in mean["method"]
 
 
+def test_the_goal_mean_takes_populations_and_says_what_they_do(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCWISE_CACHE", "cache")
+    args = ["task", "new", "x", "--domain", "0:100", "--epsilon", "4"]
+    text = cli.good(*args, "--goal", "mean", "--population", "normal:40,5")
+    assert "33 nodes, 16 codes" in text
+    assert "without --population 2.26 times as many reports are needed there" in text
+    assert "up to 2.08 times as many are needed with it" in text
+    assert "one taken from collected data reveals it" in text
+    narrow = Task.load("x.json").id
+    more = ["--goal", "mean", "--population", "normal:40,5", "--population", "beta:2,5", "--force"]
+    cli.good(*args, *more)
+    assert Task.load("x.json").id != narrow
+    for wrong in (["--goal", "value"], [], ["--goal", "mean", "--mechanism", "piecewise"]):
+        message = cli.bad(*args, "--force", "--population", "uniform", *wrong)
+        assert "--population is for --goal mean on an interval, without --mechanism" in message
+
+
 @pytest.mark.parametrize("goal", ["mean", "value"])
 def test_with_a_step_goals_design_a_table_of_its_values(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, goal: str

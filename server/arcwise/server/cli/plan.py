@@ -49,7 +49,11 @@ def _count(_context: click.Context, _option: click.Parameter, text: str | None) 
 )
 @click.option(
     "--population",
-    help="What values are drawn from, as `arcwise simulate --distribution` takes it; else the worst.",
+    "populations",
+    multiple=True,
+    metavar="LINE",
+    help="What values are drawn from, as `arcwise simulate --distribution` takes it; else the worst. Several "
+    "count alike.",
 )
 @click.option("--length", type=float, help="Resultant length of a direction's population; 0.5 unless given.")
 @click.option(
@@ -76,7 +80,7 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     error: str | None,
     reports: float | None,
     goal: str | None,
-    population: str | None,
+    populations: tuple[str, ...],
     length: float | None,
     target: str,
     level: float,
@@ -107,7 +111,7 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
         error=error,
         reports=reports,
         goal=goal,
-        population=population,
+        population=populations or None,
         length=length,
         target=target,
         level=level,

@@ -3,17 +3,19 @@
 =========== ======== ================================================================ ==================
 goal        domain   minimises over all inputs the largest                            returns
 =========== ======== ================================================================ ==================
-"mean"      Interval variance, among unbiased mechanisms                              `DesignedTable`
+"mean"      Interval variance, among unbiased mechanisms (or its average, see below)  `DesignedTable`
 "value"     Interval ``E|y-x|^power``, outputs inside the domain                      `DesignedTable`
 "value"     Circle   ``E d(y, x)^power``, d the circular distance                     `DesignedCircular`
 "direction" Circle   ``1 - rho_1``, rho_1 the attenuation of the first moment         `DesignedCircular`
 =========== ======== ================================================================ ==================
+
+With a population the goal "mean" minimises the variance that is expected there.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from arcwise.errors import ArcwiseError, CertificateError, ParameterError
 from arcwise.kernels.rounding import integer_row
@@ -58,6 +60,7 @@ def minimax(
     outputs: int | None = None,
     nodes: int | None = None,
     power: float | None = None,
+    population: Any = None,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> DesignedTable | DesignedCircular:
@@ -77,10 +80,14 @@ def minimax(
         above; 128 on a circle. For "value" with a step as many as values, if these are more.
     nodes
         The number of input nodes N, at equal distances; inputs between them are rounded stochastically, and
-        the worst case counts that. 17 up to epsilon 5, 33 above; on a circle the number of codes. Left out
-        where the domain has a step.
+        the worst case counts that. 17 up to epsilon 5, 33 above and with a population; on a circle the
+        number of codes. Left out where the domain has a step.
     power
         Of the loss of "value", at least 1 (default 1). The other goals have none.
+    population
+        For goal "mean": the variance that is expected in this population is minimised, not the largest one. A
+        population as `simulate_counts` takes it, or a list of several, which count alike. The mean is
+        unbiased for every population all the same. 5 % of what is minimised is a uniform population's.
     cache
         Whether a design is looked for on disk, and kept there.
     progress
@@ -107,7 +114,9 @@ def minimax(
     >>> round(worst_case(mechanism), 3)
     0.999
     """
-    request = check_request(domain, epsilon, goal=goal, outputs=outputs, nodes=nodes, power=power)
+    request = check_request(
+        domain, epsilon, goal=goal, outputs=outputs, nodes=nodes, power=power, population=population
+    )
     report = progress if progress is not None else _silent
     if cache:
         kept = disk.load({**request.key, "version": disk.VERSION})

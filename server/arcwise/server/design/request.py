@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
+from arcwise.server.design.prior import as_populations, node_prior
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -100,11 +101,20 @@ def check_goal(domain: Domain, goal: str, power: Any) -> float | None:
 
 
 def check_request(
-    domain: Domain, epsilon: float, *, goal: str, outputs: int | None, nodes: int | None, power: float | None
+    domain: Domain,
+    epsilon: float,
+    *,
+    goal: str,
+    outputs: int | None,
+    nodes: int | None,
+    power: float | None,
+    population: Any = None,
 ) -> Request:
     """Return a request with its defaults filled in, or raise `ParameterError`."""
     exponent = check_goal(domain, goal, power)
     number = check_epsilon(epsilon)
+    if population is not None and goal != "mean":
+        raise ParameterError(f'population is for the goal "mean" only, got one for {goal!r}')
     size = domain.size if domain.discrete else None
     if size is not None and nodes not in (None, size):
         raise ParameterError(f"nodes must be left out where the domain has {size} values, got {nodes!r}")
@@ -125,11 +135,16 @@ def check_request(
             if exponent == 1.0 and size is not None:
                 outputs = max(outputs, size)
         if nodes is None:
-            nodes = size if size is not None else 17 if number <= _SMALL else 33
+            few = number <= _SMALL and population is None
+            nodes = size if size is not None else 17 if few else 33
     for name, count in (("outputs", outputs), ("nodes", nodes)):
         if type(count) is not int or not low <= count <= high:
             raise ParameterError(f"{name} must be an integer from {low} to {high}, got {count!r}")
     if kind == "circle" and outputs != nodes:
         raise ParameterError(f"outputs and nodes must be equal on a Circle, got {outputs} and {nodes}")
     rounds = size is None or domain.rounding == "stochastic"
-    return Request(kind, number, goal, exponent, outputs, nodes, rounds)
+    request = Request(kind, number, goal, exponent, outputs, nodes, rounds)
+    if population is None:
+        return request
+    populations = as_populations(population, domain)
+    return request._replace(prior=node_prior(populations, cast("Interval", request.unit), nodes))

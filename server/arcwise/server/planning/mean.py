@@ -44,7 +44,8 @@ class MeanCurve(Curve):
     mechanism
         On an `Interval`.
     population
-        That the devices' values are drawn from; None for the worst of all populations.
+        That the devices' values are drawn from; several for the average of their variances; None for the
+        worst of all populations.
     target
         "population", or "users": the mean of those who report, whose error has no part of sampling.
 
@@ -59,19 +60,25 @@ class MeanCurve(Curve):
         Of one report's number, in squares of the range.
     """
 
-    def __init__(self, mechanism: Mechanism, population: Population | None, target: str) -> None:
+    def __init__(
+        self, mechanism: Mechanism, population: Population | tuple[Population, ...] | None, target: str
+    ) -> None:
         self._mechanism = mechanism
         first, second = number_moments(mechanism)
         if population is None:
             self.variance = worst_variance(first, second, target, rounds=mechanism.rounds)
             return
-        law = node_law(mechanism, population)
-        # Between nodes the mean number is the value itself, so the part of the values is their variance.
-        if target == "population":
-            between = float(law @ first) ** 2
-        else:
-            between = _square(population) if mechanism.rounds else float(law @ first**2)
-        self.variance = float(law @ second) - between
+        members = population if isinstance(population, tuple) else (population,)
+        variances = []
+        for member in members:
+            law = node_law(mechanism, member)
+            # Between nodes the mean number is the value itself, so the part of the values is their variance.
+            if target == "population":
+                between = float(law @ first) ** 2
+            else:
+                between = _square(member) if mechanism.rounds else float(law @ first**2)
+            variances.append(float(law @ second) - between)
+        self.variance = sum(variances) / len(variances)
 
     def error(self, reports: int) -> float:
         """Return the standard error, in shares of the range."""

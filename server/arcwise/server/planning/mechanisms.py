@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server.compare.candidates import candidates
+from arcwise.server.design import minimax
 from arcwise.server.design.request import designable
 from arcwise.tasks import Task
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from arcwise.domains import Domain
     from arcwise.mechanisms import Mechanism
+    from arcwise.server.simulate import Population
 
 __all__ = ["MANY_REPORTS", "Family", "families"]
 
@@ -30,6 +34,9 @@ _CHOSEN = {
     ("distribution", Circle): "optimal-circular",
 }
 """The label of what `arcwise task new --goal` takes."""
+
+_FOR_POPULATION = "LP design, population"
+"""The label of what `arcwise task new --goal mean --population` takes."""
 
 _DESIGNS = {("mean", Interval): "LP design, mean", ("direction", Circle): "LP design, direction"}
 _UNUSED_DELTA = 1e-6
@@ -50,12 +57,15 @@ class Family:
         From epsilon and the number of reports, if known, to the mechanism on the unit domain.
     delta
         That it was made to spend; None for pure mechanisms.
+    lines
+        The populations that it is designed for, as they were written.
     """
 
     label: str
     chosen: bool
     make: Callable[[float, int | None], Mechanism]
     delta: float | None = None
+    lines: tuple[str, ...] = ()
 
     def command(self, domain: Domain, goal: str, epsilon: float, reports: int) -> str:
         """Return the command that makes such a task; empty where `arcwise task new` has no words for it."""
@@ -68,6 +78,11 @@ class Family:
             where += f" --step {domain.step:.12g}"
             where += f" --rounding {domain.rounding}" if domain.rounding != "refuse" else ""
         start = f"arcwise task new NAME {where} --epsilon {epsilon:g} --goal {goal}"
+        if self.label == _FOR_POPULATION:
+            given = "".join(f" --population {shlex.quote(line)}" for line in self.lines)
+            return start + given if given else ""
+        if self.label == _DESIGNS.get((goal, type(domain))) == "LP design, mean":
+            return start
         if self.chosen and self.label == _CHOSEN[goal, type(domain)]:
             finer = goal == "distribution" and isinstance(domain, Interval) and reports >= MANY_REPORTS
             finer = finer and not domain.discrete
@@ -79,7 +94,14 @@ class Family:
 
 
 def families(
-    domain: Domain, goal: str, epsilon: float, delta: float | None, *, compare: bool
+    domain: Domain,
+    goal: str,
+    epsilon: float,
+    delta: float | None,
+    *,
+    compare: bool,
+    populations: tuple[Population, ...] = (),
+    lines: tuple[str, ...] = (),
 ) -> list[Family]:
     """Return the mechanisms that may serve a goal, what its task gets first.
 
@@ -93,16 +115,24 @@ def families(
         Allowed, for mechanisms that spend one; None leaves these out.
     compare
         Whether to list others than the one that the goal gets.
+    populations
+        On the unit domain, that a mean may be designed for.
+    lines
+        The same as they were written, for commands.
     """
     unit = domain.unit()
     kind = goal, type(domain)
     first = _CHOSEN[kind]
-    if first == "LP design, mean" and domain.discrete and not designable(domain):
-        first = "optimal-piecewise, inset"
+    if first == "LP design, mean":
+        if domain.discrete and not designable(domain):
+            first = "optimal-piecewise, inset"
+        elif populations:
+            first = _FOR_POPULATION
 
     def listed(at: float) -> dict[str, Callable[[], Mechanism]]:
         allowed = _UNUSED_DELTA if delta is None else delta
-        return {
+        own = {_FOR_POPULATION: partial(minimax, unit, at, population=populations)}
+        return (own if first == _FOR_POPULATION else {}) | {
             candidate.label: candidate.make
             for candidate in candidates(unit, at, delta=allowed, nodes=None, designs=kind in _DESIGNS)
         }
@@ -127,12 +157,18 @@ def families(
     labels = [label for label in labels if delta is not None or not spends(label)]
     labels.sort(key=lambda label: label != first)
     return [
-        Family(label, label == first, maker(label), delta if spends(label) else None)
+        Family(
+            label,
+            label == first,
+            maker(label),
+            delta if spends(label) else None,
+            lines if label == _FOR_POPULATION else (),
+        )
         for label in labels[: None if compare else 1]
     ]
 
 
 def _serves(label: str, kind: tuple[str, type[Interval] | type[Circle]]) -> bool:
     if label.startswith("LP design"):
-        return label == _DESIGNS.get(kind)
+        return label == _FOR_POPULATION or label == _DESIGNS.get(kind)
     return "clamp" not in label  # it tells single values best, and nothing of the ends of a population

@@ -56,18 +56,21 @@ class Model:
         self._tick = tick
         self.simulated = request.goal == "distribution"
         self._populations: Mapping[str, Population] = {}
-        given = request.population is not None
+        given = bool(request.populations)
+        words = " and ".join(name for name, _ in request.populations)
         if request.goal == "mean":
             self.measure = (
                 "standard error of the mean over repeated surveys, exact"
                 if request.target == "population"
                 else "standard error of these users' mean over repeated reports of theirs, exact"
             )
-            self.holds = f"for {request.words}" if given else "for every population: the worst is planned for"
+            self.holds = "for every population: the worst is planned for"
+            if given:
+                self.holds = f"{'on average ' if len(request.populations) > 1 else ''}for {words}"
         elif request.goal == "direction":
             self.measure = "root mean square error of the direction over repeated surveys"
             self.holds = (
-                f"for {request.words}"
+                f"for {words}"
                 if given
                 else f"for every population with a resultant length of at least {request.length:g}"
             )
@@ -77,9 +80,9 @@ class Model:
                 "expected Wasserstein-1 distance to the values of those who report, "
                 f"simulated ({_SURVEYS.many} surveys)"
             )
-            if request.population is not None:
-                self._populations = {request.words: request.population}
-                self.holds = f"for {request.words}"
+            if given:
+                self._populations = dict(request.populations)
+                self.holds = f"for {'the worst of ' if len(request.populations) > 1 else ''}{words}"
             else:
                 names = REFERENCES["circle" if circular else "interval"]
                 self._populations = {name: named_population(name, circular=circular) for name in names}
@@ -97,9 +100,11 @@ class Model:
         """
         request = self._request
         if request.goal == "mean":
-            return MeanCurve(mechanism, request.population, request.target)
+            members = tuple(population for _, population in request.populations)
+            return MeanCurve(mechanism, members or None, request.target)
         if request.goal == "direction":
-            return DirectionCurve(cast("CircularMechanism", mechanism), request.population, request.length)
+            member = request.populations[0][1] if request.populations else None
+            return DirectionCurve(cast("CircularMechanism", mechanism), member, request.length)
         return SimulatedCurve(
             mechanism,
             self._populations,

@@ -56,9 +56,11 @@ def plan(
         "mean" (default) or "distribution" on an interval; "direction" (default) or "distribution" on a
         circle.
     population
-        What the devices' values are drawn from, as `simulate_counts` takes it, such as "beta:2,5". Without
-        one a mean is planned for the worst of all populations, a direction for the worst of all with the
-        resultant length `length`, and a distribution for the worst of three reference populations.
+        What the devices' values are drawn from, as `simulate_counts` takes it, such as "beta:2,5", or a list
+        of several: a mean is planned for the average of their variances, with a mechanism that is designed
+        for it, and a distribution for the worst of them. Without one a mean is planned for the worst of all
+        populations, a direction for the worst of all with the resultant length `length`, and a distribution
+        for the worst of three reference populations.
     length
         Resultant length of the population of a direction, 0.5 unless given.
     target
@@ -104,7 +106,15 @@ def plan(
         level=level,
         delta=delta,
     )
-    members = families(domain, request.goal, request.epsilon or TRIAL, delta, compare=compare)
+    members = families(
+        domain,
+        request.goal,
+        request.epsilon or TRIAL,
+        delta,
+        compare=compare,
+        populations=tuple(population for _, population in request.populations),
+        lines=request.lines,
+    )
     work = Work(request, members, progress)
     rows, left_out, curve = work.rows()
     smallest = min(getattr(row, work.compared) for row in rows)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
+from arcwise.server.design.prior import as_populations
 from arcwise.server.planning.base import MAX_REPORTS
 from arcwise.server.planning.distribution import FEWEST
-from arcwise.server.simulate import MAX_DEVICES, as_population
+from arcwise.server.simulate import MAX_DEVICES
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -33,10 +34,11 @@ class Request(NamedTuple):
     ----------
     error
         In shares of the range or the period.
-    population
-        Parsed; None for the worst of all, or for the reference populations of a distribution.
-    words
-        The population as it was given, for people.
+    populations
+        By what they are called, parsed; none for the worst of all, or for the reference populations of a
+        distribution.
+    lines
+        The same as they were written; none where they were not.
     others
         As for `plan`.
     """
@@ -46,8 +48,8 @@ class Request(NamedTuple):
     epsilon: float | None
     error: float | None
     reports: int | None
-    population: Population | None
-    words: str
+    populations: tuple[tuple[str, Population], ...]
+    lines: tuple[str, ...]
     length: float
     target: str
     level: float
@@ -99,15 +101,24 @@ def check_request(
         raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
     if delta is not None and not 0.0 < delta < 1.0:
         raise ParameterError(f"delta must be more than 0 and less than 1, got {delta!r}")
-    parsed = None if population is None else as_population(population, domain)
+    parsed = () if population is None else as_populations(population, domain)
+    if len(parsed) > 1 and goal == "direction":
+        raise ParameterError(f"population must be a single one for a direction, got {len(parsed)}")
+    given_lines = population if isinstance(population, (list, tuple)) else [population]
+    lines = tuple(line for line in given_lines if isinstance(line, str))
+    lines = lines if len(lines) == len(parsed) else ()
+    called = lines or tuple(
+        f"the given population {place}" if len(parsed) > 1 else "the given population"
+        for place in range(1, len(parsed) + 1)
+    )
     return Request(
         domain=domain,
         goal=goal,
         epsilon=None if epsilon is None else check_epsilon(epsilon),
         error=None if error is None else read_error(error, domain),
         reports=None if reports is None else _checked_reports(reports, goal),
-        population=parsed,
-        words=population if isinstance(population, str) else "the given population" if parsed else "",
+        populations=tuple(zip(called, parsed, strict=True)),
+        lines=lines,
         length=DEFAULT_LENGTH if length is None else float(length),
         # The distance of a distribution is to the law of the users who report.
         target="users" if goal == "distribution" else target,

@@ -48,6 +48,14 @@ def task() -> None:
     help="Instead of the goal's: any mechanism that `arcwise compare` lists, with its defaults.",
 )
 @click.option("--delta", type=float, help="Delta of one report, for mechanisms that spend one.")
+@click.option(
+    "--population",
+    "populations",
+    multiple=True,
+    metavar="LINE",
+    help="With --goal mean: design for the variance in this population, written as `arcwise simulate "
+    "--distribution` takes it, in place of the worst. Several count alike.",
+)
 @click.option("--expected-reports", type=int, help="From a million on, distributions get a finer grid.")
 @click.option("--period", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
 @caps_options
@@ -66,6 +74,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     goal: str | None,
     mechanism: str | None,
     delta: float | None,
+    populations: tuple[str, ...],
     expected_reports: int | None,
     period: int,
     output: Path | None,
@@ -79,6 +88,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     arcwise task new heading --circle 360 --epsilon 0.5 --lifetime-cap 15
     arcwise task new score --domain 0:100 --step 1 --epsilon 1
     arcwise task new dose --domain 0:100 --epsilon 1 --goal mean
+    arcwise task new age --domain 0:120 --epsilon 2 --goal mean --population "normal:40,12"
     arcwise task new load --domain 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
 
     The goal mean designs its mechanism by linear programming: that takes seconds, once. With a step so does
@@ -92,7 +102,9 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
         domain,
         epsilon,
         goal=goal,
-        mechanism=mechanism_for(domain, epsilon, goal=goal, name=mechanism, delta=delta),
+        mechanism=mechanism_for(
+            domain, epsilon, goal=goal, name=mechanism, delta=delta, populations=populations
+        ),
         expected_reports=expected_reports,
         period=period,
         caps=bounds,
