@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.server.simulate import Population
 
-__all__ = ["MANY_REPORTS", "Family", "families"]
+__all__ = ["MANY_REPORTS", "Family", "domain_words", "families"]
 
 MANY_REPORTS = 1_000_000
 """From so many expected reports on a task for the distribution of an interval has 256 nodes, not 128."""
@@ -69,15 +69,7 @@ class Family:
 
     def command(self, domain: Domain, goal: str, epsilon: float, reports: int) -> str:
         """Return the command that makes such a task; empty where `arcwise task new` has no words for it."""
-        where = (
-            f"--circle {domain.period:.12g}"
-            if isinstance(domain, Circle)
-            else f"--domain {domain.low:.12g}:{domain.high:.12g}"
-        )
-        if domain.step is not None:
-            where += f" --step {domain.step:.12g}"
-            where += f" --rounding {domain.rounding}" if domain.rounding != "refuse" else ""
-        start = f"arcwise task new NAME {where} --epsilon {epsilon:g} --goal {goal}"
+        start = f"arcwise task new NAME {domain_words(domain)} --epsilon {epsilon:g} --goal {goal}"
         if self.label == _FOR_POPULATION:
             given = "".join(f" --population {shlex.quote(line)}" for line in self.lines)
             return start + given if given else ""
@@ -91,6 +83,19 @@ class Family:
         if name == "LP design" or member not in ("", "inset"):
             return ""
         return f"{start} --mechanism {name}" + (f" --delta {self.delta:g}" if self.delta is not None else "")
+
+
+def domain_words(domain: Domain) -> str:
+    """Return the options of a command that name the domain; clipping is left out."""
+    words = (
+        f"--circle {domain.period:.12g}"
+        if isinstance(domain, Circle)
+        else f"--domain {domain.low:.12g}:{domain.high:.12g}"
+    )
+    if domain.step is not None:
+        words += f" --step {domain.step:.12g}"
+        words += f" --rounding {domain.rounding}" if domain.rounding != "refuse" else ""
+    return words
 
 
 def families(

@@ -13,10 +13,13 @@ from arcwise.server.cli.domain import domain_options, lattice_options, read_doma
 from arcwise.server.cli.new_file import new_path, write_new
 from arcwise.server.cli.task.checks import verified
 from arcwise.server.cli.task.making import NAMES, mechanism_for
+from arcwise.server.cli.task.sample import command_line, proposed, read_sample
 from arcwise.server.cli.task.words import describe
 from arcwise.tasks import DAY, Task
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from typing_extensions import Unpack
 
     from arcwise.server.cli.caps import CapOptions
@@ -56,6 +59,16 @@ def task() -> None:
     help="With --goal mean: design for the variance in this population, written as `arcwise simulate "
     "--distribution` takes it, in place of the worst. Several count alike.",
 )
+@click.option(
+    "--from-data",
+    "sample",
+    type=click.File("r", encoding="utf-8-sig"),
+    metavar="FILE",
+    help="Propose domain, step and clipping from a sample: numbers, one a line, a CSV column, or JSON; - "
+    "reads stdin. What is given besides is kept.",
+)
+@click.option("--column", help="Name of the column or the key, when --from-data has several.")
+@click.option("--dry-run", is_flag=True, help="Show the task, and write nothing.")
 @click.option("--expected-reports", type=int, help="From a million on, distributions get a finer grid.")
 @click.option("--period", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
 @caps_options
@@ -75,6 +88,9 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     mechanism: str | None,
     delta: float | None,
     populations: tuple[str, ...],
+    sample: TextIO | None,
+    column: str | None,
+    dry_run: bool,
     expected_reports: int | None,
     period: int,
     output: Path | None,
@@ -90,13 +106,24 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     arcwise task new dose --domain 0:100 --epsilon 1 --goal mean
     arcwise task new age --domain 0:120 --epsilon 2 --goal mean --population "normal:40,12"
     arcwise task new load --domain 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
+    arcwise task new age --from-data survey.csv --column age --epsilon 1 --dry-run
 
     The goal mean designs its mechanism by linear programming: that takes seconds, once. With a step so does
     the goal value, where the design is nearer to single values than the usual mechanism.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    domain = read_domain(domain_text, circle, clip=clip, step=step, rounding=rounding)
     bounds = read_caps(caps)
-    path = new_path(name, output, force)  # before a solver takes its time
+    if sample is not None:
+        known = domain_text is not None or circle is not None
+        given = read_domain(domain_text, circle, clip=clip) if known else None
+        proposal = proposed(read_sample(sample, column), given, step=step, rounding=rounding)
+        domain = proposal.domain
+        click.echo(command_line(name, domain))
+        click.echo("".join(f"note: {note}\n" for note in proposal.notes), err=True, nl=False)
+    elif column is not None:
+        raise click.UsageError("--column is for --from-data")
+    else:
+        domain = read_domain(domain_text, circle, clip=clip, step=step, rounding=rounding)
+    path = None if dry_run else new_path(name, output, force)  # before a solver takes its time
     made = Task(
         name,
         domain,
@@ -109,7 +136,8 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
         period=period,
         caps=bounds,
     )
-    write_new(made, path)
+    if path is not None:
+        write_new(made, path)
     click.echo(describe(made))
 
 
