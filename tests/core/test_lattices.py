@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import pickle
 from fractions import Fraction
@@ -26,7 +27,8 @@ from arcwise.mechanisms import (
     RandomizedResponse,
     ThreeOutputs,
 )
-from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
+from arcwise.mechanisms.circular import CircularMechanism
+from arcwise.mechanisms.registry import MECHANISMS, mechanism_from_fields, mechanism_to_fields
 from arcwise.tasks import Group, Task
 from fixed_draw import FixedDraw
 from strategies import LATTICE_EXAMPLES
@@ -390,3 +392,34 @@ def test_a_file_with_another_step_under_the_id_is_refused() -> None:
     ):
         with pytest.raises(TaskError):
             Task.from_json(data | {"domain": domain})
+
+
+@pytest.mark.parametrize("values", [11, 101, 700])
+@pytest.mark.parametrize("key", list(MECHANISMS), ids=lambda key: key[0])
+def test_every_mechanism_has_a_node_for_each_value_or_says_what_to_do(
+    key: tuple[str, int], values: int
+) -> None:
+    cls: Any = MECHANISMS[key]
+    if cls in (DesignedTable, DesignedCircular):
+        return  # any table that fits: `test_a_kernel_that_does_not_fit_the_lattice_is_refused`
+    if values == 700 and key[0] in {"piecewise-transformation", "unbiased-optimal-piecewise", "hybrid"}:
+        return  # tables of half a million weights, which no task takes
+    circular = issubclass(cls, CircularMechanism)
+    domain: Domain = Circle(values, step=1) if circular else Interval(0, values - 1, step=1)
+    takes = inspect.signature(cls).parameters
+    given = {name: value for name, value in (("epsilon", 1.0), ("delta", 1e-2)) if name in takes}
+    try:
+        mechanism = cls(domain, **given)
+    except ParameterError as error:
+        message = str(error)
+    else:
+        assert mechanism.kernel.nodes == mechanism.lattice.size == values
+        return
+    assert any(words in message for words in ("larger step", "leave out the step", "on a lattice")), message
+
+
+def test_a_task_that_is_too_large_says_to_take_a_larger_step() -> None:
+    domain = Interval(0, 399, step=1)
+    rows = [[2**54 if code < 1024 else 0 for code in range(1024)]] * 400
+    with pytest.raises(TaskError, match="take fewer nodes or codes, on a lattice a larger step"):
+        Task("x", domain, 1.0, mechanism=DesignedTable(domain, 1.0, rows, [0.5] * 1024))

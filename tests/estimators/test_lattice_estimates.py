@@ -236,3 +236,22 @@ def test_bins_are_runs_of_values_that_share_none(domain: Domain) -> None:
         assert each.high is not None
         assert each.low - 1e-9 <= exact <= each.high + 1e-9, label
     assert total == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("domain", [Interval(0, 1999, step=1), Circle(1440, step=1)], ids=str)
+def test_estimates_of_a_lattice_that_is_too_large_say_so(domain: Domain) -> None:
+    task = Task("x", domain, 2.0)
+    counts = simulate_counts(task, "uniform", 20_000, np.random.default_rng(1))
+    found = estimate(task, counts, between=[(3, 50)], bands=True)
+    note = f"{domain.size:,} values are too many for a node each: treated as a continuous domain"
+    assert found.distribution is not None
+    several = [found.mode, *found.shares.values(), *found.bins.values(), *found.quantiles.values()]
+    assert note in found.distribution.note
+    assert found.band is None or note in found.band.note
+    assert len(several) > 10
+    for each in several:
+        assert each is not None
+        assert note in each.note
+    small = estimate(Task("y", HOURS, 2.0), [1000] * 24)
+    assert small.distribution is not None
+    assert "continuous" not in small.distribution.note

@@ -156,7 +156,8 @@ class Task:
         data = bytes(msgpack.packb(self._fields()))
         if len(data) > _MAX_BYTES:
             raise TaskError(
-                f"a task takes at most {_MAX_BYTES} bytes, got {len(data)}: take fewer nodes or codes"
+                f"a task takes at most {_MAX_BYTES} bytes, got {len(data)}: take fewer nodes or codes, on a "
+                "lattice a larger step"
             )
         object.__setattr__(self, "_bytes", data)
         object.__setattr__(self, "id", hashlib.sha256(data).hexdigest())

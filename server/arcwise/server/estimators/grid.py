@@ -124,7 +124,15 @@ def to_domain(domain: Domain, unit: float) -> float:
 
 
 def coarse_note(mechanism: Mechanism) -> str:
-    """Return the note on a kernel of fewer than 32 nodes to which values are rounded, or ""."""
-    nodes = mechanism.kernel.nodes
-    few = mechanism.rounds and nodes < 32
-    return f"only {nodes} nodes: rounding to them spreads values by up to a node" if few else ""
+    """Return the note on nodes that are not the values, or "".
+
+    There is one on a kernel of fewer than 32 nodes to which values are rounded, and one on a lattice that is
+    too large for a node each.
+    """
+    nodes, size = mechanism.kernel.nodes, mechanism.domain.size
+    notes = []
+    if mechanism.rounds and nodes < 32:
+        notes.append(f"only {nodes} nodes: rounding to them spreads values by up to a node")
+    if size is not None and mechanism.lattice is None:
+        notes.append(f"{size:,} values are too many for a node each: treated as a continuous domain")
+    return "; ".join(notes)

@@ -78,7 +78,7 @@ class ApproximateAdditive(TableMechanism):
             inner -= 2.0 * float(excess)
         raise CertificateError(
             f"no table of integers keeps delta = {delta!r} at epsilon = {epsilon!r}: the errors of rounding "
-            "to integers are of that size; give a larger delta or fewer nodes"
+            "to integers are of that size; give a larger delta or fewer nodes (on a lattice a larger step)"
         )
 
 
