@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from arcwise.server.estimators.few import few_note, join
-from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell
+from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.threads import one_thread
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.grid import Values
     from arcwise.server.estimators.profile import Profile
 
     FloatArray: TypeAlias = NDArray[np.float64]
@@ -41,6 +42,9 @@ _STEPS = 4
 
 _FEWEST_NODES = 9
 """Nodes from which a mode is told: on fewer, a window of two nodes is more than a quarter of the domain."""
+
+_MOST_VALUES = 32
+"""Values of a lattice up to which the mode is one of them: each costs a constrained likelihood."""
 
 _TIE = 1e-9
 """Shares of windows that are so near to one another are equal."""
@@ -88,8 +92,16 @@ def mode(
 
     For the clamp placement a window in an end zone may hold all of the zone or nothing: all where it is
     tried, nothing where it is b. There is no point when a zone may hold more than the best window.
+
+    On a lattice of up to 32 values with a node each the windows are the values, and the note names those that
+    stay.
     """
     kernel, domain = mechanism.kernel, mechanism.domain
+    values = values_of(mechanism)
+    if values is not None and values.size <= _MOST_VALUES and (values.first == values.last).all():
+        fitted = np.roll(probabilities, -first_cell(mechanism))
+        few = few_note(float(counts.sum()))
+        return _of_values(mechanism, values, fitted, level=level, profile=profile, few=few)
     if kernel.nodes < _FEWEST_NODES:
         return Value(None, None, None, "none", f"so few nodes ({kernel.nodes}) do not show a mode")
     circular = kernel.circular
@@ -122,6 +134,43 @@ def mode(
         turns = domain.length * float(np.floor((value - first) / domain.length))
         first, last = first + turns, last + turns
     return Value(value, first, last, f"{method}; profile likelihoods of all windows, Bonferroni", note)
+
+
+def _of_values(
+    mechanism: Mechanism,
+    values: Values,
+    fitted: FloatArray,
+    *,
+    level: float,
+    profile: Profile | None,
+    few: str,
+) -> Value:
+    """Return the value that most of the population has; the interval holds all that may be it."""
+    domain, size = mechanism.domain, values.size
+    best = int(np.argmax(fitted))
+    known = float(np.ptp(fitted)) > _TIE
+    why = "" if known else "no value of the fitted distribution has more than another"
+    at = domain.values()
+    value = float(at[best]) if known else None
+    method = "most frequent value of the fitted distribution"
+    if profile is None:
+        return Value(value, None, None, method, join("not computed without bands", why, few))
+    with one_thread():
+        kept = np.flatnonzero(_staying(profile, np.eye(size), np.eye(size), best, level))
+    note = join(why, few, f"values that may be it: {', '.join(f'{each:g}' for each in at[kept])}")
+    first, last = float(at[kept[0]]), float(at[kept[-1]])
+    if mechanism.kernel.circular:
+        windows = _Windows(np.arange(size) / size, 1.0 / size)
+        mask = np.isin(np.arange(size), kept)
+        low, high = _hull(mask, windows, circular=True)
+        if high - low < 1.0:
+            first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high - windows.width))
+        else:
+            first, last = 0.0, domain.length
+        if value is not None and high - low < 1.0:
+            turns = domain.length * float(np.floor((value - first) / domain.length))
+            first, last = first + turns, last + turns
+    return Value(value, first, last, f"{method}; profile likelihoods of all values, Bonferroni", note)
 
 
 class _Windows(NamedTuple):
@@ -172,7 +221,17 @@ def _kept(
 ) -> NDArray[np.bool_]:
     """Return which windows stay, shape (m,); on an interval only the first and the last are marked."""
     least, most = _covered(profile.edges, windows, circular=circular)
-    count = len(windows.starts)
+    return _staying(profile, least, most, best, level, ends=not circular)
+
+
+def _staying(
+    profile: Profile, least: FloatArray, most: FloatArray, best: int, level: float, *, ends: bool = False
+) -> NDArray[np.bool_]:
+    """Return which windows stay, shape (m,), of those that cover cells at least and at most so; see `mode`.
+
+    With `ends` only the first and the last are marked.
+    """
+    count = len(least)
     bound = NormalDist().inv_cdf(1.0 - (1.0 - level) / (count - 1))
     search = profile.search(bound)
 
@@ -186,7 +245,7 @@ def _kept(
         return search.root(functional, 0.5) <= bound
 
     kept = np.zeros(count, dtype=bool)
-    if circular:
+    if not ends:
         return np.array([stays(i) for i in range(count)])
     kept[next(i for i in range(count) if stays(i))] = True
     kept[next(i for i in reversed(range(count)) if stays(i))] = True
