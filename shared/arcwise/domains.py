@@ -128,10 +128,7 @@ class _Domain(Value):
         return self.lattice is not None and self.lattice.size <= MOST_VALUES
 
     def unit(self) -> Domain:
-        """Return the domain of length 1 with the same values and rounding; clipping is left out.
-
-        A lattice of more than 1,024 values becomes a continuous domain, as mechanisms treat it.
-        """
+        """Return the domain of length 1 with the same values and rounding."""
         raise NotImplementedError
 
     def values(self) -> FloatArray:
@@ -228,7 +225,11 @@ class Interval(_Domain):
         """``high - low``, in the unit of the values."""
         return self.high - self.low
 
-    def unit(self) -> Interval:  # noqa: D102 (the base class says it)
+    def unit(self) -> Interval:
+        """Return the domain of length 1 with the same values and rounding.
+
+        Clipping is left out. A lattice of more than 1,024 values becomes continuous, as mechanisms treat it.
+        """
         if self.lattice is None or not self.discrete:
             return Interval(0.0, 1.0)
         return Interval(0.0, 1.0, step=1.0 / self.lattice.steps, rounding=self.rounding)
@@ -361,7 +362,11 @@ class Circle(_Domain):
         """The circumference: the period."""
         return self.period
 
-    def unit(self) -> Circle:  # noqa: D102 (the base class says it)
+    def unit(self) -> Circle:
+        """Return the domain of length 1 with the same values and rounding.
+
+        Clipping is left out. A lattice of more than 1,024 values becomes continuous, as mechanisms treat it.
+        """
         if self.lattice is None or not self.discrete:
             return Circle(1.0)
         return Circle(1.0, step=1.0 / self.lattice.steps, rounding=self.rounding)
