@@ -12,7 +12,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators.grid import cell_edges, first_cell
-from arcwise.server.estimators.wasserstein import wasserstein
+from arcwise.server.estimators.wasserstein import histogram_distance, wasserstein
 from arcwise.server.planning import plan
 from arcwise.server.planning.distribution import SimulatedCurve, Surveys, survey_error, users
 from arcwise.server.simulate import as_population
@@ -55,6 +55,22 @@ def test_the_distance_on_a_circle_is_the_least_over_all_cuts(seed: int) -> None:
     found = wasserstein(mechanism, probabilities, values)
     assert found <= cut + 5e-4
     assert found == pytest.approx(cut, abs=0.005)  # cuts are 1/200 apart
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_distance_of_a_histogram_is_that_of_scipy(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    shares, values = generator.dirichlet(np.ones(7)), generator.beta(2, 3, 5000)
+    edges = np.sort(np.append(generator.random(6), [0.0, 1.0]))
+    places = (edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(4000) + 0.5) / 4000).ravel()
+    weights = np.repeat(shares / 4000, 4000)
+    expected = wasserstein_distance(values, places, v_weights=weights)
+    found = histogram_distance(edges, shares, values, circular=False)
+    assert found == pytest.approx(expected, abs=1e-4)
+    around = histogram_distance(edges, shares, values, circular=True)
+    assert around <= found
+    turned = histogram_distance(edges + 0.3, shares, (values + 0.3) % 1.0, circular=True)
+    assert turned == pytest.approx(around, abs=1e-9)
 
 
 def test_many_users_are_a_sample_of_their_population() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["wasserstein"]
+__all__ = ["histogram_distance", "wasserstein"]
 
 
 def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatArray) -> float:
@@ -42,20 +42,47 @@ def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatAr
     for the sign within a piece.
     """
     circular = mechanism.kernel.circular
+    ordered = np.roll(probabilities, -first_cell(mechanism))
     lattice = values_of(mechanism)
     if lattice is not None and (lattice.first == lattice.last).all():
         places, values = lattice.units(lattice.first), np.sort(values)
         pieces = np.sort(np.concatenate([[0.0, 1.0], values, places]))
         middle = (pieces[1:] + pieces[:-1]) / 2
-        total = np.append(0.0, np.cumsum(np.roll(probabilities, -first_cell(mechanism))))
+        total = np.append(0.0, np.cumsum(ordered))
         return _distance(pieces, total[np.searchsorted(places, middle)], values, circular=circular)
     edges = cell_edges(mechanism)
     if circular:
-        cumulative = np.append(0.0, np.cumsum(np.roll(probabilities, -first_cell(mechanism))))
-        values = edges[0] + (values - edges[0]) % 1.0
-    else:
-        total = np.cumsum(probabilities)
-        cumulative = np.concatenate([[probabilities[0]], total[:-1], [total[-2]]])
+        return histogram_distance(edges, ordered, values, circular=True)
+    total = np.cumsum(probabilities)
+    return _linear(edges, np.concatenate([[probabilities[0]], total[:-1], [total[-2]]]), values)
+
+
+def histogram_distance(
+    edges: FloatArray, probabilities: FloatArray, values: FloatArray, *, circular: bool
+) -> float:
+    """Return the same distance of a histogram, whose mass is spread evenly over its cells.
+
+    Parameters
+    ----------
+    edges
+        Shape (B + 1,), from one end of the unit domain to the other, or once around the circle from anywhere.
+    probabilities
+        Shape (B,), with the sum 1.
+    values
+        As for `wasserstein`.
+    circular
+        Whether mass may go either way around.
+    """
+    cumulative = np.append(0.0, np.cumsum(probabilities))
+    if not circular:
+        return _linear(edges, cumulative, values)
+    return _linear(edges, cumulative, edges[0] + (values - edges[0]) % 1.0, circular=True)
+
+
+def _linear(
+    edges: FloatArray, cumulative: FloatArray, values: FloatArray, *, circular: bool = False
+) -> float:
+    """Return the distance of a distribution function, linear between the edges, to that of the values."""
     values = np.sort(values)
     pieces = np.sort(np.concatenate([values, edges]))
     middle = (pieces[1:] + pieces[:-1]) / 2
