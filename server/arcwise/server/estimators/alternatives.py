@@ -15,7 +15,7 @@ import numpy as np
 
 from arcwise.errors import ParameterError
 from arcwise.server.estimators import check_counts
-from arcwise.server.estimators.em import EMFit
+from arcwise.server.estimators.em import EMFit, smoother
 from arcwise.server.estimators.refit import Model
 from arcwise.server.estimators.rows import rows_of
 from arcwise.server.estimators.threads import one_thread
@@ -99,7 +99,7 @@ def smoothed_em(
     ParameterError
         When an argument is out of its bounds.
     """
-    return _run(mechanism, counts, tolerance, max_iterations, _smoother(mechanism))
+    return _run(mechanism, counts, tolerance, max_iterations, smoother(mechanism.kernel))
 
 
 def maximum_likelihood(mechanism: Mechanism, counts: ArrayLike) -> EMFit:
@@ -136,18 +136,6 @@ def maximum_likelihood(mechanism: Mechanism, counts: ArrayLike) -> EMFit:
     seen = numbers > 0
     value = float(numbers[seen] @ np.log(fitted.codes[seen]))
     return EMFit(fitted.nodes, value, fitted.gap, 0)
-
-
-def _smoother(mechanism: Mechanism) -> Callable[[FloatArray], FloatArray]:
-    mode = "wrap" if mechanism.kernel.circular else "constant"
-
-    def add_up(f: FloatArray) -> FloatArray:
-        padded = np.pad(f, 1, mode=mode)  # type: ignore[call-overload]
-        total: FloatArray = padded[:-2] + 2.0 * padded[1:-1] + padded[2:]
-        return total
-
-    weights = add_up(np.ones(mechanism.kernel.nodes))
-    return lambda f: add_up(f) / weights
 
 
 def _run(

@@ -1,22 +1,24 @@
-"""The distribution of the population: EM stopped where held-out reports are predicted best.
+"""The distribution of the population: an average of EM's iterates, weighted by held-out reports.
 
 The most likely distribution of noisy reports is a few spikes. EM starts from the uniform distribution and
-roughens as it goes; stopping early is the smoothing, and how early is chosen by cross-validation: five folds,
-one number of steps for all, refit on all reports. Steps are taken in leaps (`EMSteps.leap`), so their number
-is what the leaps amount to. The uniform distribution is left only where the held-out reports gain more than a
-standard error by it.
+roughens as it goes; stopping early is one smoothing, averaging neighbours after each step (smoothed EM)
+another. Which of them suits a population is not known, so iterates of both are averaged, each with a weight
+by how well it predicts held-out reports: five folds, refit on all reports. Steps are taken in leaps
+(`EMSteps.leap`), so their number is what the leaps amount to. A last step on all reports turns the
+population's distribution into that of the very users who reported.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from arcwise.kernels.circulant import CirculantKernel
 from arcwise.kernels.window import WindowKernel
-from arcwise.server.estimators.em import EMFit, EMSteps, fit
+from arcwise.server.estimators.em import EMFit, EMSteps, fit, smoother
 from arcwise.server.estimators.few import join
 from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.server.estimators.result import Distribution
@@ -33,13 +35,19 @@ __all__ = ["distribution", "fit_held_out", "thin", "uniform_start"]
 
 FOLDS = 5
 
-# Numbers of steps whose held-out log-likelihoods are this close (nats, all folds together) are tied; the
-# smallest is taken. A sampling error is many times larger; a larger tolerance would smooth too much.
-_TIE = 0.25
+# Weights are exp(_TRUST * score): a score has errors, from the reports and from how they are split.
+_TRUST = 0.5
 
-# Standard errors by which the held-out log-likelihood must exceed that of a uniform population. Of uniform
-# populations 1 % to 9 % exceed it (epsilon 0.5 to 4, interval and circle, 10^3 and 10^5 reports).
-_STANDARD_ERRORS = 1.0
+# The prior of the path is the logarithm of its steps, some 8 from its start to its end; as much goes to the
+# iterate at which plain EM would stop, and to those of smoothed EM together.
+_PLAIN = 8.0
+_SMOOTHED = {10: 2.0, 20: 2.0, 40: 2.0, 80: 2.0}
+
+# Nats per step, times e^epsilon: where plain EM stops (`alternatives.plain_em`).
+_TOLERANCE = 1e-3
+
+# Numbers of steps whose held-out log-likelihoods are this close (nats, all folds together) are tied.
+_TIE = 1.0
 
 # Imagined reports of a uniform population in a held-out score, at most.
 _IMAGINED = 128
@@ -61,6 +69,8 @@ _FEWEST_STEPS = 1000
 # populations, epsilon 0.5 to 6, 10^4 to 10^6 reports) none was found after it that exceeded it by the tie.
 _PATIENCE = 3
 
+_LEAST = float(np.finfo(np.float64).tiny)
+
 
 def distribution(mechanism: Mechanism, fitted: EMFit, *, method: str | None = None) -> Distribution:
     """Return a fit as a histogram in the unit of the domain.
@@ -74,22 +84,18 @@ def distribution(mechanism: Mechanism, fitted: EMFit, *, method: str | None = No
     method
         In words, how the fit was made (`alternatives` has others).
     """
-    smoothing = " (stopping early smooths)" if method is None else ""
+    smoothing = " (averaging iterates smooths)" if method is None else ""
     notes = [
         coarse_note(mechanism),
         f"the log-likelihood is within {fitted.gap:.3g} of its largest value{smoothing}",
         "no band: the cells have no intervals of their own",
     ]
     if method is None and fitted.iterations == 0:
-        notes.insert(
-            0,
-            "0 steps were chosen: held-out reports were not predicted better than by a uniform population, "
-            "or not by a standard error",
-        )
+        notes.insert(0, "uniform: there are too few reports to hold any out")
     if mechanism.placement == "clamp":
         notes.insert(0, "the first and the last bin are the end zones: their mass is known, its place is not")
     if method is None:
-        method = f"EM stopped by {FOLDS}-fold held-out likelihood after {fitted.iterations} steps"
+        method = f"EM averaged by {FOLDS}-fold held-out likelihood, {fitted.iterations} steps in the mean"
     probabilities = np.roll(fitted.probabilities, -first_cell(mechanism))
     edges, values = cell_edges(mechanism), values_of(mechanism)
     places: FloatArray | None = None
@@ -108,7 +114,7 @@ def distribution(mechanism: Mechanism, fitted: EMFit, *, method: str | None = No
 
 
 def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
-    """Return EM's fit to all counts after the number of steps that predicts held-out reports best.
+    """Return the average of EM's and smoothed EM's iterates, weighted by held-out reports, and one step more.
 
     Parameters
     ----------
@@ -116,6 +122,12 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
         With any kernel, on any domain.
     counts
         Reports per code, shape (K,), whole numbers, at least one report.
+
+    Returns
+    -------
+    EMFit
+        Its `iterations` are the average's, with the same weights. They are 0 only where no report can be held
+        out; the fit is then uniform.
 
     Notes
     -----
@@ -128,46 +140,103 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     Without it a held-out code that training never saw costs up to epsilon nats or so, and at a large epsilon
     a handful of these would outweigh all other reports and choose 0 steps. With many reports l vanishes.
 
-    In a third of uniform populations the largest of many scores is above that of step 0, by chance. So 0
-    steps are kept unless the gain of the best is more than its own standard error, from the variance over the
-    reports of the log ratio of the two predictions: the rule of one standard error (Breiman, Friedman, Olshen
-    and Stone 1984) for the simplest model only. Along the rest of the path it would smooth too
-    much: there neighbours differ by little, and the tie of a quarter of a nat decides.
+    An iterate's weight is ``exp(score/2)`` times a prior. Along the path of EM that is the logarithm of the
+    steps; as much is for the place where plain EM would stop, which few held-out reports cannot tell from
+    the start; and as much for smoothed EM. Choosing the best iterate, as one would by cross-validation,
+    follows the chance of the split, and cannot mix two.
+
+    The average estimates the population. The users are a sample of it, and about each of them a report says
+    more: by Bayes' rule the expected distribution of their nodes is one EM step on all reports. At a small
+    epsilon it changes hardly anything; at a large one reports are as good as values, and nothing else is.
     """
-    start = uniform_start(mechanism)
+    kernel, start = mechanism.kernel, uniform_start(mechanism)
     held = thin(counts, FOLDS)
     training = counts - held
     if not training.sum(axis=1).all():  # a single report, or all in one fold
-        return fit(mechanism.kernel, counts, iterations=0, start=start)
+        return fit(kernel, counts, iterations=0, start=start)
     # All reports go along with the folds: one more row costs little, and nothing has to be run again.
-    steps = EMSteps(mechanism.kernel, np.vstack([training, counts]), start=start)
-    limit = _most_steps(mechanism.kernel)
-    pseudo = min(mechanism.kernel.nodes, _IMAGINED)
-    share = (pseudo / (steps.totals[:-1] + pseudo))[:, None]
-    uniform = steps.codes[:-1].copy()  # at step 0
-    taken, scores, squares = [], [], []
-    tied: list[tuple[float, EMFit]] = []  # those whose score is tied with the best, in order
+    sets = np.vstack([training, counts])
+    average = _Average(held, pseudo=min(kernel.nodes, _IMAGINED))
+    tolerance = _TOLERANCE * math.exp(mechanism.epsilon)
+    _follow(EMSteps(kernel, sets, start=start), average, tolerance, _most_steps(kernel))
+    steps, smooth = EMSteps(kernel, sets, start=start), smoother(kernel)
+    for number, prior in _SMOOTHED.items():
+        while steps.iterations < number:
+            steps.step(smooth)
+        average.add(steps, prior)
+    users = EMSteps(kernel, counts, start=np.maximum(average.probabilities, _LEAST))
+    users.step()
+    return replace(users.current(0), iterations=round(average.iterations) + 1)
+
+
+class _Average:
+    """The mean of iterates, each weighted by a prior times a power of its held-out likelihood."""
+
+    def __init__(self, held: FloatArray, *, pseudo: int) -> None:
+        totals = held.sum() - held.sum(axis=1, keepdims=True)
+        self._held, self._share = held, pseudo / (totals + pseudo)
+        self._uniform: FloatArray | None = None
+        self._top, self._weight = -math.inf, 0.0
+        self._sum: FloatArray | float = 0.0
+        self._steps = 0.0
+
+    def add(self, steps: EMSteps, prior: float) -> float:
+        """Add where `steps` stand, the folds and then all reports, and return the score.
+
+        The first to be added is the start.
+        """
+        codes = steps.codes[:-1]
+        if self._uniform is None:
+            self._uniform = codes.copy()
+        gain = np.log((1.0 - self._share) * (codes / self._uniform) + self._share)
+        score = float((self._held * gain).sum())
+        if score > self._top:
+            shrink = math.exp(_TRUST * (self._top - score))
+            self._sum, self._weight, self._steps = (
+                self._sum * shrink,
+                self._weight * shrink,
+                self._steps * shrink,
+            )
+            self._top = score
+        weight = prior * math.exp(_TRUST * (score - self._top))
+        self._sum = self._sum + weight * steps.probabilities[-1]
+        self._weight += weight
+        self._steps += weight * steps.iterations
+        return score
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """The mean, shape (N,)."""
+        return np.asarray(self._sum / self._weight)
+
+    @property
+    def iterations(self) -> float:
+        """The mean number of steps."""
+        return self._steps / self._weight
+
+
+def _follow(steps: EMSteps, average: _Average, tolerance: float, limit: int) -> None:
+    """Add the path of EM from its start to far behind its best score, at least to where plain EM stops."""
+    best, at = average.add(steps, math.log(2.0)), 0
+    taken, likelihood, stopped = 0, float(steps.log_likelihood()[-1]), False
     while True:
-        taken.append(steps.iterations)
-        gain = np.log((1.0 - share) * (steps.codes[:-1] / uniform) + share)
-        gains = held * gain
-        scores.append(float(gains.sum()))
-        squares.append(float((gains * gain).sum()))
-        best = int(np.argmax(scores))
-        if scores[-1] >= scores[best] - _TIE:
-            tied = [(score, fitted) for score, fitted in tied if score >= scores[best] - _TIE]
-            tied.append((scores[-1], steps.current(-1)))
-        # Past its maximum the score only falls: stop well behind it, and well below it.
-        if steps.iterations >= max(50, 2 * taken[best]) and scores[-1] < scores[best] - 1.0:
-            break
-        # Where EM hardly moves any more, it hardly falls either: stop far behind it.
-        if steps.iterations >= min(limit, max(_FEWEST_STEPS, _PATIENCE * taken[best])):
-            break
-        steps.leap(_stages(steps.iterations))
-    variance = squares[best] - scores[best] ** 2 / counts.sum()
-    if scores[best] <= _STANDARD_ERRORS * math.sqrt(max(variance, 0.0)):
-        return fit(mechanism.kernel, counts, iterations=0, start=start)
-    return tied[0][1]
+        steps.leap(_stages(taken))
+        before, taken = taken, steps.iterations
+        score = average.add(steps, math.log((1 + taken) / (1 + before)))
+        if score > best + _TIE:
+            best, at = score, taken
+        if not stopped:
+            old, likelihood = likelihood, float(steps.log_likelihood()[-1])
+            if likelihood - old < tolerance * (taken - before):
+                average.add(steps, _PLAIN)
+                stopped = True
+        # Past its maximum the score only falls: stop well behind it, and well below it. Where EM hardly moves
+        # any more, it hardly falls either: stop far behind it.
+        past = taken >= max(50, 2 * at) and score < best - 1.0
+        if (stopped and past) or taken >= limit:
+            return
+        if stopped and taken >= max(_FEWEST_STEPS, _PATIENCE * at):
+            return
 
 
 def _most_steps(kernel: Kernel) -> int:

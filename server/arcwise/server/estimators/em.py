@@ -16,13 +16,15 @@ from arcwise.errors import ParameterError
 from arcwise.server.estimators.rows import rows_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     from arcwise.kernels.base import Kernel
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["EMFit", "EMSteps", "fit"]
+__all__ = ["EMFit", "EMSteps", "fit", "smoother"]
 
 _TINY = float(np.finfo(np.float64).tiny)
 """The least probability that has a logarithm here: those of nodes that no report supports run out to 0."""
@@ -129,9 +131,11 @@ class EMSteps:
             self.iterations,
         )
 
-    def step(self) -> None:
-        """Take one EM step on every data set."""
+    def step(self, smooth: Callable[[FloatArray], FloatArray] | None = None) -> None:
+        """Take one EM step on every data set, and with `smooth`, of `smoother`, one of smoothed EM."""
         self._f *= self._gradient
+        if smooth is not None:
+            self._f[:] = smooth(self._f)
         self._normalise()  # holds the sum at 1 against rounding
         self._refresh()
         self.iterations += 1
@@ -183,6 +187,27 @@ class EMSteps:
         self._rows.forward()
         np.divide(self._scaled, self._q, out=self._rows.residual)
         self._rows.backward()
+
+
+def smoother(kernel: Kernel) -> Callable[[FloatArray], FloatArray]:
+    """Return what averages every node, shape (..., N), with its two neighbours.
+
+    The weights are 1, 2, 1; at the two ends of an interval 2, 1. On a circle the first and the last node are
+    neighbours.
+    """
+    many, circular = kernel.nodes, kernel.circular
+
+    def add_up(f: FloatArray) -> FloatArray:
+        total = 2.0 * f
+        total[..., 1:] += f[..., :-1]
+        total[..., :-1] += f[..., 1:]
+        if circular:
+            total[..., 0] += f[..., -1]
+            total[..., -1] += f[..., 0]
+        return total
+
+    weights = add_up(np.ones(many))
+    return lambda f: add_up(f) / weights
 
 
 def fit(
