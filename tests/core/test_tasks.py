@@ -227,11 +227,42 @@ def test_the_goal_mean_names_the_alternative() -> None:
     ("expected_reports", "nodes"), [(None, 128), (1, 128), (999_999, 128), (1_000_000, 256), (10**9, 256)]
 )
 def test_many_expected_reports_take_more_nodes(expected_reports: int | None, nodes: int) -> None:
-    for epsilon in (0.1, 1.0, 4.0):
+    for epsilon in (0.1, 1.0, 2.99):
         task = Task("x", HEIGHT, epsilon, expected_reports=expected_reports)
         assert task.mechanism.kernel.nodes == nodes
     value = Task("x", HEIGHT, 1.0, goal="value", expected_reports=expected_reports)
     assert value.mechanism.kernel.nodes == 128
+
+
+def test_a_large_epsilon_takes_as_many_nodes_as_one_byte_codes_allow() -> None:
+    for tenth in range(30, 201):
+        kernel = Task("x", HEIGHT, tenth / 10).mechanism.kernel
+        assert 250 <= kernel.codes <= 256
+        finer = OptimalPiecewise(HEIGHT, tenth / 10, nodes=kernel.nodes + 7).kernel
+        assert finer.codes > 256
+    assert [Task("x", HEIGHT, e).mechanism.kernel.nodes for e in (3.0, 4.0, 8.0, 20.0)] == [
+        209,
+        225,
+        251,
+        255,
+    ]
+    assert Task("x", HEIGHT, 4.0, expected_reports=10**6).mechanism.kernel.nodes == 256
+
+
+def test_a_circle_takes_more_nodes_for_a_distribution_at_a_large_epsilon() -> None:
+    nodes = {
+        (goal, epsilon): Task("x", HEADING, epsilon, goal=goal).mechanism.kernel.nodes
+        for goal in ("direction", "distribution")
+        for epsilon in (2.99, 3.0)
+    }
+    assert nodes.pop(("distribution", 3.0)) == 256
+    assert set(nodes.values()) == {128}
+
+
+def test_a_lattice_and_single_values_keep_their_nodes_at_a_large_epsilon() -> None:
+    assert Task("x", Interval(0, 100, step=1), 4.0).mechanism.kernel.nodes == 101
+    assert Task("x", Circle(24, step=1), 4.0, goal="distribution").mechanism.kernel.nodes == 24
+    assert Task("x", HEIGHT, 4.0, goal="value").mechanism.kernel.nodes == 128
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, "many"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from arcwise.domains import Circle, Interval
@@ -15,6 +16,13 @@ __all__ = ["checked_goal", "mechanism_for"]
 
 _GOALS: Final = {Interval: ("distribution", "mean", "value"), Circle: ("direction", "distribution")}
 _MANY_REPORTS: Final = 1_000_000
+_MANY_NODES: Final = 256
+
+_FINE_EPSILON: Final = 3.0
+"""From here on a grid of 128 nodes, not the reports, is most of the error of a distribution."""
+
+_BYTE: Final = 256
+"""Codes that travel as one byte."""
 
 
 def checked_goal(goal: str | None, domain: Domain, mechanism: Mechanism | None) -> str:
@@ -38,13 +46,21 @@ def mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: i
         )
     # Here, because a task that is loaded names its mechanism.
     from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
-    from arcwise.mechanisms.window import DEFAULT_NODES
 
+    nodes = None  # the mechanism's own default, or a node for each value
+    if goal == "distribution" and not domain.discrete:
+        nodes = _nodes(isinstance(domain, Circle), epsilon, expected_reports)
     if isinstance(domain, Circle):
-        return OptimalCircular(domain, epsilon)
-    if goal == "value":
-        return OptimalPiecewise(domain, epsilon, placement="clamp")
-    many = expected_reports is not None and expected_reports >= _MANY_REPORTS
-    return OptimalPiecewise(
-        domain, epsilon, nodes=2 * DEFAULT_NODES if many and not domain.discrete else None
-    )
+        return OptimalCircular(domain, epsilon, nodes=nodes)
+    return OptimalPiecewise(domain, epsilon, placement="clamp" if goal == "value" else "inset", nodes=nodes)
+
+
+def _nodes(circular: bool, epsilon: float, expected_reports: int | None) -> int | None:
+    """Return how many nodes a task for a distribution takes on a continuous domain; None is 128."""
+    if not circular and expected_reports is not None and expected_reports >= _MANY_REPORTS:
+        return _MANY_NODES
+    if epsilon < _FINE_EPSILON:
+        return None
+    # As many as one byte has codes for. On an interval there are W - 1 more codes than nodes, and W is
+    # e^(-epsilon/2) of the N - 1 gaps, rounded.
+    return _BYTE if circular else 1 + int((_BYTE - 1) / (1.0 + math.exp(-epsilon / 2)))

@@ -61,8 +61,10 @@ class Task:
         Overrides the goal's choice. Must agree with `domain` and `epsilon`.
     expected_reports
         How many reports are expected in all, a positive integer. From 10^6 on, "distribution" on an interval
-        uses 256 nodes instead of 128. It has no other effect: none on a circle, on a lattice of at most 1,024
-        values, with another goal or with a given `mechanism`. It is no part of the task.
+        uses 256 nodes; otherwise 128, and from epsilon 3 on as many as give one-byte codes, 209 to 251. It
+        has no other effect: none on a circle (128 nodes, and 256 for "distribution" from epsilon 3 on), on a
+        lattice of at most 1,024 values, with another goal or with a given `mechanism`. It is no part of the
+        task.
     period
         Length of an epoch in seconds; a day unless given.
     caps

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MANY_REPORTS", "Family", "domain_words", "families"]
 
 MANY_REPORTS = 1_000_000
-"""From so many expected reports on a task for the distribution of an interval has 256 nodes, not 128."""
+"""From so many expected reports on a task for the distribution of an interval has 256 nodes."""
 
 _CHOSEN = {
     ("mean", Interval): "LP design, mean",
