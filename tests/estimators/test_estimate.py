@@ -43,7 +43,7 @@ def test_an_interval_has_a_mean_a_distribution_and_quantiles() -> None:
     assert (document["n"], document["epsilon"], document["level"]) == (10_000, 1.0, 0.95)
     assert set(document["mean"]) == {"value", "low", "high", "method", "note"}
     assert list(document["quantiles"]) == ["0.05", "0.25", "0.5", "0.75", "0.95"]
-    assert set(document["distribution"]) == {"edges", "probabilities", "method", "note"}
+    assert set(document["distribution"]) == {"edges", "probabilities", "method", "note", "fitted_mean"}
     assert document["distribution"]["edges"][0] == 0.0
     assert document["distribution"]["edges"][-1] == 100.0
     assert document["mean"]["value"] == pytest.approx(values.mean(), abs=4)

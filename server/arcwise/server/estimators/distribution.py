@@ -99,6 +99,11 @@ def distribution(mechanism: Mechanism, fitted: EMFit, *, method: str | None = No
     probabilities = np.roll(fitted.probabilities, -first_cell(mechanism))
     edges, values = cell_edges(mechanism), values_of(mechanism)
     places: FloatArray | None = None
+    mean: float | None = None
+    if not mechanism.kernel.circular and mechanism.placement != "clamp":
+        units = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
+        mean = float(mechanism.domain.from_unit(fitted.probabilities @ units))
+        notes.append("fitted_mean is biased towards the middle of the domain, and has no interval")
     if values is not None:
         if not mechanism.kernel.circular:
             edges[[0, -1]] = -0.5 / values.steps, 1.0 + 0.5 / values.steps
@@ -110,6 +115,7 @@ def distribution(mechanism: Mechanism, fitted: EMFit, *, method: str | None = No
         method,
         join(*notes),
         None if places is None else tuple(places.tolist()),
+        mean,
     )
 
 
