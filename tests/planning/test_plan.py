@@ -121,7 +121,8 @@ def test_many_reports_plan_with_the_grid_that_they_get(
     assert made.chosen.nodes == 256
     assert CliRunner().invoke(main, shlex.split(made.chosen.command)[1:]).exit_code == 0
     assert Task.load(Path("NAME.json")).mechanism.kernel.nodes == 256
-    assert plan(MINUTES, epsilon=8.0, reports=1000, **given).chosen.nodes == 128
+    assert plan(MINUTES, epsilon=8.0, reports=1000, **given).chosen.nodes == 251
+    assert plan(MINUTES, epsilon=2.0, reports=1000, **given).chosen.nodes == 128
 
 
 def test_plans_are_json_and_text(reports_needed: Plan) -> None:
