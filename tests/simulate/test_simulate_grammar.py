@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import lognorm, pareto
 
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import DomainError, ParameterError
 from arcwise.server.simulate import (
     Atoms,
     Beta,
+    Continuous,
     CutNormal,
     Histogram,
     Mixture,
@@ -48,6 +50,18 @@ X = np.linspace(0, 1, 201)
         (TURN, "vonmises:0,2", named_population("von-mises", circular=True)),
         (TURN, "vonmises:450,3", VonMises(0.25, 3)),
         (TURN, "0.5*atom:0 + 0.5*atom:360", Atoms([0.0])),
+        (LINE, "comb:-20,100,3", Atoms([0.0, 0.5, 1.0])),
+        (TURN, "comb:45,90,4", Atoms([0.125, 0.375, 0.625, 0.875])),
+        (TURN, "comb:270,90,2", Atoms([0.75, 0.0])),
+        (LINE, "lognormal:30,0.8", Continuous(lognorm(0.8, scale=30), LINE)),
+        (LINE, "pareto:10,1.5", Continuous(pareto(1.5, scale=10), LINE)),
+        (LINE, "uniform@100", Atoms([0.1, 0.6], [0.35, 0.65])),
+        (LINE, "uniform:0,100 @ 50", Atoms([0.1, 0.35, 0.6], [0.25, 0.5, 0.25])),
+        (LINE, "atom:25@50", Atoms([0.35])),
+        (TURN, "uniform@90", Atoms([0.0, 0.25, 0.5, 0.75])),
+        (TURN, "uniform:0,90@90", Atoms([0.0, 0.25], [0.5, 0.5])),
+        (TURN, "uniform:270,360@90", Atoms([0.0, 0.75], [0.5, 0.5])),
+        (TURN, "0.5*atom:45@90 + 0.5*atom:315@90", Atoms([0.25, 0.0])),
         (
             TURN,
             "0.6*vonmises:0,4 + rest*vonmises:90,8",
@@ -63,7 +77,12 @@ def test_what_a_line_means(domain: Domain, text: str, expected: Population) -> N
 @pytest.mark.parametrize(
     ("domain", "text", "message"),
     [
-        (LINE, "", "a part must be one of uniform:LOW,HIGH, beta:A,B, normal:MEAN,SD, atom:PLACE, uniform"),
+        (
+            LINE,
+            "",
+            "a part must be one of uniform:LOW,HIGH, beta:A,B, normal:MEAN,SD, lognormal:MEDIAN,SIGMA, "
+            "pareto:LEAST,SHAPE, atom:PLACE, comb:FIRST,STEP,COUNT, uniform",
+        ),
         (LINE, "gauss:1,2", "arrival-delays; got 'gauss:1,2'"),
         (TURN, "beta25", "vonmises:MEAN,KAPPA.*von-mises, two-directions.*got 'beta25'"),
         (LINE, "two-bumps:3", "got 'two-bumps:3'"),
@@ -77,8 +96,21 @@ def test_what_a_line_means(domain: Domain, text: str, expected: Population) -> N
         (LINE, "normal:30,-1", "sd of a normal"),
         (LINE, "atom:181", r"atom:PLACE must be in \[-20, 180\], got 181"),
         (LINE, "uniform:100,50", r"LOW < HIGH in \[-20, 180\], got 100,50"),
-        (LINE, "vonmises:0,2", "for circles"),
-        (TURN, "beta:2,5", "for intervals"),
+        (LINE, "vonmises:0,2", "for circles; on an interval there are uniform, beta, normal, lognormal"),
+        (TURN, "beta:2,5", "for intervals; on a circle there are uniform, normal, vonmises, atom, comb"),
+        (TURN, "lognormal:2,5", "for intervals"),
+        (LINE, "lognormal:0,1", "MEDIAN and SIGMA must be positive, got 0 and 1"),
+        (LINE, "pareto:1,-1", "LEAST and SHAPE must be positive"),
+        (LINE, "pareto:500,1", "at least 0.001 of its mass"),
+        (LINE, "comb:0,10", "comb must be written comb:FIRST,STEP,COUNT"),
+        (LINE, "comb:0,10,2.5", "a whole count from 1 to 65536, got 10 and 2.5"),
+        (LINE, "comb:0,0,2", "a positive step"),
+        (LINE, "comb:0,10,20", r"stay in \[-20, 180\], got 0 to 190"),
+        (LINE, "normal:30,10@", "a step after @ must have numbers, got ''"),
+        (LINE, "normal:30,10@0", "a step after @ must be from 0.0030"),
+        (LINE, "normal:30,10@201", "a step after @ must be from .* to 200, got 201"),
+        (LINE, "uniform@50@25", "a step after @ must have numbers, got '50@25'"),
+        (TURN, "normal:30,10@7", "must divide the period, 360, into whole steps; got 7"),
         (TURN, "uniform:0,400", "span at most 360, got 400"),
         (TURN, "uniform:5,5", "two different ends on the circle, got 5,5"),
         (TURN, "uniform:370,10", "two different ends on the circle, got 370,10"),

@@ -37,13 +37,18 @@ __all__ = ["simulate"]
 _POPULATIONS = f"""
 \b
 A DISTRIBUTION is one part, or several parts with weights, in the unit of the domain:
-  uniform  uniform:LOW,HIGH  atom:PLACE  and by name (data sets of studies):
-  on an interval  normal:MEAN,SD (given that it is in the domain)  beta:A,B (over the domain)
+  uniform  uniform:LOW,HIGH  atom:PLACE  comb:FIRST,STEP,COUNT (equal atoms)
+  on an interval  beta:A,B (over the domain), and given that they are in the domain:
+                  normal:MEAN,SD  lognormal:MEDIAN,SIGMA  pareto:LEAST,SHAPE
+                  by name (data sets of studies):
                   {"  ".join(INTERVAL)}
-  on a circle     vonmises:MEAN,KAPPA  normal:MEAN,SD (wrapped)
+  on a circle     vonmises:MEAN,KAPPA  normal:MEAN,SD (wrapped), by name:
                   {"  ".join(CIRCLE)}
 \b
+  and KIND@STEP: the nearest multiples of STEP
+\b
   --distribution normal:35,10
+  --distribution "0.1*atom:18 + rest*normal:35,10@1"
   --distribution "0.3*atom:0 + 0.2*atom:180 + rest*uniform"
   --distribution "0.6*vonmises:0,4 + 0.4*vonmises:140,8"
 """

@@ -1,10 +1,11 @@
-"""Populations written in a line, such as ``0.3*atom:0 + rest*normal:40,10``.
+"""Populations written in a line, such as ``0.3*atom:0 + rest*normal:40,10@5``.
 
 ::
 
     population = part { "+" part }
-    part       = [ weight "*" ] kind [ ":" number { "," number } ]
+    part       = [ weight "*" ] kind [ ":" number { "," number } ] [ "@" step ]
     weight     = a number from 0 to 1, or "rest": what the other weights leave of 1
+    step       = a number: values are the nearest multiples of it, as ages in years or headings in tens are
 
 Numbers are in the unit of the domain. A single part needs no weight; several need one each, with the sum 1.
 """
@@ -13,13 +14,17 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.server.simulate.circular import VonMises, WrappedNormal
+from arcwise.server.simulate.continuous import Continuous
 from arcwise.server.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture
 from arcwise.server.simulate.populations import CIRCLE, INTERVAL, named_population, uniform
+from arcwise.server.simulate.rounded import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,12 +36,17 @@ __all__ = ["allowed", "parse_population"]
 _PLUS = re.compile(r"(?<![0-9.][eE])\+")
 """A plus between parts, not that of an exponent such as 1e+3."""
 
+_MOST_PLACES = 1 << 16
+"""Of a comb or of the multiples of a step."""
+
 
 class _Kind(NamedTuple):
     """One kind of part: what its numbers are called, and how it is made of them."""
 
     numbers: str
     make: Callable[[Domain, Sequence[float]], Population]
+    circular: bool | None = None
+    """On which domains only, circles or intervals."""
 
 
 def _uniform(domain: Domain, numbers: Sequence[float]) -> Population:
@@ -64,8 +74,6 @@ def _uniform(domain: Domain, numbers: Sequence[float]) -> Population:
 
 
 def _beta(domain: Domain, numbers: Sequence[float]) -> Population:
-    if isinstance(domain, Circle):
-        raise ParameterError("beta:A,B is for intervals; on a circle there are vonmises and normal")
     return Beta(*numbers)
 
 
@@ -77,8 +85,6 @@ def _normal(domain: Domain, numbers: Sequence[float]) -> Population:
 
 
 def _von_mises(domain: Domain, numbers: Sequence[float]) -> Population:
-    if isinstance(domain, Interval):
-        raise ParameterError("vonmises:MEAN,KAPPA is for circles; on an interval there are normal and beta")
     return VonMises(domain.to_unit(numbers[0]), numbers[1])
 
 
@@ -89,21 +95,60 @@ def _atom(domain: Domain, numbers: Sequence[float]) -> Population:
     return Atoms([domain.to_unit(place)])
 
 
+def _comb(domain: Domain, numbers: Sequence[float]) -> Population:
+    first, step, count = numbers
+    if not (1 <= count <= _MOST_PLACES and count == int(count) and step > 0):
+        raise ParameterError(
+            f"comb:FIRST,STEP,COUNT must have a positive step and a whole count from 1 to {_MOST_PLACES}, "
+            f"got {step:g} and {count:g}"
+        )
+    last = first + step * (count - 1)
+    if isinstance(domain, Interval) and not domain.low <= first <= last <= domain.high + 1e-9 * step:
+        raise ParameterError(f"comb:FIRST,STEP,COUNT must stay in {domain}, got {first:g} to {last:g}")
+    places = first + step * np.arange(count)
+    return Atoms(
+        domain.to_unit_many(places if isinstance(domain, Circle) else places.clip(None, domain.high))
+    )
+
+
+def _log_normal(domain: Domain, numbers: Sequence[float]) -> Population:
+    from scipy.stats import lognorm
+
+    return _skewed(domain, "MEDIAN and SIGMA", numbers, lambda: lognorm(numbers[1], scale=numbers[0]))
+
+
+def _pareto(domain: Domain, numbers: Sequence[float]) -> Population:
+    from scipy.stats import pareto
+
+    return _skewed(domain, "LEAST and SHAPE", numbers, lambda: pareto(numbers[1], scale=numbers[0]))
+
+
+def _skewed(domain: Domain, names: str, numbers: Sequence[float], make: Callable[[], Any]) -> Population:
+    if not min(numbers) > 0:
+        raise ParameterError(f"{names} must be positive, got {numbers[0]:g} and {numbers[1]:g}")
+    return Continuous(make(), domain)
+
+
 _KINDS = {
     "uniform": _Kind("LOW,HIGH", _uniform),
-    "beta": _Kind("A,B", _beta),
+    "beta": _Kind("A,B", _beta, circular=False),
     "normal": _Kind("MEAN,SD", _normal),
-    "vonmises": _Kind("MEAN,KAPPA", _von_mises),
+    "vonmises": _Kind("MEAN,KAPPA", _von_mises, circular=True),
+    "lognormal": _Kind("MEDIAN,SIGMA", _log_normal, circular=False),
+    "pareto": _Kind("LEAST,SHAPE", _pareto, circular=False),
     "atom": _Kind("PLACE", _atom),
+    "comb": _Kind("FIRST,STEP,COUNT", _comb),
 }
 
 
 def parse_population(text: str, domain: Domain) -> Population:
     """Return the population that a line describes, see the top of this module.
 
-    Kinds: ``uniform`` or ``uniform:LOW,HIGH``; ``atom:PLACE``; ``normal:MEAN,SD``, given that it is in the
-    domain, or wrapped around a circle; ``beta:A,B`` over an interval; ``vonmises:MEAN,KAPPA`` on a circle;
-    and every name in `INTERVAL` or `CIRCLE` of `arcwise.server.simulate.populations`.
+    Kinds: ``uniform`` or ``uniform:LOW,HIGH``; ``atom:PLACE``; ``comb:FIRST,STEP,COUNT``, so many equal atoms
+    at equal distances; ``normal:MEAN,SD``, given that it is in the domain, or wrapped around a circle. On an
+    interval ``beta:A,B`` over all of it, and given that they are in it ``lognormal:MEDIAN,SIGMA``, SIGMA that
+    of the logarithm, and ``pareto:LEAST,SHAPE``; on a circle ``vonmises:MEAN,KAPPA``. And every name in
+    `INTERVAL` or `CIRCLE` of `arcwise.server.simulate.populations`.
 
     Raises
     ------
@@ -156,6 +201,9 @@ def _filled(weights: list[float | None]) -> list[float]:
 
 
 def _part(text: str, domain: Domain) -> Population:
+    text, at, step = (piece.strip() for piece in text.partition("@"))
+    if at:
+        return _multiples(_part(text, domain), _number(step, "a step after @"), domain)
     name, colon, after = (piece.strip() for piece in text.partition(":"))
     circular = isinstance(domain, Circle)
     kind = _KINDS.get(name)
@@ -163,6 +211,10 @@ def _part(text: str, domain: Domain) -> Population:
         if name not in (CIRCLE if circular else INTERVAL) or colon:
             raise ParameterError(f"a part must be one of {allowed(domain)}; got {text!r}")
         return named_population(name, circular=circular)
+    if kind.circular is not None and kind.circular != circular:
+        there = ", ".join(name for name, each in _KINDS.items() if each.circular in {None, circular})
+        where, here = ("intervals", "a circle") if circular else ("circles", "an interval")
+        raise ParameterError(f"{name}:{kind.numbers} is for {where}; on {here} there are {there}")
     numbers = [_number(number.strip(), text) for number in after.split(",")] if colon else []
     wanted = kind.numbers.count(",") + 1
     if len(numbers) != wanted and not (name == "uniform" and not colon):
@@ -173,6 +225,24 @@ def _part(text: str, domain: Domain) -> Population:
 def _continuous(domain: Domain) -> Domain:
     """Return the domain without its step: the mean and the ends of a law need not be values."""
     return Circle(domain.period) if isinstance(domain, Circle) else Interval(domain.low, domain.high)
+
+
+def _multiples(population: Population, step: float, domain: Domain) -> Population:
+    """Return the law of the nearest multiples of a step that are in the domain."""
+    if not domain.length / _MOST_PLACES <= step <= domain.length:
+        raise ParameterError(
+            f"a step after @ must be from {domain.length / _MOST_PLACES:g} to {domain.length:g}, got {step:g}"
+        )
+    if isinstance(domain, Circle):
+        count = round(domain.period / step)
+        if abs(count * step - domain.period) > 1e-9 * domain.period:
+            raise ParameterError(
+                f"a step after @ must divide the period, {domain.period:g}, into whole steps; got {step:g}"
+            )
+        return rounded(population, np.arange(count) / count, circular=True)
+    first, last = math.ceil(domain.low / step - 1e-9), math.floor(domain.high / step + 1e-9)
+    places = (step * np.arange(first, last + 1)).clip(domain.low, domain.high)
+    return rounded(population, domain.to_unit_many(places), circular=False)
 
 
 def _number(text: str, where: str) -> float:
@@ -188,6 +258,5 @@ def _number(text: str, where: str) -> float:
 def allowed(domain: Domain) -> str:
     """Return the kinds and names that can stand in a part on this domain, for messages."""
     circular = isinstance(domain, Circle)
-    left_out = "beta" if circular else "vonmises"
-    kinds = [f"{name}:{kind.numbers}" for name, kind in _KINDS.items() if name != left_out]
+    kinds = [f"{name}:{kind.numbers}" for name, kind in _KINDS.items() if kind.circular in {None, circular}]
     return ", ".join([*kinds, *(CIRCLE if circular else INTERVAL)])
