@@ -1,58 +1,204 @@
-"""Coverage of every interval: how often it holds the truth, over repeated surveys of eleven populations.
+"""Coverage of every interval that arcwise shows, on any population: how often it holds what is exactly true.
 
-    python benchmarks/coverage.py [--repeats R] [--reports 10000 100000] [--epsilon 1] [--jobs 1] [--seed 1]
-                                  [--parts moments profile bands] [--level 0.95]
+    python benchmarks/coverage.py [--jobs 2] [--random R] [--seed S] [--json FILE] [--against FILE]
+    python benchmarks/coverage.py --population atom-inside --epsilon 4 --reports 1e5 --interval band
 
-R surveys of each data set and number of reports; without it 2,000 for moments, which are cheap, and 500.
+The first takes a balanced subset of all cells and an hour on two cores; --random adds R populations that
+nobody has seen. The second takes any cell. --against compares median widths with those of an earlier --json,
+for which ``--population smooth --epsilon 1 4 --reports 1e4 --surveys 40`` or the like is enough.
 
-Each survey's counts are drawn from the exact law of its population (`arcwise.server.simulate`); delays,
-departures and wind are those of the demo (pip install 'arcwise[demo]'), and the law of the records is the
-population. A row pools its estimate over data sets and over levels or places; the rows beneath it show each
-data set by itself, so that a bad one cannot hide, and each level or place. Widths are in thousandths of the
-range, of the circle or of the population. The standard error counts surveys, not intervals: those of one
-survey go together.
+A cell is an interval, a population, an epsilon and a number of reports. Populations stand in
+`populations.txt`, where any can be added; random:SEED is one that is drawn. Unless told otherwise, each
+population meets each epsilon from 0.25 to 12 and each number of reports from 30 to 10^6 at least once; with
+--epsilon or --reports all combinations with what is given. Places with a cell in doubt are surveyed further,
+up to --most times; with --surveys all are surveyed so often. The same seed gives the same surveys with any
+number of jobs.
 
-Where the true quantile is a range (a flat piece of the distribution function), or a place lies on an atom, an
-interval covers when it meets the range (`truths`). On the uniform circle there is no direction: there the
-interval has to be the whole circle.
+Truths are strict (`truths`): P(X <= x), with an atom at x, for the distribution function, P(low <= X <= high)
+for shares, and the smallest x with P(X <= x) >= tau for quantiles; the band has to hold P(X <= x) and P(X <
+x) at its own places, at each atom and just before them. Widths are in parts of the domain, of the circle or
+of the population.
 
-It exits with 1 when a bound is missed: 0.93 at least for everything at level 0.95, 0.97 at most for means,
-likelihoods certified to 0.01.
+It exits with 1 when a cell speaks against coverage of 0.93, or the fit test's against false alarms of 0.07,
+at a family-wise error of 0.01 (`coverage_study` says why one may look often); when intervals of more than 5 %
+of the cells with 1,000 reports say that they are rough, or any with 10,000 and an epsilon up to 8; when an
+estimate fails; when median widths on smooth populations are more than a quarter above those of --against; and
+when `estimate` takes more than 50 ms of CPU in the median or 150 in the worst cell (128 nodes, default
+arguments).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from coverage_parts import PARTS
-from coverage_study import run, summary
+import numpy as np
+from coverage_parts import PARTS, Place, case
+from coverage_report import by_interval, by_population, compared, exempt, missed, to_json
+from coverage_study import EPSILONS, REPORTS, Study, design, product, run
+from populations import LIST, random_population, read, wanted
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from arcwise.server.estimators import estimate
+from arcwise.server.simulate import code_law, multinomial
+
+if TYPE_CHECKING:
+    from populations import Named
+
+MEDIAN, WORST = 50.0, 150.0
+"""Milliseconds of CPU of `estimate(task, counts)`."""
+
+FIT_PLACES = 2
+"""Of a population, in the balanced subset: a fit test costs more than all estimates of a survey."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--repeats", type=int, help="surveys of each data set")
-    parser.add_argument("--reports", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0])
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--level", type=float, default=0.95)
+    parser.add_argument("--population", nargs="+", help="names or sections of the list, or random:SEED")
+    parser.add_argument("--populations", type=Path, default=LIST, help="the list")
+    parser.add_argument("--random", type=int, default=0, help="so many populations more, drawn by --seed")
+    parser.add_argument("--epsilon", type=float, nargs="+")
+    parser.add_argument("--reports", type=float, nargs="+")
+    parser.add_argument("--interval", nargs="+", help="only these: band, quantile, share, fit, ...")
+    parser.add_argument("--nodes", type=int, help="of continuous domains; as a task takes them unless given")
+    parser.add_argument("--surveys", type=int, help="of each place, without looking")
+    parser.add_argument("--first", type=int, default=30, help="surveys of a place before the first look")
+    parser.add_argument("--most", type=int, default=2000, help="surveys of a place in doubt")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
-    arguments = parser.parse_args()
-    studies = run(
-        parts=arguments.parts,
-        repeats=arguments.repeats,
-        reports=arguments.reports,
-        epsilons=arguments.epsilon,
-        seed=arguments.seed,
-        level=arguments.level,
-        jobs=arguments.jobs,
+    parser.add_argument("--json", type=Path, help="write all cells to this file")
+    parser.add_argument(
+        "--against", type=Path, help="compare median widths with this --json of an earlier run"
     )
-    lines, missed = summary(studies)
-    print("\n".join(lines))
-    for each in missed:
-        print(f"MISSED: {each}")
-    return 1 if missed else 0
+    parser.add_argument("--no-cpu", action="store_true", help="do not measure the CPU time of estimate")
+    asked = parser.parse_args()
+    listed = wanted(asked.population, asked.populations) if asked.population else []
+    if not asked.population and not asked.random:
+        listed = read(asked.populations)
+    populations = [*listed, *(random_population(1000 * asked.seed + k) for k in range(asked.random))]
+    for each in populations:
+        if each.section == "random":
+            print(f"{each.name}: {each.domain} | {each.line}")
+    studies = _studies(asked, populations)
+    failed = missed(studies)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(by_population(studies))
+    console.print()
+    console.print(by_interval(studies))
+    console.print(exempt(studies), highlight=False)
+    told = to_json(studies)
+    if asked.json:
+        asked.json.write_text(json.dumps(told, indent=1))
+    if asked.against:
+        table, wider = compared(told, asked.against)
+        console.print()
+        console.print(table)
+        failed += wider
+    if not asked.no_cpu:
+        failed += _cpu(list(dict.fromkeys(study.place for study in studies if study.part == "estimates")))
+    for line in failed:
+        print(f"MISSED: {line}")
+    worst = max(
+        ((cell, study) for study in studies for cell in study.cells.values() if cell.counted[0]),
+        key=lambda each: each[0].wealth,
+        default=None,
+    )
+    if worst is not None:
+        print(
+            f"{len(studies):,} places, {sum(study.surveys for study in studies):,} surveys, "
+            f"{sum(len(study.cells) for study in studies):,} cells; worst population: "
+            f"{worst[1].place.population.name}; {len(failed)} bounds missed"
+        )
+    return 1 if failed else 0
+
+
+def _studies(asked: argparse.Namespace, populations: list[Named]) -> list[Study]:
+    """Make the surveys that are asked for, with a bar on standard error."""
+    if asked.epsilon or asked.reports:
+        reports = [round(n) for n in asked.reports or REPORTS]
+        places = product(populations, asked.epsilon or EPSILONS, reports)
+        fits = places
+    else:
+        places = design(populations)
+        # Of each population others: two epsilons that are three apart.
+        fits = [
+            place
+            for row in range(len(populations))
+            for k in range(FIT_PLACES)
+            for place in [places[len(EPSILONS) * row + (row + 3 * k) % len(EPSILONS)]]
+        ]
+    if asked.nodes:
+        places, fits = ([place._replace(nodes=asked.nodes) for place in some] for some in (places, fits))
+    intervals = asked.interval or []
+    fit_only = bool(intervals) and all(each.startswith("fit") for each in intervals)
+    no_fit = bool(intervals) and not any(each.startswith("fit") for each in intervals)
+    todo: list[tuple[str, Place]] = [] if fit_only else [(PARTS[0], place) for place in places]
+    todo += [] if no_fit else [(PARTS[1], place) for place in fits]
+    first = asked.surveys or asked.first
+    columns = (TextColumn("surveys"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("surveys", total=first * len(todo))
+
+        def show(done: int, planned: int) -> None:
+            progress.update(bar, completed=done, total=planned)
+
+        studies = run(
+            todo,
+            first=first,
+            most=asked.surveys or asked.most,
+            seed=asked.seed,
+            jobs=asked.jobs,
+            progress=show,
+        )
+    if intervals:
+        for study in studies:
+            study.cells = {
+                name: cell
+                for name, cell in study.cells.items()
+                if any(name[0].startswith(i) for i in intervals)
+            }
+    return studies
+
+
+def _cpu(places: list[Place]) -> list[str]:
+    """Print what `estimate` takes at 128 nodes, and return which bounds it misses."""
+    plain, banded = [], []
+    for place in places:
+        task, population, _, _ = case(place.population, place.epsilon, 128)
+        if task.mechanism.kernel.nodes > 128:
+            continue
+        law = code_law(task.mechanism, population)
+        counts = multinomial(np.int64(place.reports), law, np.random.default_rng(1))
+        times: dict[bool, float] = {}
+        for bands in (False, True):
+            spent = []
+            for _ in range(2 if bands else 3):
+                start = time.process_time()
+                estimate(task, counts, bands=bands)
+                spent.append(1e3 * (time.process_time() - start))
+            times[bands] = min(spent[1:])
+        plain.append((times[False], place))
+        banded.append((times[True], place))
+    if not plain:
+        return []
+    print("CPU of estimate(task, counts) at 128 nodes (lattices: at most), ms")
+    for name, some in (("default arguments", plain), ("bands=True", banded)):
+        worst, place = max(some, key=lambda each: each[0])
+        print(
+            f"  {name:<18} median {np.median([each[0] for each in some]):.1f}, worst {worst:.1f}: "
+            f"{place.population.name}, epsilon {place.epsilon:g}, n = {place.reports:,}"
+        )
+    median, worst = float(np.median([each[0] for each in plain])), max(each[0] for each in plain)
+    return [
+        f"estimate takes {spent:.0f} ms in the {name}, more than {bound:g}"
+        for name, spent, bound in (("median", median, MEDIAN), ("worst cell", worst, WORST))
+        if spent > bound
+    ]
 
 
 if __name__ == "__main__":

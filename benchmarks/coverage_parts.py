@@ -1,142 +1,362 @@
-"""What `coverage.py` asks of one survey: intervals beside what is true, in parts that cost about alike.
+"""What `coverage.py` asks of one survey: each interval that arcwise shows beside what is true.
 
-Not a program. A part takes a case, the counts of a survey and a level, and returns for each (estimate, item)
-whether the interval covers and how wide it is, and the largest certified gap of a likelihood inside.
+Not a program. Everything goes through the public entries: `estimate`, `mean_difference` and `fit_test`.
 """
 
 from __future__ import annotations
 
 import math
+import re
+import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from truths import Case, Range, inside
+import numpy as np
+from populations import Named, domain_of
+from truths import SLACK, Truth, atoms, on_lattice
 
-from arcwise.mechanisms.circular import CircularMechanism
-from arcwise.server.estimators.band import bins, cdf_band
-from arcwise.server.estimators.circular_quantiles import circular_quantiles
-from arcwise.server.estimators.direction import direction, resultant_length
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.mean import mean
-from arcwise.server.estimators.profile import Profile
-from arcwise.server.estimators.quantiles import quantiles
-from arcwise.server.estimators.shares import share
-from arcwise.server.estimators.variance import spread
+from arcwise.domains import Circle, Interval
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.server.estimators import Band, Estimate, Value, estimate
+from arcwise.server.estimators.difference import mean_difference
+from arcwise.server.estimators.fit_test import fit_test
+from arcwise.server.simulate import code_law, multinomial, parse_population, simulate_counts
+from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
     from numpy.typing import NDArray
 
-    from arcwise.server.estimators import Value
+    from arcwise.server.simulate import Population
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-    Found: TypeAlias = dict[tuple[str, str], tuple[bool, float]]
+__all__ = ["PARTS", "Answer", "Place", "case", "holds_everywhere", "survey"]
 
-__all__ = ["ARCS", "ORIGIN", "PARTS", "SHARES"]
+PARTS = ("estimates", "fit test")
 
-SHARES = (0.05, 0.1, 0.25, 0.3, 0.5, 0.7, 0.9)
-"""Places of the distribution function: in the peaks and between them, in thin tails, near atoms."""
-
-ARCS = ((0.9, 0.1), (0.2, 0.45), (0.53, 0.56))
-"""Of a circle: over its zero, a wide and a narrow one."""
-
-ORIGIN = 0.51
-"""From where quantiles of circles are counted: no record lies there."""
+FIT_LEVEL = 0.05
 
 _SMALLEST = 1e-9
 """Of a resultant length that shows a direction: that of the records' rounding does not."""
 
+_SHARE = 1e-7
+"""What a share may be off: places that are `SLACK` apart are one."""
 
-def moments(one: Case, counts: FloatArray, level: float) -> tuple[Found, float]:
-    """Mean and variance on an interval; direction and resultant length on a circle."""
-    mechanism, truth = one.mechanism, one.truth
-    if not isinstance(mechanism, CircularMechanism):
-        both = spread(mechanism, counts, level=level)
-        return {
-            ("mean", ""): _covers(mean(mechanism, counts, level=level), truth.mean),
-            ("variance", ""): _covers(both.variance, truth.variance),
-            ("standard deviation", ""): _covers(both.standard_deviation, math.sqrt(truth.variance)),
-        }, 0.0
-    heading = direction(mechanism, counts, level=level)
-    length = abs(truth.moment)
-    modulus = resultant_length(mechanism, counts, level=level)
-    found: Found = {("resultant length", ""): _covers(modulus, length)}
-    if length < _SMALLEST:
-        width = _width(heading)
-        found["whole circle", ""] = width >= 1.0, width
-    else:
-        angle = math.atan2(truth.moment.imag, truth.moment.real) / (2 * math.pi)
-        found["direction", ""] = heading.contains(angle, period=1.0), _width(heading)
-    return found, 0.0
+_ROUGH = re.compile(r"\brough\b")
+_WINDOWS = re.compile(r"of (\d+) windows (\S+) wide")
+
+_FIXED = ((0.0, 0.1), (0.0, 0.3), (0.0, 0.5), (0.42, 0.43), (0.6, 0.8), (0.9, 1.0))
+"""Shares that are asked of every population, on the unit domain; on circles they are arcs."""
+
+_SECTION_OF_A_TURN = 0.51
+"""From where quantiles of a circle are counted in a third of the surveys: one third starts at 0."""
 
 
-def profile(one: Case, counts: FloatArray, level: float) -> tuple[Found, float]:
-    """Quantiles and points of the distribution function, or arcs of a circle."""
-    mechanism, truth = one.mechanism, one.truth
-    fitted = fit_held_out(mechanism, counts).probabilities
-    both = Profile(mechanism, counts)
-    found: Found = {}
-    if isinstance(mechanism, CircularMechanism):
-        told = circular_quantiles(mechanism, counts, fitted, ORIGIN, level=level, profile=both)
-        for tau, value in told.items():
-            where = truth.quantile_above(ORIGIN, float(tau))
-            covers = any(value.contains(x, period=1.0) for x in where)
-            found["quantiles of circles", tau] = covers, _width(value)
-        for low, high in ARCS:
-            value = share(mechanism, counts, fitted, low, high, level=level, profile=both)
-            found["arcs", f"{low:g}:{high:g}"] = _covers(value, truth.arc(low, high))
-        return found, both.gap
-    for tau, value in quantiles(mechanism, counts, fitted, level=level, profile=both).items():
-        found["quantiles", tau] = _covers(value, truth.quantile(float(tau)))
-    for place in SHARES:
-        value = share(mechanism, counts, fitted, 0.0, place, level=level, profile=both)
-        found["distribution function", f"{place:g}"] = _covers(value, truth.share(0.0, place))
-    return found, both.gap
+class Place(NamedTuple):
+    """Where surveys are made; nodes of the mechanism, or None for those that a task takes."""
+
+    population: Named
+    epsilon: float
+    reports: int
+    nodes: int | None = None
 
 
-def bands(one: Case, counts: FloatArray, level: float) -> tuple[Found, float]:
-    """Bins, and the band that holds the whole distribution function of an interval."""
-    mechanism, truth = one.mechanism, one.truth
-    fitted = fit_held_out(mechanism, counts).probabilities
-    both = Profile(mechanism, counts)
-    told = bins(mechanism, counts, fitted, level=level, profile=both)
-    found: Found = {}
-    name = "bins of circles" if mechanism.kernel.circular else "bins"
-    for k, (bounds, value) in enumerate(told.items()):
-        found[name, bounds] = _covers(value, truth.share(k / len(told), (k + 1) / len(told)))
-    if not mechanism.kernel.circular:
-        band = cdf_band(mechanism, counts, fitted, level=level, profile=both)
-        # The band's steps stand at its places: where it holds F there, it holds F everywhere.
-        at = [truth.share(0.0, place) for place in band.at]
-        holds = all(
-            low <= true.high and true.low <= high
-            for low, high, true in zip(band.low, band.high, at, strict=True)
+class Answer(NamedTuple):
+    """Of one interval: whether it holds the truth (None where none is told), how wide, and if it is rough."""
+
+    held: bool | None
+    width: float
+    rough: bool
+
+
+class Case(NamedTuple):
+    """A place's task, the law of the values, what is true of it, and which shares are asked, by name."""
+
+    task: Task
+    population: Population
+    truth: Truth
+    shares: dict[str, tuple[float, float]]
+
+
+@lru_cache(maxsize=8)
+def _truth(named: Named) -> Truth:
+    domain = domain_of(named.domain)
+    return Truth(on_lattice(parse_population(named.line, domain), domain))
+
+
+@lru_cache(maxsize=8)
+def case(named: Named, epsilon: float, nodes: int | None = None) -> Case:
+    """Return what all surveys of a place have in common."""
+    domain = domain_of(named.domain)
+    mechanism = None
+    if nodes is not None and not domain.discrete:
+        make = OptimalCircular if isinstance(domain, Circle) else OptimalPiecewise
+        mechanism = make(domain, epsilon, nodes=nodes)  # type: ignore[arg-type]
+    truth = _truth(named)
+    return Case(
+        Task("a", domain, epsilon, mechanism=mechanism), truth.population, truth, _asked(truth, domain)
+    )
+
+
+def _asked(truth: Truth, domain: Interval | Circle) -> dict[str, tuple[float, float]]:
+    """Return the shares that are asked, by what they are, on the unit domain."""
+    units = {f"{low:g} to {high:g}": (low, high) for low, high in _FIXED}
+    median = truth.quantile(0.5)
+    units["to the median"] = (0.0, median)
+    units["a hundredth at the median"] = (max(median - 0.005, 0.0), min(median + 0.005, 1.0))
+    units["middle half"] = (truth.quantile(0.25), truth.quantile(0.75))
+    held = atoms(truth.population)
+    if held:
+        atom = max(held, key=held.__getitem__)
+        units["to the largest atom"] = (0.0, atom)
+        units["from the largest atom"] = (atom, 1.0)
+        units["at the largest atom"] = (max(atom - 0.01, 0.0), min(atom + 0.01, 1.0))
+    empty = _emptiest(truth)
+    if empty is not None:
+        units["where nobody is"] = empty
+    if isinstance(domain, Circle):
+        units["over the origin"] = (0.93, 1.04)
+    if domain.lattice is not None:
+        steps, last = domain.lattice.steps, domain.lattice.size - 1
+        units = {
+            name: (math.ceil(low * steps - 1e-6) / steps, math.floor(high * steps + 1e-6) / steps)
+            for name, (low, high) in units.items()
+        }
+        if isinstance(domain, Interval):
+            units["the last value"] = (last / steps, last / steps)
+        # On more than 512 values a share of one of them is not told: rounding moves values there.
+        least = 0.0 if last < 512 else 1.5 / steps
+        return {name: (low, high) for name, (low, high) in units.items() if high - low >= least}
+    return {name: (low, high) for name, (low, high) in units.items() if abs(high - low) > 1e-6}
+
+
+def _emptiest(truth: Truth) -> tuple[float, float] | None:
+    """Return the longest stretch without anybody, two hundredths at least, without a tenth at each end."""
+    grid = np.linspace(0.0, 1.0, 2001)
+    below = truth.population.cdf(grid)
+    best = (0.0, 0.0)
+    start = 0
+    for k in range(1, len(grid)):
+        if below[k] - below[start] > 1e-12:
+            start = k
+        elif grid[k] - grid[start] > best[1] - best[0]:
+            best = float(grid[start]), float(grid[k])
+    if below[0] == 0.0 and below[1] == 0.0 and best[0] == 0.0:
+        return 0.0, 0.9 * best[1]  # from the very end
+    width = best[1] - best[0]
+    return None if width < 0.02 else (best[0] + 0.1 * width, best[1] - 0.1 * width)
+
+
+def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, str], Answer]:
+    """Make one survey and return its intervals, by what they are of and which one."""
+    one = case(place.population, place.epsilon, place.nodes)
+    name = zlib.crc32("|".join(place.population[:3]).encode())
+    generator = np.random.default_rng([seed, name, place.reports, round(1e6 * place.epsilon), number])
+    if part == "fit test":
+        counts = simulate_counts(one.task, one.population, place.reports, generator)
+        result = fit_test(one.task.mechanism, counts, level=FIT_LEVEL)
+        return {("fit test", ""): Answer(not result.rejected, math.nan, rough=False)}
+    users = one.population.draw(place.reports, generator)
+    domain = one.task.domain
+    values = domain.from_unit(users)
+    if isinstance(domain, Interval):
+        values = np.clip(values, domain.low, domain.high)
+    counts = simulate_counts(one.task, values, place.reports, generator, fixed=True)
+    return (_circle if isinstance(domain, Circle) else _line)(one, counts, users, number, generator)
+
+
+def _line(
+    one: Case, counts: NDArray[np.int64], users: FloatArray, number: int, generator: np.random.Generator
+) -> dict[tuple[str, str], Answer]:
+    del number
+    task, truth = one.task, one.truth
+    low, length = _line_of(task)
+    between = {name: (low + length * a, low + length * b) for name, (a, b) in one.shares.items()}
+    result = estimate(task, counts, bands=True, between=between.values())
+    theirs = estimate(task, counts, target="users")
+    found: dict[tuple[str, str], Answer] = {}
+    mean, variance = float(users.mean()), float(users.var())
+    for whose, told, of_mean, of_variance in (
+        ("", result, truth.mean, truth.variance),
+        (" of users", theirs, mean, variance),
+    ):
+        found[f"mean{whose}", ""] = _answer(told.mean, low + length * of_mean, length)
+        found[f"variance{whose}", ""] = _answer(told.variance, length**2 * of_variance, length**2)
+        found[f"standard deviation{whose}", ""] = _answer(
+            told.standard_deviation, length * math.sqrt(max(of_variance, 0.0)), length
         )
-        found["simultaneous band", ""] = holds, sum(band.high) / len(at) - sum(band.low) / len(at)
-    return found, both.gap
+    for tau, value in result.quantiles.items():
+        found["quantile", tau] = _answer(value, low + length * truth.quantile(float(tau)), length)
+    _shares(found, one, result, between)
+    _bins(found, one, result)
+    if result.band is not None:
+        found["band", ""] = _band(one, result.band)
+    _mode(found, one, result)
+    found["difference of means", ""] = _difference(one, counts, generator)
+    return found
 
 
-class Part(NamedTuple):
-    """How a survey is made, on which domains, how often, and how many of them at a time."""
+def _circle(
+    one: Case, counts: NDArray[np.int64], users: FloatArray, number: int, generator: np.random.Generator
+) -> dict[tuple[str, str], Answer]:
+    del generator
+    task, truth, period = one.task, one.truth, one.task.domain.length
+    between = {name: (period * a, period * b) for name, (a, b) in one.shares.items()}
+    origin = (0.0, _SECTION_OF_A_TURN * period, None)[number % 3]
+    result = estimate(task, counts, bands=True, between=between.values(), origin=origin)
+    theirs = estimate(task, counts, target="users")
+    found: dict[tuple[str, str], Answer] = {}
+    moment = complex(np.exp(2j * np.pi * users).mean())
+    for whose, told, of in (("", result, truth.moment), (" of users", theirs, moment)):
+        found[f"resultant length{whose}", ""] = _answer(told.resultant_length, abs(of), 1.0)
+        found[f"circular variance{whose}", ""] = _answer(told.circular_variance, 1.0 - abs(of), 1.0)
+        if abs(of) >= _SMALLEST:
+            angle = math.atan2(of.imag, of.real) / (2 * math.pi)
+            found[f"direction{whose}", ""] = _around(told.direction, angle, period)
+        else:  # any direction is as good: the interval has to be the whole circle
+            whole = _around(told.direction, 0.0, period)
+            held = None if whole.held is None else whole.width >= 1.0 - SLACK
+            found[f"direction{whose}", "of none"] = whole._replace(held=held)
+    name = ("from 0", f"from {_SECTION_OF_A_TURN:g} turns", "from opposite")[number % 3]
+    if origin is None and result.quantiles and result.direction is not None:
+        assert result.direction.value is not None  # there would be no quantiles
+        origin = (result.direction.value + period / 2) % period
+    for tau, value in result.quantiles.items():
+        assert origin is not None
+        where = truth.quantile_above(origin / period, float(tau))
+        found["circular quantile", f"{tau} {name}"] = _around(value, where, period)
+    _shares(found, one, result, between)
+    _bins(found, one, result)
+    _mode(found, one, result)
+    return found
 
-    survey: Callable[[Case, FloatArray, float], tuple[Found, float]]
-    circular: tuple[bool, ...]
-    repeats: int
-    block: int
+
+def _line_of(task: Task) -> tuple[float, float]:
+    """Return where a domain starts and how long it is."""
+    domain = task.domain
+    return (domain.low if isinstance(domain, Interval) else 0.0), domain.length
 
 
-PARTS = {
-    "moments": Part(moments, (False, True), 2000, 100),
-    "profile": Part(profile, (False, True), 500, 5),
-    "bands": Part(bands, (False, True), 500, 5),
-}
+def _rough(note: str) -> bool:
+    return _ROUGH.search(note) is not None
 
 
-def _width(value: Value) -> float:
-    return math.nan if value.low is None or value.high is None else value.high - value.low
+def _answer(value: Value | None, truth: float, scale: float, slack: float = SLACK) -> Answer:
+    """Return whether an interval holds a number, up to `slack` of the scale, by which widths are divided."""
+    if value is None or value.low is None or value.high is None:
+        return Answer(None, math.nan, rough=False)
+    held = value.low - slack * scale <= truth <= value.high + slack * scale
+    return Answer(held, (value.high - value.low) / scale, _rough(value.note))
 
 
-def _covers(value: Value, truth: Range | float) -> tuple[bool, float]:
-    return inside(value, truth), _width(value)
+def _around(value: Value | None, turns: float, period: float) -> Answer:
+    """Return whether an arc holds a place of the circle."""
+    if value is None or value.low is None or value.high is None:
+        return Answer(None, math.nan, rough=False)
+    width = (value.high - value.low) / period
+    held = width >= 1.0 - SLACK or (turns - value.low / period + SLACK) % 1.0 <= width + 2 * SLACK
+    return Answer(held, width, _rough(value.note))
+
+
+def _mass(one: Case, low: float, high: float) -> float:
+    """Return the mass between two places of the unit domain, both included."""
+    circular = isinstance(one.task.domain, Circle)
+    return one.truth.arc(low, high) if circular else one.truth.share(low, high)
+
+
+def _shares(
+    found: dict[tuple[str, str], Answer], one: Case, result: Estimate, between: dict[str, tuple[float, float]]
+) -> None:
+    # Two names may be one share, which arcwise tells once.
+    for name, (low, high) in between.items():
+        value = result.shares[f"{low:.15g}:{high:.15g}"]
+        found["share", name] = _answer(value, _mass(one, *one.shares[name]), 1.0, _SHARE)
+
+
+def _bins(found: dict[tuple[str, str], Answer], one: Case, result: Estimate) -> None:
+    """Compare bins; their names have nine digits, so ends are taken to be the k-th parts that they are."""
+    low, length = _line_of(one.task)
+    lattice, count = one.task.domain.lattice, len(result.bins)
+    for name, value in result.bins.items():
+        ends = [(float(end) - low) / length for end in name.split(":")]
+        parts = count if lattice is None else lattice.steps
+        ends = [
+            round(end * parts) / parts if abs(end * parts - round(end * parts)) < 1e-6 else end
+            for end in ends
+        ]
+        found["bin", name] = _answer(value, _mass(one, *ends), 1.0, _SHARE)
+
+
+def _band(one: Case, band: Band) -> Answer:
+    low, length = _line_of(one.task)
+    grid = low + length * (np.arange(256) + 0.5) / 256
+    bounds = np.array([band.bounds(float(x)) for x in grid])
+    width = float((bounds[:, 1] - bounds[:, 0]).mean())
+    return Answer(holds_everywhere(one, band), width, _rough(band.note))
+
+
+def holds_everywhere(one: Case, band: Band) -> bool:
+    """Return whether a band holds P(X <= x) at every x: at its places, at atoms, and just before these.
+
+    Between such places its bounds do not change, and P(X <= x) grows to what it is just before the next.
+    """
+    low, length = _line_of(one.task)
+    units = np.array(list(atoms(one.population)), np.float64)
+    places = np.asarray(one.task.domain.from_unit(units), np.float64)
+    steps = np.append(band.at, places)
+    for x in np.unique(np.append(steps, np.nextafter(steps, -np.inf))):
+        least, most = band.bounds(float(x))
+        # Exactly at an atom that is there in floats; beside one by a rounding error, whichever is kinder.
+        k = int(np.searchsorted(places, x, "right")) - 1
+        here = k >= 0 and places[k] == x
+        unit = float(units[k]) if here else (float(x) - low) / length
+        if least > one.truth.below(unit) + _SHARE or most < one.truth.below(unit, at=here) - _SHARE:
+            return False
+    return True
+
+
+def _mode(found: dict[tuple[str, str], Answer], one: Case, result: Estimate) -> None:
+    """Compare the mode's interval: it holds a window that nobody's is fuller than, whole.
+
+    What stands at a window's very ends is in it or not, as it suits: windows overlap.
+    """
+    value = result.mode
+    if value is None or value.low is None or value.high is None:
+        return
+    windows = _WINDOWS.search(value.method)
+    if windows is None:
+        return
+    low, length = _line_of(one.task)
+    count, width = int(windows[1]), float(windows[2]) / length
+    circular = isinstance(one.task.domain, Circle)
+    starts = np.arange(count) / count if circular else np.linspace(0.0, 1.0 - width, count)
+    lattice = one.task.domain.lattice
+    edge = SLACK if lattice is None else 0.5 / lattice.steps  # of a value's cell, which may be cut
+    most = np.array([_window(one, start - edge, start + width + edge) for start in starts])
+    least = np.array([_window(one, start + edge + SLACK, start + width - edge - SLACK) for start in starts])
+    first, last = (value.low - low) / length, (value.high - low) / length
+    slack = 1e-3 * width + SLACK
+    if circular:
+        there = ((starts - first + slack) % 1.0 + width <= last - first + 2 * slack) | (
+            last - first >= 1 - SLACK
+        )
+    else:
+        there = (starts >= first - slack) & (starts + width <= last + slack)
+    held = bool((there & (most >= least.max() - _SHARE)).any())
+    found["mode", ""] = Answer(held, last - first, _rough(value.note))
+
+
+def _window(one: Case, low: float, high: float) -> float:
+    if isinstance(one.task.domain, Circle):
+        return one.truth.arc(low % 1.0, low % 1.0 + high - low)
+    return one.truth.share(max(low, 0.0), min(high, 1.0))
+
+
+def _difference(one: Case, counts: NDArray[np.int64], generator: np.random.Generator) -> Answer:
+    """Compare the difference to the mean of a second, uniform population of half as many devices."""
+    mechanism, (low, length) = one.task.mechanism, _line_of(one.task)
+    uniform = parse_population("uniform", one.task.domain)
+    second = multinomial(np.int64(max(int(counts.sum()) // 2, 30)), code_law(mechanism, uniform), generator)
+    pair = (mechanism, counts.astype(np.float64)), (mechanism, second.astype(np.float64))
+    del low
+    return _answer(mean_difference(*pair), length * (0.5 - one.truth.mean), length)

@@ -1,159 +1,286 @@
-"""The surveys of `coverage.py` and the table of what they found.
+"""The places of `coverage.py`, its surveys at them, and what decides when there are enough.
 
-Not a program. A study is made of surveys at places; tests make small ones.
+Not a program. A cell is an interval (and which one of its kind) at a place: a population, an epsilon, a
+number of reports. Its hypothesis is that the interval holds the truth in at least 0.93 of the surveys; that
+of the fit test is that at most 0.07 of honest surveys are rejected. The evidence against it is a likelihood
+ratio: of misses being as frequent as each of twelve rates above 0.07, on average, to their being 0.07. While
+the hypothesis is true, that is a wealth which no betting makes grow (a nonnegative supermartingale of at most
+1 in expectation), so the probability that it *ever* reaches 1/a is at most a (Ville's inequality). One may
+look after each batch and go on where it is in doubt: the inverse of the largest wealth so far is a p-value
+whenever one stops. Holm's method over all cells needs no independence, so the probability that any true
+hypothesis is rejected is at most 0.01.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from itertools import groupby
+import math
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from coverage_parts import PARTS
-from rich.console import Console
-from rich.progress import track
-from truths import CIRCLES, INTERVALS, case
-
-from arcwise.server.simulate import multinomial
+from coverage_parts import Answer, Place, survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from numpy.typing import NDArray
+    from populations import Named
 
-    FloatArray: TypeAlias = NDArray[np.float64]
+    Name: TypeAlias = tuple[str, str]
+    Rows: TypeAlias = list[dict[Name, Answer] | str]
 
-__all__ = ["Study", "run", "summary"]
+__all__ = [
+    "ALPHA",
+    "EPSILONS",
+    "LEAST",
+    "REPORTS",
+    "Cell",
+    "Study",
+    "design",
+    "product",
+    "rejected",
+    "run",
+    "wealth",
+]
 
-LEAST, MOST = 0.93, 0.97
-"""Of pooled coverage at level 0.95; the second for means only."""
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0)
+REPORTS = (30, 100, 1_000, 10_000, 100_000, 1_000_000)
 
-GAP = 0.01
-"""Nats: how far any likelihood inside an interval may be from certain."""
+LEAST = 0.93
+"""Of the surveys, in which an interval has to hold the truth."""
+
+ALPHA = 0.01
+"""That any hypothesis that is true is rejected."""
+
+RATES = (0.08, 0.09, 0.1, 0.12, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 0.99)
+"""Of misses, against which the hypothesis is weighed."""
+
+DOUBT = 5.0
+"""Wealth from which a place is surveyed further."""
+
+CERTAIN = 1e8
+"""Wealth at which a cell needs no more surveys: rejected among up to a million cells."""
+
+GROWTH = 1.5
+"""Of the number of surveys, from one look to the next."""
+
+BLOCK = 5
+"""Surveys at a time."""
 
 
-class Place(NamedTuple):
-    """Where surveys are made."""
+def design(populations: Sequence[Named]) -> list[Place]:
+    """Return seven places of each population: each epsilon once, each number of reports at least once.
 
-    circular: bool
-    population: str
-    reports: int
-    epsilon: float
+    From one population to the next the numbers of reports move on by one, so that each epsilon meets each of
+    them in every six populations, as in a Latin square.
+    """
+    return [
+        Place(population, epsilon, REPORTS[(k + row) % len(REPORTS)])
+        for row, population in enumerate(populations)
+        for k, epsilon in enumerate(EPSILONS)
+    ]
 
 
-class Study(NamedTuple):
-    """What all surveys of one place found: by estimate and item, coverage and width of each survey."""
+def product(populations: Iterable[Named], epsilons: Sequence[float], reports: Sequence[int]) -> list[Place]:
+    """Return all places of these."""
+    return [Place(each, epsilon, n) for each in populations for epsilon in epsilons for n in reports]
 
+
+@dataclass
+class Cell:
+    """What the surveys of a place found about one interval."""
+
+    held: list[bool | None] = field(default_factory=list)
+    widths: list[float] = field(default_factory=list)
+    rough: list[bool] = field(default_factory=list)
+    peak: float = 1.0
+
+    def add(self, answer: Answer) -> None:
+        self.held.append(answer.held)
+        self.widths.append(answer.width)
+        self.rough.append(answer.rough)
+
+    @property
+    def told(self) -> int:
+        """How many intervals there are."""
+        return sum(held is not None for held in self.held)
+
+    @property
+    def roughs(self) -> int:
+        """How many say of themselves that their level is rough: these are no evidence."""
+        return sum(rough and held is not None for rough, held in zip(self.rough, self.held, strict=True))
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """How many intervals are judged, and how many of these miss the truth."""
+        judged = [
+            held for rough, held in zip(self.rough, self.held, strict=True) if held is not None and not rough
+        ]
+        return len(judged), sum(not held for held in judged)
+
+    @property
+    def wealth(self) -> float:
+        return wealth(*self.counted)
+
+    @property
+    def coverage(self) -> float:
+        surveys, missed = self.counted
+        return 1.0 - missed / surveys if surveys else math.nan
+
+    @property
+    def width(self) -> float:
+        """The median width."""
+        there = [width for width in self.widths if not math.isnan(width)]
+        return float(np.median(there)) if there else math.nan
+
+
+@dataclass
+class Study:
+    """All surveys of a part at a place."""
+
+    part: str
     place: Place
-    found: dict[tuple[str, str], FloatArray]  # (surveys, 2)
-    gap: float
+    cells: dict[Name, Cell] = field(default_factory=dict)
+    surveys: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    def add(self, rows: Iterable[dict[Name, Answer] | str]) -> None:
+        """Take in surveys, in their order."""
+        for row in rows:
+            self.surveys += 1
+            if isinstance(row, str):
+                self.errors.append(row)
+                continue
+            for name, answer in row.items():
+                self.cells.setdefault(name, Cell()).add(answer)
+
+    def look(self) -> None:
+        """Note the evidence so far."""
+        for cell in self.cells.values():
+            cell.peak = max(cell.peak, cell.wealth)
+
+    def doubtful(self) -> bool:
+        """Return whether a cell speaks against its hypothesis, but not yet for certain."""
+        return any(cell.wealth >= DOUBT and cell.peak < CERTAIN for cell in self.cells.values())
 
 
-def surveys(job: tuple[str, Place, range], *, seed: int, level: float) -> Study:
-    """Make the surveys of these numbers at a place, for one part."""
-    part, place, numbers = job
-    one = case(place.population, place.epsilon, circular=place.circular)
-    index = (CIRCLES if place.circular else INTERVALS).index(place.population)
-    key = [seed, place.circular, index, place.reports, round(1e6 * place.epsilon)]
-    rows, gaps = [], []
-    for number in numbers:
-        generator = np.random.default_rng([*key, number])
-        counts = multinomial(np.int64(place.reports), one.law, generator).astype(np.float64)
-        found, gap = PARTS[part].survey(one, counts, level)
-        rows.append(found)
-        gaps.append(gap)
-    found_by_name = {name: np.array([row[name] for row in rows], np.float64) for name in rows[0]}
-    return Study(place, found_by_name, max(gaps))
+def wealth(surveys: int, missed: int) -> float:
+    """Return the evidence against coverage of at least `LEAST`, see the top of this module."""
+    rates = np.array(RATES)
+    logs = missed * np.log(rates / (1 - LEAST)) + (surveys - missed) * np.log((1 - rates) / LEAST)
+    return float(np.exp(min(logs.max(), 600.0)) * np.exp(np.maximum(logs - logs.max(), -600.0)).mean())
+
+
+def rejected(studies: Iterable[Study]) -> list[tuple[Study, Name, Cell]]:
+    """Return the cells whose hypothesis is rejected, by Holm's method, those with most evidence first."""
+    cells = [(study, name, cell) for study in studies for name, cell in study.cells.items()]
+    found = sorted(cells, key=lambda each: -each[2].peak)
+    for k, (_, _, cell) in enumerate(found):
+        if cell.peak < (len(found) - k) / ALPHA:
+            return found[:k]
+    return found
+
+
+class _Block(NamedTuple):
+    part: str
+    place: Place
+    numbers: range
+    seed: int
+
+
+def _surveys(block: _Block) -> Rows:
+    """Make some surveys; one that fails is an error, not the end of a study."""
+    rows: Rows = []
+    for number in block.numbers:
+        try:
+            rows.append(survey(block.part, block.place, number, block.seed))
+        except Exception as error:  # noqa: PERF203
+            rows.append(f"survey {number}: {type(error).__name__}: {error}")
+    return rows
 
 
 def run(
+    places: Iterable[tuple[str, Place]],
     *,
-    parts: Sequence[str],
-    repeats: int | None,
-    reports: Iterable[int],
-    epsilons: Iterable[float],
+    first: int,
+    most: int,
     seed: int = 1,
-    level: float = 0.95,
     jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Study]:
-    """Make all surveys, the same ones whatever the number of jobs."""
-    places = [
-        Place(circular, population, n, epsilon)
-        for epsilon in epsilons
-        for n in reports
-        for circular, populations in ((False, INTERVALS), (True, CIRCLES))
-        for population in populations
-    ]
-    todo = []
-    for part in parts:
-        many, block = repeats or PARTS[part].repeats, PARTS[part].block
-        blocks = [range(first, min(first + block, many)) for first in range(0, many, block)]
-        wanted = [place for place in places if place.circular in PARTS[part].circular]
-        todo += [(part, place, numbers) for place in wanted for numbers in blocks]
-    one = partial(surveys, seed=seed, level=level)
-    console = Console(stderr=True)
+    """Survey places, the doubtful ones further, up to `most` times; the same whatever the number of jobs.
+
+    Parameters
+    ----------
+    places
+        Parts of `coverage_parts.PARTS`, and where.
+    first, most
+        Surveys of a place before the first look, and in all.
+    seed
+        Of everything.
+    jobs
+        Processes.
+    progress
+        Called with the number of surveys that are done and that are planned so far.
+    """
+    plan = _Plan([Study(part, place) for part, place in places], first, most, seed)
     if jobs == 1:
-        done = list(track(map(one, todo), "surveys", len(todo), console=console, transient=True))
-    else:
-        with ProcessPoolExecutor(jobs) as pool:
-            results = pool.map(one, todo)
-            done = list(track(results, "surveys", len(todo), console=console, transient=True))
-    return [_together(list(same)) for _, same in groupby(done, key=lambda s: (s.place, list(s.found)))]
+        for index in range(len(plan.studies)):
+            while blocks := plan.next(index):
+                for block in blocks:
+                    plan.take(index, [_surveys(block)], progress)
+        return plan.studies
+    with ProcessPoolExecutor(jobs) as pool:
+        _pooled(pool, plan, progress)
+    return plan.studies
 
 
-def _together(blocks: list[Study]) -> Study:
-    found = {name: np.concatenate([block.found[name] for block in blocks]) for name in blocks[0].found}
-    return Study(blocks[0].place, found, max(block.gap for block in blocks))
+class _Plan:
+    """Which surveys come next at each place, and how many are done."""
+
+    def __init__(self, studies: list[Study], first: int, most: int, seed: int) -> None:
+        self.studies = studies
+        self._first, self._most, self._seed = first, most, seed
+        self._done, self._planned = 0, first * len(studies)
+
+    def next(self, index: int) -> list[_Block]:
+        """Return the next surveys of a place, in blocks; none when there are enough."""
+        study = self.studies[index]
+        upto = self._first
+        if study.surveys:
+            study.look()
+            upto = min(self._most, math.ceil(GROWTH * study.surveys)) if study.doubtful() else study.surveys
+            self._planned += upto - study.surveys
+        return [
+            _Block(study.part, study.place, range(start, min(start + BLOCK, upto)), self._seed)
+            for start in range(study.surveys, upto, BLOCK)
+        ]
+
+    def take(self, index: int, blocks: Iterable[Rows], progress: Callable[[int, int], None] | None) -> None:
+        """Take in surveys of a place, in their order."""
+        for rows in blocks:
+            self.studies[index].add(rows)
+            self._done += len(rows)
+        if progress is not None:
+            progress(self._done, self._planned)
 
 
-def summary(studies: Sequence[Study]) -> tuple[list[str], list[str]]:
-    """Return the lines of the table, and what misses its bound."""
-    lines, missed = [], []
-    cases = sorted({(study.place.epsilon, study.place.reports) for study in studies})
-    for epsilon, n in cases:
-        here = [study for study in studies if (study.place.epsilon, study.place.reports) == (epsilon, n)]
-        lines.append(f"epsilon {epsilon:g}, n = {n:,}")
-        lines.append(f"  {'':<30} {'surveys':>8} {'coverage':>9} {'s.e.':>6} {'width':>8} {'median':>8}")
-        for estimate in dict.fromkeys(name for study in here for name, _ in study.found):
-            # By data set: (surveys, items, 2)
-            tables = {
-                _label(study.place): np.stack([v for k, v in study.found.items() if k[0] == estimate], axis=1)
-                for study in here
-                if any(name == estimate for name, _ in study.found)
-            }
-            covered, line = _row(estimate, list(tables.values()))
-            lines.append(line)
-            if covered < LEAST or (estimate == "mean" and covered > MOST):
-                missed.append(f"{estimate}, epsilon {epsilon:g}, n = {n:,}: coverage {covered:.3f}")
-            lines += [_row(f"  {label}", [table])[1] for label, table in tables.items()]
-            items = list(dict.fromkeys(item for s in here for name, item in s.found if name == estimate))
-            if len(items) > 1:
-                for index, item in enumerate(items):
-                    some = [table[:, index : index + 1] for table in tables.values()]
-                    lines.append(_row(f"  all at {item}", some)[1])
-    worst = max(studies, key=lambda study: study.gap)
-    if worst.gap:
-        where = f"{_label(worst.place)}, epsilon {worst.place.epsilon:g}, n = {worst.place.reports:,}"
-        lines.append(
-            f"largest certified gap of a likelihood inside an interval: {worst.gap:.4f} nats ({where})"
-        )
-    if worst.gap > GAP:
-        missed.append(f"a likelihood is certified to {worst.gap:.3g} nats only ({where})")
-    return lines, missed
+def _pooled(pool: Executor, plan: _Plan, progress: Callable[[int, int], None] | None) -> None:
+    """Make the surveys of all places in processes; each place goes on when all of its blocks are there."""
+    running: dict[Future[Rows], int] = {}
+    batches: dict[int, list[Future[Rows]]] = {}
 
+    def start(index: int) -> None:
+        batches[index] = [pool.submit(_surveys, block) for block in plan.next(index)]
+        running.update(dict.fromkeys(batches[index], index))
 
-def _row(label: str, tables: list[FloatArray]) -> tuple[float, str]:
-    each = np.concatenate([table[:, :, 0].mean(axis=1) for table in tables])
-    widths = 1e3 * np.concatenate([table[:, :, 1].ravel() for table in tables])
-    error = float(each.std()) / np.sqrt(len(each))
-    line = (
-        f"  {label:<30} {len(each):8,} {each.mean():9.3f} {error:6.3f} "
-        f"{widths.mean():8.2f} {np.median(widths):8.2f}"
-    )
-    return float(each.mean()), line
-
-
-def _label(place: Place) -> str:
-    return f"{place.population}{', circle' if place.circular else ''}"
+    for index in range(len(plan.studies)):
+        start(index)
+    while running:
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            index = running.pop(future)
+            if all(each.done() for each in batches[index]) and not any(
+                each in running for each in batches[index]
+            ):
+                plan.take(index, [each.result() for each in batches[index]], progress)
+                start(index)

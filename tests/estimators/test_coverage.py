@@ -1,109 +1,297 @@
-"""The coverage study, a small seeded part of it: its truths, its figures and its bounds.
+"""The coverage study: what it takes to be true, when it rejects, and a small seeded part of it.
 
 The whole study is ``python benchmarks/coverage.py``.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
+from io import StringIO
+from typing import TYPE_CHECKING
 
+import coverage_study
 import numpy as np
 import pytest
-from coverage_study import GAP, Study, run, summary
+from coverage import main
+from coverage_parts import Answer, Place, case, holds_everywhere, survey
+from coverage_report import by_population, compared, missed, to_json
+from coverage_study import ALPHA, EPSILONS, LEAST, REPORTS, Cell, Study, design, rejected, run, wealth
+from populations import Named, domain_of, random_population, read, wanted
+from rich.console import Console
 from scipy.stats import binom
-from truths import CIRCLES, INTERVALS, Range, Truth
+from truths import Truth, atoms, on_lattice
 
-from arcwise.server.simulate import Atoms, Beta, Histogram
+from arcwise.domains import Circle, Interval
+from arcwise.server.estimators import Band
+from arcwise.server.simulate import Atoms, Beta, Histogram, Mixture, node_law, parse_population
+from arcwise.tasks import Task
 
-FALSE_ALARM = 1e-4
-"""Of each bound here, were every interval to cover in exactly 0.95 of surveys. Seeds are fixed."""
+if TYPE_CHECKING:
+    from pathlib import Path
 
-
-def pooled(studies: list[Study], estimate: str) -> tuple[int, float]:
-    """Return the number of surveys and the share of intervals that cover, each survey's items averaged."""
-    each = [
-        np.stack([rows[:, 0] for (name, _), rows in study.found.items() if name == estimate]).mean(axis=0)
-        for study in studies
-        if any(name == estimate for name, _ in study.found)
-    ]
-    together = np.concatenate(each)
-    return len(together), float(together.mean())
+QUICK = ("beta25", "five-ratings", "eleven-ratings", "five-weekdays", "wind-in-tens")
+"""Of the list; lattices take a third of the time."""
 
 
-@pytest.fixture(scope="module")
-def moments() -> list[Study]:
-    return run(parts=["moments"], repeats=80, reports=[10_000], epsilons=[1.0])
-
-
-@pytest.mark.parametrize(
-    "estimate",
-    ["mean", "variance", "standard deviation", "direction", "resultant length", "whole circle"],
-)
-def test_coverage_of_moments(moments: list[Study], estimate: str) -> None:
-    # Surveys are independent, one interval each: 80 (whole circle), 320 (direction), 400 or 480 of them.
-    surveys, covered = pooled(moments, estimate)
-    assert covered * surveys >= binom.ppf(FALSE_ALARM, surveys, 0.95)
-    if estimate == "mean":
-        assert covered * surveys <= binom.isf(FALSE_ALARM, surveys, 0.95)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("part", "estimates"),
-    [
-        ("profile", {"quantiles": 24, "distribution function": 24, "quantiles of circles": 20, "arcs": 20}),
-        ("bands", {"simultaneous band": 12, "bins": 12, "bins of circles": 10}),
-    ],
-)
-def test_coverage_by_profile_likelihood(part: str, estimates: dict[str, int]) -> None:
-    # Intervals of one survey go together; were they all to cover or all to fail, the average over the items
-    # of 24 surveys would still be that of 24 coins.
-    repeats = max(estimates.values()) // len(INTERVALS)
-    studies = run(parts=[part], repeats=repeats, reports=[10_000], epsilons=[1.0])
-    for estimate, number in estimates.items():
-        surveys, covered = pooled(studies, estimate)
-        assert surveys == number
-        assert covered * surveys >= binom.ppf(FALSE_ALARM, surveys, 0.95)
-    assert 0 < max(study.gap for study in studies) <= GAP
-
-
-def test_every_data_set_is_surveyed_and_shown(moments: list[Study]) -> None:
-    places = [(study.place.circular, study.place.population) for study in moments]
-    assert places == [(False, name) for name in INTERVALS] + [(True, name) for name in CIRCLES]
-    lines, missed = summary(moments)
-    assert not missed
-    for name in (*INTERVALS, *(f"{name}, circle" for name in CIRCLES)):
-        assert any(re.match(f"    {re.escape(name)} +80 ", line) for line in lines), name
-
-
-@pytest.mark.parametrize(("level", "missing"), [(0.85, "variance"), (0.85, "direction"), (0.995, "mean")])
-def test_intervals_of_another_level_miss_the_bounds(level: float, missing: str) -> None:
-    studies = run(parts=["moments"], repeats=60, reports=[10_000], epsilons=[1.0], level=level)
-    assert any(each.startswith(missing) for each in summary(studies)[1])
-
-
-def test_surveys_do_not_depend_on_the_number_of_jobs() -> None:
-    asked = {"parts": ["moments"], "repeats": 3, "reports": [1000], "epsilons": [2.0], "seed": 4}
-    one, two = (run(**asked, jobs=jobs) for jobs in (1, 2))  # type: ignore[arg-type]
-    assert [study.place for study in one] == [study.place for study in two]
-    for left, right in zip(one, two, strict=True):
-        assert list(left.found) == list(right.found)
-        for name, rows in left.found.items():
-            np.testing.assert_array_equal(rows, right.found[name])
-
-
-def test_truths() -> None:
+def test_truths_of_a_smooth_population() -> None:
     beta = Truth(Beta(2, 5))
     assert beta.mean == pytest.approx(2 / 7, abs=1e-12)
     assert beta.variance == pytest.approx(10 / (49 * 8), abs=1e-10)
-    low, high = beta.quantile(0.3)
-    assert low == pytest.approx(high, abs=1e-9)
-    assert beta.population.cdf(np.array([low]))[0] == pytest.approx(0.3, abs=1e-9)
-    atoms = Truth(Atoms([0.2, 0.8]))
-    assert atoms.variance == pytest.approx(0.09, abs=1e-9)
-    assert atoms.quantile(0.5) == pytest.approx((0.2, 0.8))  # any number between the two is a median
-    assert atoms.quantile(0.4) == pytest.approx((0.2, 0.2))
-    assert atoms.share(0.0, 0.8) == Range(0.5, 1.0)  # without and with the atom
-    assert atoms.share(0.2, 0.5) == Range(0.0, 0.5)
+    assert beta.below(beta.quantile(0.3)) == pytest.approx(0.3, abs=1e-8)
+
+
+def test_truths_are_strict_at_atoms() -> None:
+    three = Truth(Atoms([0.2, 0.5, 0.8], [0.25, 0.25, 0.5]))
+    assert three.variance == pytest.approx(0.25 * 0.04 + 0.25 * 0.25 + 0.5 * 0.64 - 0.575**2)
+    assert three.share(0.0, 0.2) == pytest.approx(0.25)  # with the atom at its end
+    assert three.share(0.2, 0.5) == pytest.approx(0.5)
+    assert three.share(0.5, 0.5) == pytest.approx(0.25)
+    assert three.share(0.21, 0.49) == pytest.approx(0.0)
+    assert three.below(0.8, at=False) == pytest.approx(0.5)
+    # All from 0.2 to 0.5 are quantiles of level 1/4; the smallest is the one.
+    assert three.quantile(0.25) == pytest.approx(0.2)
+    assert three.quantile(0.26) == pytest.approx(0.5)
+    assert three.quantile(1.0) == pytest.approx(0.8)
     flat = Truth(Histogram([0.0, 0.3, 0.6, 1.0], [0.25, 0.0, 0.75]))
-    assert flat.quantile(0.25) == pytest.approx((0.3, 0.6), abs=1e-9)
+    assert flat.quantile(0.25) == pytest.approx(0.3, abs=1e-9)
+
+
+def test_truths_of_a_circle() -> None:
+    four = Truth(Atoms([0.0, 0.25, 0.5, 0.75]))
+    assert four.arc(0.0, 0.25) == pytest.approx(0.5)
+    assert four.arc(0.75, 1.0) == pytest.approx(0.5)  # its end is 0
+    assert four.arc(0.9, 0.1) == pytest.approx(0.25)
+    assert four.arc(-0.1, 0.1) == pytest.approx(0.25)
+    assert four.arc(0.5, 1.25) == pytest.approx(1.0)
+    assert four.arc(0.0, 1.0) == pytest.approx(1.0)
+    assert four.quantile_above(0.0, 0.25) == pytest.approx(0.0)
+    assert four.quantile_above(0.25, 0.3) == pytest.approx(0.5)  # what stands at the origin comes first
+    assert four.quantile_above(0.26, 0.75) == pytest.approx(0.0)
+    assert four.quantile_above(0.26, 1.0) == pytest.approx(0.25)
+
+
+def test_atoms_are_found_in_mixtures() -> None:
+    both = Mixture([0.5, 0.5], (Atoms([0.2, 0.4]), Mixture([0.2, 0.8], (Atoms([0.4]), Beta(1, 1)))))
+    assert atoms(both) == pytest.approx({0.2: 0.25, 0.4: 0.35})
+
+
+@pytest.mark.parametrize(
+    ("domain", "line"),
+    [
+        (Interval(0, 10, step=1), "0.2*atom:0 + 0.3*normal:8,2 + rest*lognormal:3,1"),
+        (Circle(24, step=1), "0.2*atom:8 + 0.3*uniform:0,3 + rest*vonmises:23.7,4"),
+        (Circle(5, step=1), "0.5*uniform + rest*uniform@1"),
+    ],
+)
+def test_values_of_a_lattice_have_the_law_of_its_nodes(domain: Interval | Circle, line: str) -> None:
+    population = parse_population(line, domain)
+    mechanism = Task("a", domain, 1.0).mechanism
+    law = on_lattice(population, domain)
+    assert isinstance(law, Atoms)
+    assert domain.size is not None
+    shares = np.zeros(domain.size)
+    shares[np.rint(law.places * (domain.lattice.steps if domain.lattice else 1)).astype(int)] = (
+        law.probabilities
+    )
+    nodes = mechanism.place_nodes(np.arange(domain.size, dtype=np.float64)).astype(int)
+    np.testing.assert_allclose(node_law(mechanism, population)[nodes], shares, atol=1e-12)
+
+
+def test_the_band_has_to_hold_the_distribution_function_at_an_atom() -> None:
+    one = case(Named("a", "0 to 1", "0.6*atom:0.3 + rest*uniform"), 1.0)
+    at = (0.1, 0.3, 0.5)
+    least, before, most = 0.04, 0.12, 0.72
+    band = Band(at, (least, before, most), (least, most, 0.8), "")
+    assert holds_everywhere(one, band)
+    # Between P(X < x) and P(X <= x) is not enough, at the atom's very place and before it.
+    assert not holds_everywhere(one, replace(band, high=(least, 0.4, 0.8)))
+    assert not holds_everywhere(one, replace(band, at=(0.1, 0.299, 0.5), low=(least, 0.4, most)))
+    assert not holds_everywhere(one, replace(band, at=(0.1, 0.299, 0.5), high=(least, 0.4, 0.71)))
+    assert not holds_everywhere(one, replace(band, low=(0.06, before, most)))
+
+
+def test_the_wealth_of_the_evidence_does_not_grow_while_coverage_is_enough() -> None:
+    missed_ = np.arange(31)
+    wealths = np.array([wealth(30, int(k)) for k in missed_])
+    assert np.all(np.diff(wealths) > 0)
+    for rate in (0.07, 0.05, 0.01):
+        expected = float(binom.pmf(missed_, 30, rate) @ wealths)
+        assert expected <= 1 + 1e-9
+    assert float(binom.pmf(missed_, 30, 1 - LEAST) @ wealths) == pytest.approx(1)
+    # Whatever has happened, one survey more is a fair bet.
+    for surveys, wrong in ((10, 0), (10, 3), (500, 60)):
+        after = 0.07 * wealth(surveys + 1, wrong + 1) + 0.93 * wealth(surveys + 1, wrong)
+        assert after == pytest.approx(wealth(surveys, wrong))
+
+
+def test_however_often_one_looks_few_true_hypotheses_are_rejected() -> None:
+    # Exactly, over all runs of 300 surveys at the bound: the probability of ever reaching a wealth of 20.
+    alive = np.array([1.0])
+    reached = 0.0
+    for surveys in range(1, 301):
+        alive = np.append(alive, 0.0) * LEAST + np.append(0.0, alive) * (1 - LEAST)
+        out = np.array([wealth(surveys, wrong) >= 20 for wrong in range(surveys + 1)])
+        reached += float(alive[out].sum())
+        alive[out] = 0.0
+    assert 0.005 < reached <= 1 / 20
+
+
+def study(rate: float, surveys: int, *, rough: bool = False, name: str = "mean") -> Study:
+    """Return surveys of which a rate misses, evenly."""
+    one = Study("estimates", Place(Named("a", "0 to 1", "uniform", "smooth"), 1.0, 10_000))
+    hits = [{(name, ""): Answer(int((k + 1) * rate) == int(k * rate), 0.5, rough)} for k in range(surveys)]
+    one.add(hits)
+    one.look()
+    return one
+
+
+def test_what_is_rejected_and_what_is_exempt() -> None:
+    good, bad, rough = study(0.05, 400), study(0.2, 400), study(0.9, 400, rough=True)
+    assert [found[0] for found in rejected([good, bad, rough])] == [bad]
+    assert study(0.1, 40).doubtful() is False
+    assert study(0.2, 40).doubtful() is True
+    lines = missed([good, bad, rough])
+    assert any(
+        re.match(r"coverage below 0.93: mean, a, epsilon 1, n = 10,000: held 3\d\d of 400", x) for x in lines
+    )
+    assert any(x.startswith("rough with many reports: mean") for x in lines)
+    assert any(x.startswith("33.3% of the intervals") for x in lines)
+    assert missed([good]) == []
+    failing = study(0.05, 400)
+    failing.add(["survey 400: ValueError: no"])
+    assert missed([failing]) == [
+        "1 of 401 surveys fail: a (0 to 1 | uniform), epsilon 1, n = 10,000: survey 400: ValueError: no"
+    ]
+
+
+def test_no_interval_is_no_evidence() -> None:
+    cell = Cell()
+    cell.add(Answer(None, float("nan"), rough=False))
+    assert cell.counted == (0, 0)
+    assert cell.wealth == pytest.approx(1)
+
+
+def test_places_in_doubt_are_surveyed_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fake(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, str], Answer]:
+        del part, seed
+        return {("mean", ""): Answer(number % 5 > 0 or place.epsilon > 1, 0.1, rough=False)}
+
+    monkeypatch.setattr(coverage_study, "survey", fake)
+    named = Named("a", "0 to 1", "uniform")
+    told: list[tuple[int, int]] = []
+    places = [("estimates", Place(named, epsilon, 100)) for epsilon in (1.0, 2.0)]
+    doubtful, fine = run(places, first=40, most=100, progress=lambda *both: told.append(both))
+    assert doubtful.surveys == 100
+    assert fine.surveys == 40
+    assert told[-1] == (140, 140)
+
+
+def test_the_balanced_subset_meets_every_epsilon_and_every_number_of_reports() -> None:
+    listed = read()
+    places = design(listed)
+    assert len(places) == 7 * len(listed)
+    for named in listed:
+        here = [place for place in places if place.population == named]
+        assert sorted(place.epsilon for place in here) == list(EPSILONS)
+        assert {place.reports for place in here} == set(REPORTS)
+    for epsilon in EPSILONS:
+        met = [place.reports for place in places if place.epsilon == epsilon]
+        assert (
+            len(met) // 6 <= min(map(met.count, REPORTS)) <= max(map(met.count, REPORTS)) <= len(met) // 6 + 1
+        )
+
+
+def test_the_list_has_what_fleets_send() -> None:
+    listed = read()
+    assert len({named.name for named in listed}) == len(listed)
+    domains = [domain_of(named.domain) for named in listed]
+    assert sum(isinstance(domain, Interval) for domain in domains) >= 24
+    assert sum(isinstance(domain, Circle) for domain in domains) >= 12
+    for kind in (Interval, Circle):
+        sizes = {domain.size for domain in domains if isinstance(domain, kind)}
+        assert {5, 11, 101, 256, 1000} <= sizes
+    for named, domain in zip(listed, domains, strict=True):
+        assert 0 <= parse_population(named.line, domain).mean() <= 1, named
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_populations_are_populations(seed: int) -> None:
+    named = random_population(seed)
+    assert named == random_population(seed)
+    assert wanted([f"random:{seed}"]) == [named]
+    domain = domain_of(named.domain)
+    law = on_lattice(parse_population(named.line, domain), domain)
+    assert law.cdf(np.ones(1))[0] == pytest.approx(1)
+
+
+def test_surveys_do_not_depend_on_the_number_of_jobs() -> None:
+    places = [("estimates", Place(named, 2.0, 300)) for named in wanted(["five-ratings", "five-weekdays"])]
+    one, two = (run(places, first=7, most=7, seed=4, jobs=jobs) for jobs in (1, 2))
+    for left, right in zip(one, two, strict=True):
+        assert left.place == right.place
+        assert left.cells == right.cells
+        assert not left.errors
+
+
+def test_quick_cells_cover() -> None:
+    """Were each interval to hold the truth in 0.93 of surveys, this would fail for one seed in a hundred."""
+    places = [("estimates", Place(named, epsilon, 10_000)) for named in wanted(QUICK) for epsilon in (1.0,)]
+    studies = run(places, first=8, most=8)
+    assert not missed(studies)
+    assert all(
+        cell.told == 8 for each in studies for name, cell in each.cells.items() if "quantile" not in name[0]
+    )
+    printed = Console(width=200, file=StringIO())
+    printed.print(by_population(studies))
+    text = printed.file.getvalue()  # type: ignore[attr-defined]
+    assert all(re.search(rf"^{name} ", text, re.MULTILINE) for name in QUICK)
+    # With reports enough for everything, all kinds of intervals are there.
+    kinds = {name for each in studies for name, _ in each.cells}
+    for kind in (
+        "mean",
+        "variance",
+        "standard deviation",
+        "resultant length",
+        "circular variance",
+        "direction",
+    ):
+        assert {kind, f"{kind} of users"} <= kinds
+    assert {"quantile", "share", "bin", "band", "mode", "difference of means", "circular quantile"} <= kinds
+    assert sum(cell.coverage for each in studies for cell in each.cells.values()) > 0.95 * sum(
+        len(each.cells) for each in studies
+    )
+
+
+def test_the_fit_test_is_surveyed() -> None:
+    (named,) = wanted(["five-ratings"])
+    found = survey("fit test", Place(named, 1.0, 1000), 0, 1)
+    assert found["fit test", ""].held in {True, False}
+
+
+def test_widths_are_compared_on_smooth_populations(tmp_path: Path) -> None:
+    now = to_json([study(0.05, 40), study(0.05, 40, name="band")])
+    before = json.loads(json.dumps(now))
+    before["cells"][0]["width"] = 0.3
+    (tmp_path / "before.json").write_text(json.dumps(before))
+    _, lines = compared(now, tmp_path / "before.json")
+    assert lines == ["the median width of mean grows to 1.667 times on smooth populations"]
+
+
+def test_the_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cells.json"
+    asked = (
+        "--population five-ratings --epsilon 2 --reports 1e3 --interval band mean --surveys 3 --no-cpu --json"
+    )
+    monkeypatch.setattr("sys.argv", ["coverage.py", *asked.split(), str(file)])
+    assert main() == 0
+    cells = json.loads(file.read_text())["cells"]
+    assert {cell["interval"] for cell in cells} == {"band", "mean", "mean of users"}
+    assert all(cell["surveys"] == 3 and not cell["rejected"] for cell in cells)
+    assert "worst population: five-ratings; 0 bounds missed" in capsys.readouterr().out
+
+
+assert ALPHA == 0.01

@@ -61,6 +61,10 @@ X = np.linspace(0, 1, 201)
         (TURN, "uniform@90", Atoms([0.0, 0.25, 0.5, 0.75])),
         (TURN, "uniform:0,90@90", Atoms([0.0, 0.25], [0.5, 0.5])),
         (TURN, "uniform:270,360@90", Atoms([0.0, 0.75], [0.5, 0.5])),
+        (Circle(360, step=90), "vonmises:33.3,2", VonMises(33.3 / 360, 2)),
+        (Circle(360, step=90), "normal:33.3,36", WrappedNormal(33.3 / 360, 0.1)),
+        (Circle(360, step=90), "uniform:36,54", Histogram([0.1, 0.15], [1])),
+        (Interval(0, 10, step=1), "uniform:0.5,9.5", Histogram([0.05, 0.95], [1])),
         (TURN, "0.5*atom:45@90 + 0.5*atom:315@90", Atoms([0.25, 0.0])),
         (
             TURN,

@@ -49,12 +49,19 @@ class _Kind(NamedTuple):
     """On which domains only, circles or intervals."""
 
 
+def _position(domain: Domain, number: float) -> float:
+    """Return where a number is on the unit domain; on a lattice it need not be a value, as an atom has to."""
+    if isinstance(domain, Circle):
+        return number % domain.period / domain.period % 1.0
+    return (number - domain.low) / domain.length
+
+
 def _uniform(domain: Domain, numbers: Sequence[float]) -> Population:
     if not numbers:
         return uniform()
     low, high = numbers
     if isinstance(domain, Circle):
-        start, length = domain.to_unit(low), (high - low) / domain.period
+        start, length = _position(domain, low), (high - low) / domain.period
         length = length % 1.0 if low > high else length  # uniform:350,10 goes through 0
         if not length > 0:
             raise ParameterError(
@@ -70,7 +77,7 @@ def _uniform(domain: Domain, numbers: Sequence[float]) -> Population:
         return Histogram([0.0, over, start, 1.0], [over / length, 0.0, (length - over) / length])
     if not domain.low <= low < high <= domain.high:
         raise ParameterError(f"uniform:LOW,HIGH must have LOW < HIGH in {domain}, got {low:g},{high:g}")
-    return Histogram([domain.to_unit(low), domain.to_unit(high)], [1.0])
+    return Histogram([_position(domain, low), _position(domain, high)], [1.0])
 
 
 def _beta(domain: Domain, numbers: Sequence[float]) -> Population:
@@ -80,12 +87,12 @@ def _beta(domain: Domain, numbers: Sequence[float]) -> Population:
 def _normal(domain: Domain, numbers: Sequence[float]) -> Population:
     mean, sd = numbers
     if isinstance(domain, Circle):
-        return WrappedNormal(domain.to_unit(mean), sd / domain.period)
-    return CutNormal((mean - domain.low) / domain.length, sd / domain.length)
+        return WrappedNormal(_position(domain, mean), sd / domain.period)
+    return CutNormal(_position(domain, mean), sd / domain.length)
 
 
 def _von_mises(domain: Domain, numbers: Sequence[float]) -> Population:
-    return VonMises(domain.to_unit(numbers[0]), numbers[1])
+    return VonMises(_position(domain, numbers[0]), numbers[1])
 
 
 def _atom(domain: Domain, numbers: Sequence[float]) -> Population:
