@@ -67,7 +67,7 @@ def main() -> int:
     parser.add_argument("--interval", nargs="+", help="only these: band, quantile, share, fit, ...")
     parser.add_argument("--nodes", type=int, help="of continuous domains; as a task takes them unless given")
     parser.add_argument("--surveys", type=int, help="of each place, without looking")
-    parser.add_argument("--first", type=int, default=30, help="surveys of a place before the first look")
+    parser.add_argument("--first", type=int, default=24, help="surveys of a place before the first look")
     parser.add_argument("--most", type=int, default=2000, help="surveys of a place in doubt")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)

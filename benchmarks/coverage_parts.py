@@ -20,7 +20,7 @@ from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators import Band, Estimate, Value, estimate
 from arcwise.server.estimators.difference import mean_difference
 from arcwise.server.estimators.fit_test import fit_test
-from arcwise.server.simulate import code_law, multinomial, parse_population, simulate_counts
+from arcwise.server.simulate import parse_population, simulate_counts
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _asked(truth: Truth, domain: Interval | Circle) -> dict[str, tuple[float, fl
 
 
 def _emptiest(truth: Truth) -> tuple[float, float] | None:
-    """Return the longest stretch without anybody, two hundredths at least, without a tenth at each end."""
+    """Return the longest stretch without anybody, less a tenth at its ends; None below two hundredths."""
     grid = np.linspace(0.0, 1.0, 2001)
     below = truth.population.cdf(grid)
     best = (0.0, 0.0)
@@ -141,10 +141,11 @@ def _emptiest(truth: Truth) -> tuple[float, float] | None:
             start = k
         elif grid[k] - grid[start] > best[1] - best[0]:
             best = float(grid[start]), float(grid[k])
-    if below[0] == 0.0 and below[1] == 0.0 and best[0] == 0.0:
-        return 0.0, 0.9 * best[1]  # from the very end
     width = best[1] - best[0]
-    return None if width < 0.02 else (best[0] + 0.1 * width, best[1] - 0.1 * width)
+    if width < 0.02:
+        return None
+    first = 0.0 if best[0] == below[0] == 0.0 else best[0] + 0.1 * width
+    return first, best[1] - 0.1 * width
 
 
 def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, str], Answer]:
@@ -157,11 +158,8 @@ def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, s
         result = fit_test(one.task.mechanism, counts, level=FIT_LEVEL)
         return {("fit test", ""): Answer(not result.rejected, math.nan, rough=False)}
     users = one.population.draw(place.reports, generator)
+    counts = _counts(one, users, generator)
     domain = one.task.domain
-    values = domain.from_unit(users)
-    if isinstance(domain, Interval):
-        values = np.clip(values, domain.low, domain.high)
-    counts = simulate_counts(one.task, values, place.reports, generator, fixed=True)
     return (_circle if isinstance(domain, Circle) else _line)(one, counts, users, number, generator)
 
 
@@ -192,7 +190,7 @@ def _line(
     if result.band is not None:
         found["band", ""] = _band(one, result.band)
     _mode(found, one, result)
-    found["difference of means", ""] = _difference(one, counts, generator)
+    _differences(found, one, counts, users, generator)
     return found
 
 
@@ -352,11 +350,30 @@ def _window(one: Case, low: float, high: float) -> float:
     return one.truth.share(max(low, 0.0), min(high, 1.0))
 
 
-def _difference(one: Case, counts: NDArray[np.int64], generator: np.random.Generator) -> Answer:
-    """Compare the difference to the mean of a second, uniform population of half as many devices."""
-    mechanism, (low, length) = one.task.mechanism, _line_of(one.task)
-    uniform = parse_population("uniform", one.task.domain)
-    second = multinomial(np.int64(max(int(counts.sum()) // 2, 30)), code_law(mechanism, uniform), generator)
+def _differences(
+    found: dict[tuple[str, str], Answer],
+    one: Case,
+    counts: NDArray[np.int64],
+    users: FloatArray,
+    generator: np.random.Generator,
+) -> None:
+    """Compare differences to the mean of a second, uniform population of half as many devices."""
+    domain, mechanism = one.task.domain, one.task.mechanism
+    uniform = on_lattice(parse_population("uniform", domain), domain)
+    others = uniform.draw(max(users.size // 2, 30), generator)
+    second = _counts(one, others, generator)
     pair = (mechanism, counts.astype(np.float64)), (mechanism, second.astype(np.float64))
-    del low
-    return _answer(mean_difference(*pair), length * (0.5 - one.truth.mean), length)
+    told, theirs = mean_difference(*pair), mean_difference(*pair, target="users")
+    apart = float(others.mean() - users.mean())
+    length = domain.length
+    found["difference of means", ""] = _answer(told, length * (uniform.mean() - one.truth.mean), length)
+    found["difference of means of users", ""] = _answer(theirs, length * apart, length)
+
+
+def _counts(one: Case, users: FloatArray, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return the counts of a report each of users with these values, on the unit domain."""
+    domain = one.task.domain
+    values = domain.from_unit(users)
+    if isinstance(domain, Interval):
+        values = np.clip(values, domain.low, domain.high)
+    return simulate_counts(one.task, values, users.size, generator, fixed=True)

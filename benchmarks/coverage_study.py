@@ -55,7 +55,7 @@ ALPHA = 0.01
 RATES = (0.08, 0.09, 0.1, 0.12, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 0.99)
 """Of misses, against which the hypothesis is weighed."""
 
-DOUBT = 5.0
+DOUBT = 2.0
 """Wealth from which a place is surveyed further."""
 
 CERTAIN = 1e8
