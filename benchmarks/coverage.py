@@ -147,22 +147,15 @@ def _studies(asked: argparse.Namespace, populations: list[Named]) -> list[Study]
         def show(done: int, planned: int) -> None:
             progress.update(bar, completed=done, total=planned)
 
-        studies = run(
+        return run(
             todo,
             first=first,
             most=asked.surveys or asked.most,
+            kinds=intervals,
             seed=asked.seed,
             jobs=asked.jobs,
             progress=show,
         )
-    if intervals:
-        for study in studies:
-            study.cells = {
-                name: cell
-                for name, cell in study.cells.items()
-                if any(name[0].startswith(i) for i in intervals)
-            }
-    return studies
 
 
 def _cpu(places: list[Place]) -> list[str]:

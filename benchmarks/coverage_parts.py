@@ -48,8 +48,8 @@ _WINDOWS = re.compile(r"of (\d+) windows (\S+) wide")
 _FIXED = ((0.0, 0.1), (0.0, 0.3), (0.0, 0.5), (0.42, 0.43), (0.6, 0.8), (0.9, 1.0))
 """Shares that are asked of every population, on the unit domain; on circles they are arcs."""
 
-_SECTION_OF_A_TURN = 0.51
-"""From where quantiles of a circle are counted in a third of the surveys: one third starts at 0."""
+_ORIGIN = 0.51
+"""In turns: quantiles of a circle are counted from here, from 0 and from opposite the direction, in turn."""
 
 
 class Place(NamedTuple):
@@ -159,14 +159,15 @@ def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, s
         return {("fit test", ""): Answer(not result.rejected, math.nan, rough=False)}
     users = one.population.draw(place.reports, generator)
     counts = _counts(one, users, generator)
-    domain = one.task.domain
-    return (_circle if isinstance(domain, Circle) else _line)(one, counts, users, number, generator)
+    if isinstance(one.task.domain, Circle):
+        return _circle(one, counts, users, number)
+    return _line(one, counts, users, generator)
 
 
 def _line(
-    one: Case, counts: NDArray[np.int64], users: FloatArray, number: int, generator: np.random.Generator
+    one: Case, counts: NDArray[np.int64], users: FloatArray, generator: np.random.Generator
 ) -> dict[tuple[str, str], Answer]:
-    del number
+    """Return the intervals of a survey on an interval."""
     task, truth = one.task, one.truth
     low, length = _line_of(task)
     between = {name: (low + length * a, low + length * b) for name, (a, b) in one.shares.items()}
@@ -195,12 +196,12 @@ def _line(
 
 
 def _circle(
-    one: Case, counts: NDArray[np.int64], users: FloatArray, number: int, generator: np.random.Generator
+    one: Case, counts: NDArray[np.int64], users: FloatArray, number: int
 ) -> dict[tuple[str, str], Answer]:
-    del generator
+    """Return the intervals of a survey on a circle; its number says from where quantiles are counted."""
     task, truth, period = one.task, one.truth, one.task.domain.length
     between = {name: (period * a, period * b) for name, (a, b) in one.shares.items()}
-    origin = (0.0, _SECTION_OF_A_TURN * period, None)[number % 3]
+    origin = (0.0, _ORIGIN * period, None)[number % 3]
     result = estimate(task, counts, bands=True, between=between.values(), origin=origin)
     theirs = estimate(task, counts, target="users")
     found: dict[tuple[str, str], Answer] = {}
@@ -215,7 +216,7 @@ def _circle(
             whole = _around(told.direction, 0.0, period)
             held = None if whole.held is None else whole.width >= 1.0 - SLACK
             found[f"direction{whose}", "of none"] = whole._replace(held=held)
-    name = ("from 0", f"from {_SECTION_OF_A_TURN:g} turns", "from opposite")[number % 3]
+    name = ("from 0", f"from {_ORIGIN:g} turns", "from opposite")[number % 3]
     if origin is None and result.quantiles and result.direction is not None:
         assert result.direction.value is not None  # there would be no quantiles
         origin = (result.direction.value + period / 2) % period

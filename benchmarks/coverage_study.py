@@ -64,7 +64,7 @@ CERTAIN = 1e8
 GROWTH = 1.5
 """Of the number of surveys, from one look to the next."""
 
-BLOCK = 5
+BLOCK = 8
 """Surveys at a time."""
 
 
@@ -140,6 +140,8 @@ class Study:
 
     part: str
     place: Place
+    kinds: tuple[str, ...] = ("",)
+    """What the names of the intervals that are judged begin with."""
     cells: dict[Name, Cell] = field(default_factory=dict)
     surveys: int = 0
     errors: list[str] = field(default_factory=list)
@@ -152,7 +154,8 @@ class Study:
                 self.errors.append(row)
                 continue
             for name, answer in row.items():
-                self.cells.setdefault(name, Cell()).add(answer)
+                if name[0].startswith(self.kinds):
+                    self.cells.setdefault(name, Cell()).add(answer)
 
     def look(self) -> None:
         """Note the evidence so far."""
@@ -204,6 +207,7 @@ def run(
     *,
     first: int,
     most: int,
+    kinds: Sequence[str] = (),
     seed: int = 1,
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
@@ -216,6 +220,8 @@ def run(
         Parts of `coverage_parts.PARTS`, and where.
     first, most
         Surveys of a place before the first look, and in all.
+    kinds
+        What the names of the intervals that are judged begin with; all unless given.
     seed
         Of everything.
     jobs
@@ -223,7 +229,8 @@ def run(
     progress
         Called with the number of surveys that are done and that are planned so far.
     """
-    plan = _Plan([Study(part, place) for part, place in places], first, most, seed)
+    only = tuple(kinds) or ("",)
+    plan = _Plan([Study(part, place, only) for part, place in places], first, most, seed)
     if jobs == 1:
         for index in range(len(plan.studies)):
             while blocks := plan.next(index):
