@@ -100,9 +100,15 @@ def test_the_width_lies_between_these_users_and_the_population(task: Task) -> No
     assert ordered == sorted(ordered)
     assert ordered[0] < 0.9 * population
     assert ordered[-1] == pytest.approx(population, rel=1e-6)
-    if task is DELAY:  # the variance of a mean is the mixture itself
-        expected = 0.6 * ordered[0] ** 2 + 0.4 * population**2
-        assert ordered[1] ** 2 == pytest.approx(expected, rel=1e-9)
+    if task is DELAY:  # on each side the square is the mixture itself
+        at: list[list[float]] = []
+        for options in ({"sampled": 1.0}, {"sampled": 0.6}, {"target": "population"}):
+            mean = estimate(task, counts, **{"target": "users", **options}).mean  # type: ignore[arg-type]
+            assert mean is not None
+            assert None not in {mean.value, mean.low, mean.high}
+            at.append([mean.value - mean.low, mean.high - mean.value])  # type: ignore[operator]
+        users, mixed, everybody = np.array(at) ** 2
+        assert mixed == pytest.approx(0.6 * users + 0.4 * everybody, rel=1e-9)
 
 
 def test_the_result_says_that_devices_were_drawn() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from scipy.special import stdtrit
 
@@ -12,7 +12,7 @@ from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
 from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.few import few_note, join
-from arcwise.server.estimators.mean import average, mean
+from arcwise.server.estimators.mean import average, mean, reaches
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.targets import Users, check_target
 from arcwise.server.estimators.threads import one_thread
@@ -62,9 +62,11 @@ def mean_difference(
 
     Notes
     -----
-    Where both means are unbiased: Welch's interval, Student's t with the Welch-Satterthwaite degrees of
-    freedom. Where one is a range of possible values: the range of differences, each mean at the level
-    ``(1 + level) / 2`` (Bonferroni), and no point.
+    Where both means are unbiased: on each side the root of the sum of the squared errors of the two means
+    there (`mean.reaches`), so that skewed populations have an interval that is not symmetric (Zou and Donner
+    2008). The quantile is Student's with the Welch-Satterthwaite degrees of freedom. Where one
+    mean is a range of possible values: the range of differences, each mean at the level ``(1 + level) / 2``
+    (Bonferroni), and no point.
     """
     check_target(target)
     for mechanism, counts in (first, second):
@@ -87,21 +89,30 @@ def mean_difference(
             "range of possible differences: each mean's range at half the error",
             join(few, "one of the means is a range, so no single difference can be told", _WHOSE[target]),
         )
-    (value_1, square_1, n_1), (value_2, square_2, n_2) = (
-        _average(*pair, _users(*pair, target)) for pair in (first, second)
-    )
-    square = square_1 + square_2
-    freedom = square**2 / (square_1**2 / (n_1 - 1.0) + square_2**2 / (n_2 - 1.0))
-    reach = float(stdtrit(freedom, 0.5 + level / 2)) * math.sqrt(square)
-    difference = value_2 - value_1
-    source = "reports' variances" if target == "population" else "devices' randomness"
+    before, after = _average(*first), _average(*second)
+    square = before.square + after.square
+    parts = (each.square**2 / (each.reports - 1.0) for each in (before, after))
+    quantile = float(stdtrit(square**2 / sum(parts), 0.5 + level / 2))
+    below_1, above_1 = _reaches(*first, quantile, target)
+    below_2, above_2 = _reaches(*second, quantile, target)
+    difference = after.mean - before.mean
+    source = "empirical likelihood" if target == "population" else "the devices' randomness"
     return Value(
         difference,
-        difference - reach,
-        difference + reach,
-        f"difference of averages of unbiased numbers; Welch's t interval from the {source}",
+        difference - math.hypot(below_2, above_1),
+        difference + math.hypot(above_2, below_1),
+        f"difference of averages of unbiased numbers; errors of both by {source}, added in squares, with "
+        "Welch's degrees of freedom",
         join(few, _WHOSE[target]),
     )
+
+
+class _Average(NamedTuple):
+    """A mean, in the unit of the domain, the square of its standard error, and the number of reports."""
+
+    mean: float
+    square: float
+    reports: float
 
 
 def _unbiased(mechanism: Mechanism, counts: FloatArray) -> bool:
@@ -114,10 +125,19 @@ def _users(mechanism: Mechanism, counts: FloatArray, target: Target) -> Users | 
     return Users(fit_held_out(mechanism, counts).probabilities) if target == "users" else None
 
 
-def _average(mechanism: Mechanism, counts: FloatArray, users: Users | None) -> tuple[float, float, float]:
-    """Return the mean, the square of its standard error, and the number of reports, in the domain's unit."""
+def _average(mechanism: Mechanism, counts: FloatArray) -> _Average:
     n = float(counts.sum())
-    unit, error = average(mechanism.kernel, mean_numbers(mechanism, n).values, counts, users)
+    unit, error = average(mechanism.kernel, mean_numbers(mechanism, n).values, counts)
     length = mechanism.domain.length
     low = mechanism.domain.low if isinstance(mechanism.domain, Interval) else 0.0
-    return low + length * unit, (length * error) ** 2, n
+    return _Average(low + length * unit, (length * error) ** 2, n)
+
+
+def _reaches(
+    mechanism: Mechanism, counts: FloatArray, quantile: float, target: Target
+) -> tuple[float, float]:
+    """Return how far below and above its average a mean may lie, in the unit of the domain."""
+    numbers = mean_numbers(mechanism, float(counts.sum())).values
+    users = _users(mechanism, counts, target)
+    _, below, above = reaches(mechanism.kernel, numbers, counts, quantile, users)
+    return mechanism.domain.length * below, mechanism.domain.length * above

@@ -18,6 +18,7 @@ from scipy.special import chndtr
 
 from arcwise.server.estimators.few import FEW, NO_POPULATION, few_note, hotelling, join, two_sided
 from arcwise.server.estimators.grid import coarse_note, to_domain
+from arcwise.server.estimators.mean import reach
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.targets import whose
 
@@ -107,6 +108,14 @@ def _device_covariance(mechanism: CircularMechanism, turns: ComplexArray, law: F
     return np.array([[a + b.real, b.imag], [b.imag, a - b.real]]) / 2
 
 
+def _reach(
+    mechanism: CircularMechanism, counts: FloatArray, angle: float, level: float, users: Users | None
+) -> float:
+    """Return how far above the component of Z at an angle its expectation may lie."""
+    turns = np.exp(1j * (2 * math.pi * mechanism.code_units() - angle)) / row_attenuation(mechanism)
+    return reach(mechanism.kernel, turns.real, counts, two_sided(level, float(counts.sum())), users)
+
+
 def row_attenuation(mechanism: CircularMechanism) -> complex:
     """Return the factor of the first moment from an input at a node to its report.
 
@@ -144,8 +153,8 @@ def direction(
 
     Notes
     -----
-    A direction u is in the interval unless the component of Z across u differs from zero significantly:
-    ``(n Z)^2 <= t^2 n V n``, n the normal of u and t Student's quantile (Fieller 1954). Near zero resultant
+    A direction u is in the interval unless the component of Z across u differs from zero significantly
+    (Fieller 1954): by more than the reach of that average (`mean.reach`). Near zero resultant
     length, where the delta method fails, the whole circle is the interval: whenever ``Z V^-1 Z`` does not
     exceed Hotelling's quantile (with many reports the chi-square one, 2 degrees of freedom), and always with
     fewer than 5 reports.
@@ -159,17 +168,57 @@ def direction(
     unit = angle / (2 * math.pi) % 1.0
     value = period * (unit if unit < 1.0 else 0.0)
     n = float(counts.sum())
-    arc = None if n < _FEWEST else fieller_arc(moment, level, reports=n)
+    arc = None if n < _FEWEST else _arc(mechanism, counts, moment, level, users)
     note = join(few_note(n), _NO_MODE, whose(users))
     if arc is None:
         why = "a uniform population is compatible with the reports" if n >= _FEWEST else "too few reports"
         return Value(value, 0.0, period, method, join(f"the direction is not determined: {why}", note))
-    if _length(moment, level, n).low > 1.0:
+    # Only an arrow longer than 1 can be longer than any population's.
+    if math.hypot(*moment.z) > 1.0 and _length(mechanism, counts, moment, level, users).low > 1.0:
         note = join(NO_POPULATION, note)
     below, above = (side / (2 * math.pi) for side in arc)
     unit = value / period
     low, high = to_domain(mechanism.domain, unit - below), to_domain(mechanism.domain, unit + above)
     return Value(value, min(low, value), max(high, value), method, note)
+
+
+def _arc(
+    mechanism: CircularMechanism, counts: FloatArray, moment: Moment, level: float, users: Users | None
+) -> tuple[float, float] | None:
+    """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
+
+    `fieller_arc` takes the components of Z for normal. Here the component across u has the reach of an
+    average (`reaches`), and u is at an end where that is just what it differs from zero; by secants.
+    """
+    arc = fieller_arc(moment, level, reports=float(counts.sum()))
+    if arc is None:
+        return None
+    angle, modulus = math.atan2(moment.z[1], moment.z[0]), math.hypot(*moment.z)
+
+    def side(sign: int, away: float) -> float:
+        slope, before, found = -modulus * math.cos(away), math.nan, math.nan
+        for _ in range(_SECANTS):
+            if away >= math.pi / 2:
+                return math.pi / 2
+            # What the component across u, seen from Z, may be at most: 0 at the end.
+            most = _reach(mechanism, counts, angle + sign * (away + math.pi / 2), level, users)
+            most -= modulus * math.sin(away)
+            if before != away and not math.isnan(before):
+                slope = min((most - found) / (away - before), -_FLATTEST)
+            before, found, away = away, most, max(away - most / slope, 0.0)
+            if abs(away - before) <= 3e-3 * away:
+                break
+        return away
+
+    below, above = side(-1, arc[0]), side(1, arc[1])
+    return None if max(below, above) >= math.pi / 2 else (below, above)
+
+
+_SECANTS = 6
+"""Steps to an end of the interval; the function is nearly a sine."""
+
+_FLATTEST = 1e-3
+"""The least slope of a secant, so that it ends somewhere."""
 
 
 def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> tuple[float, float] | None:
@@ -198,9 +247,8 @@ def resultant_length(
     With `users` the interval is for these users only; without them, for the population.
 
     ``|Z|^2`` is too large by the trace of V on average, so the point is ``sqrt(|Z|^2 - trace V)``, 0 when
-    that is negative. The interval is Student's when R exceeds 3 standard errors; else, where the covariance
-    is nearly round, it inverts the noncentral chi-square law of ``2 |Z|^2 / trace V`` (2 degrees of freedom,
-    noncentrality ``2 R^2 / trace V``).
+    that is negative. When R exceeds 3 standard errors, the interval is that of an average (`mean.reach`),
+    of the component along Z; else it inverts the noncentral chi-square law that ``|Z|^2`` nearly has.
 
     With few reports the covariance is uncertain too: it is enlarged as Student's t enlarges a variance; under
     30 reports a standard error is that of the direction in which Z varies most; and with fewer than 5 reports
@@ -215,7 +263,7 @@ def resultant_length(
         value = min(math.sqrt(max(float(moment.z @ moment.z) - float(np.trace(moment.covariance)), 0.0)), 1.0)
         method = "debiased modulus of the first trigonometric moment; too few reports for an interval"
         return Value(value, 0.0, 1.0, method, note)
-    length = _length(moment, level, n)
+    length = _length(mechanism, counts, moment, level, users)
     if length.low > 1.0:
         note = join(NO_POPULATION, note)
     value, low, high = (min(max(x, 0.0), 1.0) for x in length[:3])
@@ -240,7 +288,10 @@ class _Length(NamedTuple):
     law: str
 
 
-def _length(moment: Moment, level: float, reports: float) -> _Length:
+def _length(
+    mechanism: CircularMechanism, counts: FloatArray, moment: Moment, level: float, users: Users | None
+) -> _Length:
+    reports = float(counts.sum())
     z, covariance = moment
     square, trace = float(z @ z), float(np.trace(covariance))
     value = math.sqrt(max(square - trace, 0.0))
@@ -250,24 +301,32 @@ def _length(moment: Moment, level: float, reports: float) -> _Length:
         error = math.sqrt(float(np.linalg.eigvalsh(covariance)[-1]))
     quantile = two_sided(level, reports)
     if value > 3 * error:
-        return _Length(value, value - quantile * error, value + quantile * error, "Student's t")
-    scale = trace / 2 * (quantile / two_sided(level, math.inf)) ** 2
+        angle = math.atan2(z[1], z[0])
+        below, above = (_reach(mechanism, counts, at, level, users) for at in (angle + math.pi, angle))
+        if reports < FEW:
+            below, above = max(below, quantile * error), max(above, quantile * error)
+        return _Length(value, value - below, value + above, "empirical likelihood")
+    # Where the covariance is round, |Z|^2 is half the trace times a chi-square with 2 degrees of freedom; on
+    # a line the trace times one with 1. In between, scale and freedom match its mean and variance.
+    second = float((covariance**2).sum())
+    freedom = trace**2 / second
+    scale = second / trace * (quantile / two_sided(level, math.inf)) ** 2
     tail = (1 - level) / 2
-    low = math.sqrt(scale * _noncentrality(square / scale, 1 - tail))
-    high = math.sqrt(scale * _noncentrality(square / scale, tail))
+    low = math.sqrt(scale * _noncentrality(square / scale, 1 - tail, freedom))
+    high = math.sqrt(scale * _noncentrality(square / scale, tail, freedom))
     # A modulus that chance made tiny would give a high end of 0. Wider is never wrong.
     return _Length(value, low, max(high, math.sqrt(scale)), "noncentral chi-square")
 
 
-def _noncentrality(x: float, probability: float) -> float:
-    """Return the noncentrality at which a chi-square (2 degrees) is at most x so often; 0 if none."""
+def _noncentrality(x: float, probability: float, freedom: float) -> float:
+    """Return the noncentrality at which a chi-square is at most x so often; 0 if none."""
 
     def excess(noncentrality: float) -> float:
-        return float(chndtr(x, 2.0, noncentrality)) - probability
+        return float(chndtr(x, freedom, noncentrality)) - probability
 
     if excess(0.0) <= 0:
         return 0.0
-    # The law is near N(nc + 2, 4 nc + 4), so this lies far beyond the root for the levels in use.
+    # The law is near N(nc + 2, 4 nc + 4) or narrower, so this lies far beyond the root for the levels in use.
     high = x + 10.0
     while excess(high) > 0:
         high *= 2

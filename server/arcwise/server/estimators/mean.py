@@ -14,11 +14,12 @@ import numpy as np
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.window import mean_code
-from arcwise.server.estimators.few import NO_POPULATION, few_note, join, two_sided
+from arcwise.server.estimators.empirical import empirical_reach
+from arcwise.server.estimators.few import FEW, NO_POPULATION, few_note, join, two_sided
 from arcwise.server.estimators.grid import to_domain
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.rows import node_means
-from arcwise.server.estimators.targets import device_variance, source_of_error, whose
+from arcwise.server.estimators.targets import device_reach, device_variance, source_of_error, whose
 from arcwise.server.estimators.unbiasing import Numbers, mean_numbers
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["average", "clamp_units", "end_units", "mean"]
+__all__ = ["average", "clamp_units", "end_units", "mean", "reach", "reaches"]
 
 
 def mean(
@@ -57,12 +58,13 @@ def mean(
     n = float(counts.sum())
     numbers = mean_numbers(mechanism, n)
     # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
-    unit, error = average(kernel, numbers.values, counts, users)
+    unit, below, above = reaches(
+        kernel, numbers.values, counts, two_sided(level, n) if n > 1 else math.inf, users
+    )
     if numbers.bias:
-        reach = numbers.bias + two_sided(level, n) * error if n > 1 else math.inf
-        return _bounded(domain, unit - reach, unit + reach, numbers, join(few_note(n), whose(users)))
-    source = source_of_error(users)
-    method = f"{numbers.method}; Student's t interval from the {source}"
+        low, high = unit - below - numbers.bias, unit + above + numbers.bias
+        return _bounded(domain, low, high, numbers, join(few_note(n), whose(users)))
+    method = f"{numbers.method}; {source_of_error(users)}"
     if n < 2:
         # A mean lies in the domain; the single decoded report may lie far outside.
         low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
@@ -72,8 +74,7 @@ def mean(
             whose(users),
         )
         return Value(to_domain(domain, unit), low, high, method, note)
-    reach = two_sided(level, n) * error
-    low, high = unit - reach, unit + reach
+    low, high = unit - below, unit + above
     outside = ""
     if high < 0.0 or low > 1.0:
         outside = f"the whole interval lies outside the domain: {NO_POPULATION}"
@@ -100,7 +101,7 @@ def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, note: st
         None,
         to_domain(domain, min(max(low, 0.0), 1.0)),
         to_domain(domain, min(max(high, 0.0), 1.0)),
-        f"range of possible means: {numbers.method}, widened by the bias and Student's t error",
+        f"range of possible means: {numbers.method}, widened by the bias and the error",
         note,
     )
 
@@ -124,6 +125,39 @@ def average(
     if users is not None:
         variance = users.mixed(min(variance, device_variance(kernel, centred, users.law)), variance)
     return value, math.sqrt(variance / n)
+
+
+def reaches(
+    kernel: Kernel, values: FloatArray, counts: FloatArray, quantile: float, users: Users | None = None
+) -> tuple[float, float, float]:
+    """Return the average of `values` over the reports, and how far below and above its expectation may lie.
+
+    The quantile is in standard errors; infinity, for a single report, reaches infinitely far.
+    """
+    value = float(counts @ values) / float(counts.sum())
+    if math.isinf(quantile):
+        return value, math.inf, math.inf
+    below, above = (reach(kernel, side, counts, quantile, users) for side in (-values, values))
+    return value, below, above
+
+
+def reach(
+    kernel: Kernel, values: FloatArray, counts: FloatArray, quantile: float, users: Users | None = None
+) -> float:
+    """Return how far above the average of `values` its expectation may lie.
+
+    For a population by empirical likelihood (`empirical_reach`), with fewer than 30 reports at least as far
+    as Student's interval. With `users` as far as the devices' randomness reaches, at most as far as for a
+    population, and the part that sampling leaves.
+    """
+    n = float(counts.sum())
+    population = empirical_reach(kernel, values, counts, quantile).distance
+    if n < FEW:
+        population = max(population, quantile * average(kernel, values, counts)[1])
+    if users is None:
+        return population
+    devices = min(device_reach(kernel, -values, users.law, n, quantile), population)
+    return math.sqrt(users.mixed(devices**2, population**2))
 
 
 def clamp_units(mechanism: Mechanism, kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
@@ -173,10 +207,10 @@ def _clamp(
         note = f"one report does not show its variance: the range is the domain; {note}"
     else:
         lower, upper = clamp_units(mechanism, kernel)
-        low, low_error = average(kernel, lower, counts, users)
-        high, high_error = average(kernel, upper, counts, users)
-        reach = two_sided(level, n)
-        low, high = low - reach * low_error, high + reach * high_error
+        quantile = two_sided(level, n)
+        low, below, _ = reaches(kernel, lower, counts, quantile, users)
+        high, _, above = reaches(kernel, upper, counts, quantile, users)
+        low, high = low - below, high + above
         # In a population low exceeds high by no more than its error: the ends' masses are not negative.
         if low > high or low > 1.0 or high < 0.0:
             note = f"{NO_POPULATION}; {note}"
@@ -185,6 +219,6 @@ def _clamp(
         None,
         to_domain(domain, low),
         to_domain(domain, high),
-        "range of possible means: unbiased bounds, each widened by its Student's t error",
+        "range of possible means: unbiased bounds, each widened by its error",
         join(few_note(n), note),
     )

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from arcwise.kernels.window import WindowKernel
-from arcwise.server.estimators.few import NO_POPULATION, few_note, join, two_sided
+from arcwise.server.estimators.empirical import empirical_reach
+from arcwise.server.estimators.few import FEW, NO_POPULATION, few_note, join, two_sided
 from arcwise.server.estimators.grid import coarse_note
-from arcwise.server.estimators.mean import average, end_units
+from arcwise.server.estimators.mean import average, end_units, reaches
 from arcwise.server.estimators.result import Value
-from arcwise.server.estimators.targets import whose
+from arcwise.server.estimators.targets import device_reach, source_of_error, whose
 from arcwise.server.estimators.unbiasing import Numbers, moment_numbers
 
 if TYPE_CHECKING:
@@ -75,8 +76,7 @@ def spread(
     Notes
     -----
     With v and w the numbers for x and x^2, bars for averages and e the standard error of vbar,
-    ``wbar - vbar^2 + e^2`` is unbiased for the variance of the rounded values. Its error is that of the
-    average of ``w - 2 vbar v`` (delta method) and ``2 e^4`` for the square of the mean's. Of rounding
+    ``wbar - vbar^2 + e^2`` is unbiased for the variance of the rounded values (`_rounded`). Of rounding
     ``h^2/6`` is taken off, what it adds where values are spread evenly between nodes; the interval allows for
     all from 0 to ``h^2/4``. On fewer than 9 nodes only the interval is told. Everything is clipped to
     [0, length^2/4].
@@ -153,9 +153,11 @@ def _told(
     numbers: tuple[Numbers, Numbers],
 ) -> _Found:
     rounding = _rounding(mechanism)
-    variance, error = _rounded(mechanism, counts, users, *(each.values for each in numbers))
-    low, high = variance - rounding - quantile * error, variance + quantile * error
-    method = "averages of unbiased numbers for the value and its square; Student's t interval, delta method"
+    variance, below, above, error = _rounded(
+        mechanism, counts, quantile, users, (numbers[0].values, numbers[1].values)
+    )
+    low, high = variance - below - rounding, variance + above
+    method = f"averages of unbiased numbers for the value and its square; {source_of_error(users)}"
     if not rounding:
         return _Found(variance, low, high, error, method)
     if mechanism.kernel.nodes < _FEWEST_NODES:
@@ -180,15 +182,47 @@ def _rounding(mechanism: Mechanism) -> float:
 def _rounded(
     mechanism: Mechanism,
     counts: FloatArray,
+    quantile: float,
     users: Users | None,
-    first: FloatArray,
-    second: FloatArray,
-) -> tuple[float, float]:
-    """Return the unbiased variance of the rounded values and its standard error."""
-    kernel = mechanism.kernel
+    pair: tuple[FloatArray, FloatArray],
+) -> tuple[float, float, float, float]:
+    """Return the unbiased variance of the rounded values, how far below and above it may lie, and its error.
+
+    ``A = wbar - vbar^2`` is too small by e^2 on average. A law q of the codes has ``V(q) = min_t E_q u_t``
+    with ``u_t = w - 2 t v + t^2``, least at the mean that q has. Of laws that make the counts likely, those
+    with the smallest and the largest V(q) are those with the smallest and the largest ``E_q u_t`` for some t
+    (`empirical_reach`): t and q are found in turn. How much vbar^2 varies is added, ``2 e^4``.
+    """
+    kernel, n, (first, second) = mechanism.kernel, float(counts.sum()), pair
     middle, error = average(kernel, first, counts, users)
-    square, square_error = average(kernel, second - 2 * middle * first, counts, users)
-    return square + middle**2 + error**2, math.sqrt(square_error**2 + 2 * error**4)
+
+    def numbers(t: float) -> FloatArray:
+        return second - 2 * t * first + t * t
+
+    plug_in, square_error = average(kernel, numbers(middle), counts)
+
+    def reach(sign: float) -> float:
+        t, distance = middle, 0.0
+        for _ in range(_TURNS):
+            found = empirical_reach(kernel, sign * numbers(t), counts, quantile)
+            mean = float(found.law @ first)
+            # The average of u_t is A + (middle - t)^2. Below, V(q) itself is told: E_q u_t is no less.
+            distance = found.distance + sign * ((middle - t) ** 2 - (mean - t) ** 2 * (sign < 0))
+            if (mean - t) ** 2 <= _SETTLED * found.distance:
+                break
+            t = mean
+        if n < FEW:
+            distance = max(distance, quantile * square_error)
+        if users is not None:
+            devices = device_reach(kernel, -sign * numbers(middle), users.law, n, quantile)
+            distance = math.sqrt(users.mixed(min(devices, distance) ** 2, distance**2))
+        return math.sqrt(distance**2 + 2 * (quantile * error**2) ** 2)
+
+    return plug_in + error**2, reach(-1.0), reach(1.0), math.sqrt(square_error**2 + 2 * error**4)
+
+
+_TURNS, _SETTLED = 4, 1e-3
+"""Turns of the search for t, and the part of a distance that another turn has to be worth."""
 
 
 def _biased(
@@ -205,19 +239,19 @@ def _biased(
     the mean's bias and error together.
     """
     kernel, (first, second) = mechanism.kernel, numbers
-    middle, error = average(kernel, first.values, counts, users)
+    middle, *to_sides = reaches(kernel, first.values, counts, quantile, users)
     t = min(max(middle, 0.0), 1.0)
-    square, square_error = average(kernel, second.values - 2 * t * first.values + t * t, counts, users)
+    numbers_of_square = second.values - 2 * t * first.values + t * t
+    square, below, above = reaches(kernel, numbers_of_square, counts, quantile, users)
     bias = second.bias + 2 * t * first.bias
-    reach = bias + quantile * square_error
-    mean_reach = first.bias + quantile * error
+    mean_reach = first.bias + max(to_sides)
     return _Found(
         None,
-        square - reach - mean_reach**2 - _rounding(mechanism),
-        square + reach,
-        square_error,
+        square - below - bias - mean_reach**2 - _rounding(mechanism),
+        square + above + bias,
+        average(kernel, numbers_of_square, counts, users)[1],
         "range of possible variances: averages of numbers with a bounded bias, widened by it, by their "
-        "Student's t errors, and by what rounding to nodes adds",
+        "errors, and by what rounding to nodes adds",
         "no numbers per code tell the variance without a bias or a huge error, so no single one can be told",
     )
 
@@ -240,21 +274,22 @@ def _clamp(
     convex in t), and a t outside of the range can be improved.
     """
     first, second = (each.values for each in moment_numbers(mechanism, float(counts.sum())))
-    least, least_error = _rounded(mechanism, counts, users, first, second)
+    least, least_below, _, least_error = _rounded(mechanism, counts, quantile, users, (first, second))
     c, top = mechanism.node_units(np.array([0.0, kernel.nodes - 1.0])).tolist()
     d = 1.0 - top
     start, end = end_units(kernel)
     mean, mean_error = average(kernel, first - c * start + d * end, counts, users)
     t = min(max(mean, c / 2), 1.0 - d / 2)
     outwards = (t**2 - (c - t) ** 2) * start + ((1.0 - t) ** 2 - (1.0 - d - t) ** 2) * end
-    most, most_error = average(kernel, second - 2 * t * first + t**2 + outwards, counts, users)
-    low = least - _rounding(mechanism) - quantile * least_error
-    high = most + mean_error**2 + quantile * most_error
+    outermost = second - 2 * t * first + t**2 + outwards
+    most, _, most_above = reaches(kernel, outermost, counts, quantile, users)
+    low = least - _rounding(mechanism) - least_below
+    high = most + mean_error**2 + most_above
     return _Found(
         None,
         low,
         max(high, low),
-        max(least_error, most_error),
-        "range of possible variances: unbiased bounds, each widened by its Student's t error",
+        max(least_error, average(kernel, outermost, counts, users)[1]),
+        "range of possible variances: unbiased bounds, each widened by its error",
         "values in an end zone give the same reports, so no single variance can be told",
     )
