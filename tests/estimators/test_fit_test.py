@@ -18,10 +18,17 @@ from arcwise.kernels import TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators.em import fit
+from arcwise.server.estimators.face import Face
 from arcwise.server.estimators.fit_test import FitTest, fit_test
 from arcwise.server.estimators.liars import largest_shift
 from arcwise.server.estimators.likelihood import maximize
-from arcwise.server.estimators.refit import Model, g_squared, largest_probabilities, residuals
+from arcwise.server.estimators.refit import (
+    Model,
+    g_squared,
+    largest_probabilities,
+    residuals,
+    smallest_probabilities,
+)
 from strategies import ALL_EXAMPLES, Example
 from surveys import drawn_counts, expected_counts, node_distribution
 
@@ -78,6 +85,7 @@ def test_largest_probabilities_and_statistics() -> None:
         kernel = example.make(1.0).kernel
         largest = largest_probabilities(kernel)
         np.testing.assert_array_equal(largest, kernel.matrix().max(axis=0), err_msg=repr(example))
+        assert (smallest_probabilities(kernel) <= kernel.matrix().min(axis=0)).all(), example
     counts, law = np.array([60.0, 40.0, 0.0]), np.array([0.5, 0.5, 0.0])
     np.testing.assert_allclose(residuals(counts, law), [2.0, -2.0, 0.0])
     assert g_squared(counts, law) == pytest.approx(2 * (60 * math.log(1.2) + 40 * math.log(0.8)))
@@ -97,6 +105,68 @@ def test_honest_reports_raise_few_alarms() -> None:
         assert result.rejected or not result.flagged
         assert result.rejected or result.residual <= result.critical + math.sqrt(2 * result.gap)
     assert alarms <= 7
+
+
+CORNER = OptimalPiecewise(Interval(0, 1), 8.0)
+CORNER_RING = OptimalCircular(Circle(360), 8.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mechanism", "values"),
+    [
+        (CORNER_RING, np.array([0.0, 90.0, 180.0, 270.0])),
+        (CORNER, 0.613 + 0.02 * (np.arange(1000) + 0.5) / 1000),
+        (CORNER, np.array([0.37])),
+    ],
+    ids=["atoms at 90 degrees", "uniform on 2 %", "one atom"],
+)
+def test_empty_nodes_raise_no_alarms(mechanism: Mechanism, values: FloatArray) -> None:
+    """Where nearly all nodes are empty. A level of 0.05 gives 7 or more of 60 with probability 0.03."""
+    nodes = node_distribution(mechanism, values)
+    alarms = sum(
+        fit_test(mechanism, survey(10_000, seed, mechanism, nodes), draws=99).rejected for seed in range(60)
+    )
+    assert alarms <= 6
+
+
+def test_draws_are_fitted_on_the_nodes_with_mass_only() -> None:
+    """Counts of a distribution on these nodes fit exactly; those of another node do not."""
+    kernel = CORNER.kernel
+    counts = survey(100_000, 1, CORNER, node_distribution(CORNER, [0.2, 0.37])).astype(np.float64)
+    model = Model(kernel)
+    fitted = model.fit(counts)
+    active = model.active(counts, fitted)
+    assert {25, 26, 46, 47} <= set(active.tolist())  # 0.2 and 0.37 of 127 lie between these
+    assert active.size < 0.6 * kernel.nodes
+    assert fitted.nodes[active].sum() == pytest.approx(1.0, abs=1e-3)
+    nodes = np.zeros(kernel.nodes)
+    nodes[active] = fitted.nodes[active]
+    inside, outside = nodes.copy(), nodes.copy()
+    inside[25] += 0.02
+    outside[90] += 0.02
+    for n in (1_000, 1_000_000):  # maximum likelihood, and the projection
+        face = Face(model.rows_of(active), fitted.nodes[active], smallest_probabilities(kernel))
+        drawn = np.array([expected_counts(CORNER, each / each.sum(), n) for each in (inside, outside)])
+        (near, far), gap = face.statistics(drawn)
+        assert gap <= 0.001
+        np.testing.assert_allclose(near, 0.0, atol=0.06)
+        assert (far > 3.0).all()
+
+
+@pytest.mark.parametrize("n", [3_000, 30_000])
+def test_the_projection_agrees_with_fits_where_no_node_is_near_zero(n: int) -> None:
+    """Two nodes far from 0, all codes expected often: one linear step is the fit to a few per cent."""
+    nodes = np.zeros(SMALL.kernel.nodes)
+    nodes[[3, 15]] = 0.5
+    face = Face(SMALL.kernel.matrix()[[3, 15]], np.array([0.5, 0.5]), smallest_probabilities(SMALL.kernel))
+    drawn = np.array([survey(n, seed, SMALL, nodes) for seed in range(20)], dtype=np.float64)
+    found, _ = face.statistics(drawn)
+    for (residual, g), counts in zip(found, drawn, strict=True):
+        whole = maximize(SMALL.kernel.matrix()[[3, 15]], counts, gap=1e-6)
+        codes = whole.probabilities @ SMALL.kernel.matrix()[[3, 15]]
+        assert g == pytest.approx(g_squared(counts, codes), rel=0.02)
+        assert residual == pytest.approx(residuals(counts, codes).max(), rel=0.1)
 
 
 def test_a_thousandth_or_two_on_one_code_are_found_and_counted() -> None:

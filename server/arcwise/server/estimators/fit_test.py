@@ -17,9 +17,16 @@ from scipy.special import betainc
 from arcwise.errors import ParameterError
 from arcwise.server.estimators import check_counts
 from arcwise.server.estimators.distribution import fit_held_out
+from arcwise.server.estimators.face import Face
 from arcwise.server.estimators.fit_result import BOOTSTRAP, FitTest, Surplus
 from arcwise.server.estimators.liars import damage
-from arcwise.server.estimators.refit import Model, g_squared, largest_probabilities, residuals
+from arcwise.server.estimators.refit import (
+    Model,
+    g_squared,
+    largest_probabilities,
+    residuals,
+    smallest_probabilities,
+)
 from arcwise.server.estimators.surplus import surplus
 from arcwise.server.estimators.threads import one_thread
 
@@ -37,7 +44,7 @@ SHARES = (0.01, 0.05)
 
 
 def fit_test(
-    mechanism: Mechanism, counts: ArrayLike, *, level: float = 0.05, draws: int = 99, seed: int | None = None
+    mechanism: Mechanism, counts: ArrayLike, *, level: float = 0.05, draws: int = 199, seed: int | None = None
 ) -> FitTest:
     """Test whether honest reports of some population explain the counts.
 
@@ -66,14 +73,18 @@ def fit_test(
 
     Notes
     -----
-    Parametric bootstrap: data sets drawn from the most likely q are fitted anew, each to a certified maximum,
-    and give both statistics. They are compared as ranks among all sets, the counts' own included; the smaller
-    of the two p-values of a set is a statistic again, and its rank is the p-value. G^2 is not compared with a
-    chi-square law: f is not an interior point, and the effective number of parameters is unknown.
+    Parametric bootstrap: data sets drawn from the most likely q are fitted anew and give both statistics.
+    They are compared as ranks among all sets, the counts' own included; the smaller of the two p-values of a
+    set is a statistic again, and its rank is the p-value.
 
-    The most likely f is a few spikes, and populations near spikes leave a fit less freedom than smooth ones;
-    so draws from it have a slightly larger G^2 than draws from a smooth population. The test errs to the side
-    of fewer alarms.
+    A draw is fitted only on the nodes that the most likely f has mass on, its face (`Face`). Some of these
+    have mass by chance alone, and none in the population. Draws that could choose among all nodes would
+    choose once more by chance; their statistics would be too small, and honest reports of atoms or of a small
+    part of the domain would raise alarms.
+
+    Where counts are normal, the chi-square distance to a convex set, given the face that is nearest, is
+    stochastically at most the distance to all that the face spans, whatever the population (Cox and Shi
+    2023). For the largest residual this is not a theorem; `benchmarks/fit_test.py` measures both.
 
     Examples
     --------
@@ -107,11 +118,13 @@ def _tested(
     n = int(observed.sum())
     model = Model(kernel)
     fitted = model.fit(observed)
-    drawn = generator.multinomial(n, fitted.codes, size=draws).astype(np.float64)
-    refits = [model.fit(each) for each in drawn]
-    gap = max(fitted.gap, *(each.gap for each in refits))
-    sets = [(observed, fitted), *zip(drawn, refits, strict=True)]
-    statistics = np.array([(residuals(c, f.codes).max(), g_squared(c, f.codes)) for c, f in sets])
+    active = model.active(observed, fitted)
+    face = Face(model.rows_of(active), fitted.nodes[active], smallest_probabilities(kernel))
+    drawn = generator.multinomial(n, face.codes, size=draws).astype(np.float64)
+    of_draws, drawn_gap = face.statistics(drawn)
+    gap = max(fitted.gap, drawn_gap)
+    own = residuals(observed, fitted.codes).max(), g_squared(observed, fitted.codes)
+    statistics = np.vstack([own, of_draws])
     p_values = _ranks(statistics, np.array([math.sqrt(2 * gap), 2 * gap]))
     p_bootstrap = float(_ranks(-p_values.min(axis=1)[:, None], np.zeros(1))[0, 0])
 

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     FloatArray: TypeAlias = NDArray[np.float64]
     BoolArray: TypeAlias = NDArray[np.bool_]
 
-__all__ = ["Fitted", "Model", "g_squared", "largest_probabilities", "residuals"]
+__all__ = [
+    "GAP",
+    "Fitted",
+    "Model",
+    "g_squared",
+    "largest_probabilities",
+    "law",
+    "residuals",
+    "smallest_probabilities",
+]
 
 GAP = 0.001
 """Nats to which every likelihood is to be certified."""
@@ -84,9 +93,20 @@ class Model:
         if not self._whole:
             return self._exchange(counts)
         every = np.arange(self.kernel.nodes)
-        rows = self._rows_of(every)
+        rows = self.rows_of(every)
         best = self._likelihood(rows, every, counts).maximize(gap=GAP)
-        return Fitted(best.probabilities, _law(best.probabilities @ rows), best.gap)
+        return Fitted(best.probabilities, law(best.probabilities @ rows), best.gap)
+
+    def active(self, counts: FloatArray, fitted: Fitted) -> NDArray[np.int64]:
+        """Return the nodes that the most likely distribution has mass on, shape (d,), increasing.
+
+        An interior point method leaves every node some mass. At the maximum a node's mass or what its
+        gradient lacks to 1 is 0; the larger of the two is the one that is not.
+        """
+        residual = np.divide(counts, counts.sum() * fitted.codes, out=np.zeros_like(counts), where=counts > 0)
+        massive = fitted.nodes > 1.0 - node_means(self.kernel, residual)
+        massive[np.argmax(fitted.nodes)] = True
+        return np.flatnonzero(massive)
 
     def _exchange(self, counts: FloatArray) -> Fitted:
         kernel, n = self.kernel, float(counts.sum())
@@ -95,7 +115,7 @@ class Model:
         result = Fitted(np.empty(0), np.empty(0), math.inf)
         for _ in range(_ROUNDS):
             chosen = np.flatnonzero(taken)
-            rows = self._rows_of(chosen)
+            rows = self.rows_of(chosen)
             best = self._likelihood(rows, chosen, counts).maximize(gap=GAP / 4)
             codes = best.probabilities @ rows
             residual = np.divide(counts, n * codes, out=np.zeros_like(codes), where=counts > 0)
@@ -104,7 +124,7 @@ class Model:
             if gap < result.gap:
                 nodes = np.zeros(kernel.nodes)
                 nodes[chosen] = best.probabilities
-                result = Fitted(nodes, _law(codes), gap)
+                result = Fitted(nodes, law(codes), gap)
             if gap <= GAP:
                 break
             left, right = np.roll(gradient, 1), np.roll(gradient, -1)
@@ -120,7 +140,8 @@ class Model:
     def _likelihood(self, rows: FloatArray, nodes: NDArray[np.int64], counts: FloatArray) -> Likelihood:
         return Likelihood(rows, counts, gram=fast_gram(self.kernel, nodes))
 
-    def _rows_of(self, nodes: NDArray[np.int64]) -> FloatArray:
+    def rows_of(self, nodes: NDArray[np.int64]) -> FloatArray:
+        """Return the code probabilities of some nodes, shape (d, K)."""
         if self._rows is None:
             return self.kernel.probabilities(nodes)
         return self._rows if len(nodes) == len(self._rows) else self._rows[nodes]
@@ -133,7 +154,7 @@ class Model:
         return taken
 
 
-def _law(codes: FloatArray) -> FloatArray:
+def law(codes: FloatArray) -> FloatArray:
     """Return probabilities of codes with the sum 1: rows are rounded, draws want it exact."""
     law: FloatArray = codes / codes.sum()
     return law
@@ -152,6 +173,14 @@ def largest_probabilities(kernel: Kernel) -> FloatArray:
         return result
     largest: FloatArray = kernel.matrix().max(axis=0)
     return largest
+
+
+def smallest_probabilities(kernel: Kernel) -> FloatArray:
+    """Return a lower bound of each code's probability over all inputs, shape (K,); mostly attained."""
+    if isinstance(kernel, WindowKernel):
+        return np.full(kernel.codes, kernel.background / UNIT)
+    smallest: FloatArray = kernel.matrix().min(axis=0)
+    return smallest
 
 
 def residuals(counts: FloatArray, codes: FloatArray) -> FloatArray:
