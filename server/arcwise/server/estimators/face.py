@@ -78,4 +78,4 @@ class Face:
         fitted = np.maximum((drawn - left * scale) / n, self._lowest)
         fitted /= fitted.sum(axis=1, keepdims=True)
         g = [g_squared(counts, codes) for counts, codes in zip(drawn, fitted, strict=True)]
-        return np.stack([(left / np.sqrt(1.0 - q)).max(axis=1), g], axis=1)
+        return np.stack([left.max(axis=1), g], axis=1)

@@ -59,7 +59,7 @@ class FitTest:
         Of the most conspicuous code against its largest probability over all inputs: exact binomial,
         Bonferroni over the codes. It needs no model and no bootstrap.
     residual, residual_code, p_residual
-        The largest standardised residual, its code, and its own p-value.
+        The largest of Pearson's residuals ``(count - n q) / sqrt(n q)``, its code, and its own p-value.
     g_squared, p_g_squared
         The likelihood-ratio statistic against the counts themselves, and its own p-value.
     critical

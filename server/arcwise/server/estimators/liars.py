@@ -110,7 +110,7 @@ def damage(
     reports
         How many there are; the threshold in units of a share falls with their number.
     critical
-        The largest standardised residual that the test lets pass.
+        The largest residual, in Pearson's units, that the test lets pass.
 
     Raises
     ------
@@ -218,8 +218,8 @@ def largest_shift(  # noqa: PLR0917
     -----
     Honest reports have the distribution ``q = nodes P``. With liars all reports have some ``r >= (1-k) q``.
     The test lets r pass only if a population f exists whose residuals are at most z: ``n r_j <= n (f P)_j + z
-    sqrt(n (f P)_j (1 - (f P)_j))``. The root is at most ``sqrt(p_j)``, p_j the code's largest probability, so
-    the linear program
+    sqrt(n (f P)_j)``. The root is at most ``sqrt(n p_j)``, p_j the code's largest probability, so the linear
+    program
 
         maximise  values . (r - q)   over   r >= (1-k) q,  sum r = 1,  f on the simplex,
                                             r_j <= (f P)_j + z sqrt(p_j / n)

@@ -184,9 +184,13 @@ def smallest_probabilities(kernel: Kernel) -> FloatArray:
 
 
 def residuals(counts: FloatArray, codes: FloatArray) -> FloatArray:
-    """Return ``(counts - n q) / sqrt(n q (1 - q))``; 0 where q is 0."""
+    """Return Pearson's residuals ``(counts - n q) / sqrt(n q)``; 0 where q is 0.
+
+    Not over ``sqrt(n q (1 - q))``: where one code has nearly all reports, that is the spread of all others
+    together, and what the fit adds to these by chance would stand out as a surplus of the one.
+    """
     n = counts.sum()
-    spread = np.sqrt(n * codes * (1.0 - codes))
+    spread = np.sqrt(n * codes)
     result: FloatArray = np.divide(counts - n * codes, spread, out=np.zeros_like(codes), where=spread > 0)
     return result
 

@@ -44,7 +44,7 @@ def surplus(  # noqa: PLR0917
         if aside.any():
             fitted = _without(model, counts, fitted, aside)
         expected = _honest(counts, fitted.codes, aside) * fitted.codes
-        spread = np.sqrt(expected * (1.0 - fitted.codes))
+        spread = np.sqrt(expected)
         excess = np.divide(counts - expected, spread, out=np.zeros_like(counts), where=spread > 0)
         worst = int(np.argmax(np.where(aside, -np.inf, excess)))
         if (
