@@ -132,12 +132,12 @@ def test_a_code_with_nearly_all_reports_does_not_stand_out(epsilon: float) -> No
     ids=["atoms at 90 degrees", "uniform on 2 %", "one atom"],
 )
 def test_empty_nodes_raise_no_alarms(mechanism: Mechanism, values: FloatArray) -> None:
-    """Where nearly all nodes are empty. A level of 0.05 gives 7 or more of 60 with probability 0.03."""
+    """Where nearly all nodes are empty. A level of 0.05 gives 6 or more of 40 with probability 0.014."""
     nodes = node_distribution(mechanism, values)
     alarms = sum(
         fit_test(mechanism, survey(10_000, seed, mechanism, nodes), draws=99).rejected for seed in range(60)
     )
-    assert alarms <= 6
+    assert alarms <= 5
 
 
 def test_draws_are_fitted_on_the_nodes_with_mass_only() -> None:
