@@ -15,8 +15,8 @@ import numpy as np
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.estimators import mode as module
+from arcwise.server.estimators.bounds import Bounds
 from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.profile import Profile
 from arcwise.server.simulate import simulate_counts
 
 POPULATIONS = {
@@ -57,10 +57,10 @@ def study(  # noqa: PLR0917
         generator = np.random.default_rng([repeat, reports])
         counts = simulate_counts(mechanism, population, reports, generator).astype(np.float64)
         fitted = fit_held_out(mechanism, counts).probabilities
-        profile = Profile(mechanism, counts)
+        bounds = Bounds(mechanism, counts)
         for i, width in enumerate(windows):
             module._WINDOWS = width
-            value = module.mode(mechanism, counts, fitted, profile=profile)
+            value = module.mode(mechanism, counts, fitted, bounds=bounds)
             module._WINDOWS = kept
             assert value.low is not None and value.high is not None  # noqa: PT018
             lengths[repeat, i], held[repeat, i] = value.high - value.low, value.contains(truth)

@@ -16,8 +16,8 @@ from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators import Band, estimate
 from arcwise.server.estimators.arcs import arc_cover
 from arcwise.server.estimators.band import bins, cdf_band
-from arcwise.server.estimators.circular_quantiles import circular_quantiles
 from arcwise.server.estimators.distribution import fit_held_out
+from arcwise.server.estimators.quantiles import circular_quantiles
 from arcwise.server.estimators.shares import share
 from arcwise.server.simulate import simulate_counts
 from arcwise.tasks import Task
@@ -98,7 +98,11 @@ def test_bins_are_shares_and_their_points_sum_to_one() -> None:
     assert len(found) == 10
     # End cells count as a half for a bound that falls inside; none does here.
     assert sum(value.value or 0.0 for value in found.values()) == pytest.approx(1.0)
-    assert found["12:13"] == share(mechanism, counts, fitted, 12, 13)
+    alone = share(mechanism, counts, fitted, 12, 13)
+    assert found["12:13"].value == alone.value
+    # Which weights are tried for a bound depends a little on those before.
+    assert found["12:13"].low == pytest.approx(alone.low, abs=0.01)
+    assert found["12:13"].high == pytest.approx(alone.high, abs=0.01)
     sectors = OptimalCircular(CLOCK, 1.0)
     counts = drawn_counts(sectors, node_distribution(sectors, headings(2.0)), 10_000, 2)
     found = bins(sectors, counts, fit_held_out(sectors, counts).probabilities)
@@ -249,13 +253,3 @@ def test_a_domain_of_a_few_floats_has_no_bins_and_no_variance() -> None:
     assert wide.variance.value is None
     assert wide.standard_deviation is not None
     assert 1e306 < (wide.standard_deviation.value or 0.0) < 1e307
-
-
-def test_a_thinned_grid_says_so() -> None:
-    mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=600)
-    counts, fitted = np.full(mechanism.kernel.codes, 10.0), np.full(600, 1 / 600)
-    assert "128 of 600 nodes" in share(mechanism, counts, fitted, 0.2, 0.4).note
-    assert "nodes" not in share(LINE, np.full(LINE.kernel.codes, 10.0), np.full(128, 1 / 128), 0.2, 0.4).note
-
-
-LINE = OptimalPiecewise(Interval(0, 1), 1.0)

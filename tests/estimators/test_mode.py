@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Duchi, OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators import estimate
+from arcwise.server.estimators.bounds import Bounds
 from arcwise.server.estimators.distribution import fit_held_out, uniform_start
 from arcwise.server.estimators.grid import cell_edges
 from arcwise.server.estimators.mode import _covered, _hull, _Windows, _windows, mode
-from arcwise.server.estimators.profile import Profile
 from arcwise.tasks import Task
 from strategies import ALL_EXAMPLES, Example
 from surveys import drawn_counts, expected_counts, node_distribution
@@ -77,7 +77,7 @@ def test_a_circle_has_no_ends(node: int) -> None:
 )
 def test_where_no_window_holds_more_there_is_no_mode(mechanism: Mechanism) -> None:
     counts = drawn_counts(mechanism, uniform_start(mechanism), 5000, 3)
-    found = mode(mechanism, counts, uniform_start(mechanism), profile=Profile(mechanism, counts))
+    found = mode(mechanism, counts, uniform_start(mechanism), bounds=Bounds(mechanism, counts))
     assert found.value is None
     assert "no window of the fitted distribution holds more" in found.note
     assert (found.low, found.high) == (0.0, mechanism.domain.length)
@@ -125,7 +125,7 @@ def test_clamp_tells_a_mode_only_outside_of_the_end_zones() -> None:
     mechanism = OptimalPiecewise(AGE, 1.0, placement="clamp")
     inside = drawn_counts(mechanism, node_distribution(mechanism, [48.0, 50.0, 52.0]), 50_000, 1)
     found = mode(
-        mechanism, inside, fit_held_out(mechanism, inside).probabilities, profile=Profile(mechanism, inside)
+        mechanism, inside, fit_held_out(mechanism, inside).probabilities, bounds=Bounds(mechanism, inside)
     )
     assert found.value == pytest.approx(50, abs=5)
     assert found.low is not None
@@ -133,7 +133,7 @@ def test_clamp_tells_a_mode_only_outside_of_the_end_zones() -> None:
     # The zones hold 19 % of the uniform population each, and all of it may be at one place.
     spread = drawn_counts(mechanism, node_distribution(mechanism, np.linspace(0, 100, 999)), 50_000, 1)
     fitted = fit_held_out(mechanism, spread).probabilities
-    found = mode(mechanism, spread, fitted, profile=Profile(mechanism, spread))
+    found = mode(mechanism, spread, fitted, bounds=Bounds(mechanism, spread))
     assert found.value is None
     assert "an end zone" in found.note
     assert (found.low, found.high) == (0.0, 100.0)
@@ -167,7 +167,7 @@ def test_coverage_and_length_of_the_interval(circular: bool) -> None:
     for seed in range(60):
         counts = drawn_counts(mechanism, law, 10_000, seed)
         fitted = fit_held_out(mechanism, counts).probabilities
-        found = mode(mechanism, counts, fitted, profile=Profile(mechanism, counts))
+        found = mode(mechanism, counts, fitted, bounds=Bounds(mechanism, counts))
         assert found.low is not None
         assert found.high is not None
         assert found.value is not None
@@ -187,7 +187,7 @@ def test_more_reports_do_not_lose_the_mode() -> None:
     for n in (1e3, 1e5, 1e7):
         counts = expected_counts(mechanism, node_distribution(mechanism, values), n).round()
         fitted = fit_held_out(mechanism, counts).probabilities
-        found = mode(mechanism, counts, fitted, profile=Profile(mechanism, counts))
+        found = mode(mechanism, counts, fitted, bounds=Bounds(mechanism, counts))
         assert found.contains(20.0)
         lengths.append(found.high - found.low)  # type: ignore[operator]
     assert lengths == sorted(lengths, reverse=True)

@@ -18,7 +18,6 @@ from arcwise.mechanisms.circular import CircularMechanism
 # By module, not by name: a function of a submodule's name would hide the submodule.
 from arcwise.server.estimators import (
     band,
-    circular_quantiles,
     direction,
     distribution,
     mean,
@@ -27,7 +26,7 @@ from arcwise.server.estimators import (
     shares,
     variance,
 )
-from arcwise.server.estimators.profile import Profile
+from arcwise.server.estimators.bounds import Bounds
 from arcwise.server.estimators.result import Band, Distribution, Estimate, Value
 from arcwise.server.estimators.targets import Target, Users, check_sampled, check_target, target_words
 from arcwise.server.estimators.threads import one_thread
@@ -141,12 +140,12 @@ class _Asked(NamedTuple):
     between: tuple[tuple[float, float], ...]
     users: Users | None
 
-    def shares(self, profile: Profile | None) -> dict[str, Value]:
+    def shares(self, bounds: Bounds | None) -> dict[str, Value]:
         """Return the shares that were asked for."""
         mechanism, counts, probabilities, level, between, _ = self
         return {
             f"{low:.15g}:{high:.15g}": shares.share(
-                mechanism, counts, probabilities, low, high, level=level, profile=profile
+                mechanism, counts, probabilities, low, high, level=level, bounds=bounds
             )
             for low, high in between
         }
@@ -159,42 +158,42 @@ def _circle(
     mean_direction = direction.direction(mechanism, counts, level=level, users=users)
     length = direction.resultant_length(mechanism, counts, level=level, users=users)
     if bands and origin is None:
-        origin = circular_quantiles.opposite(mean_direction, mechanism.domain.length)
-    profile = Profile(mechanism, counts) if bands or between or origin is not None else None
-    given = partial(_given, ask, profile)
+        origin = quantiles.opposite(mean_direction, mechanism.domain.length)
+    bounds = Bounds(mechanism, counts) if bands or between or origin is not None else None
+    given = partial(_given, ask, bounds)
     return replace(
         result,
         direction=mean_direction,
         resultant_length=length,
         circular_variance=direction.circular_variance(length),
-        mode=mode.mode(mechanism, counts, probabilities, level=level, profile=profile if bands else None),
-        quantiles={} if origin is None else given(circular_quantiles.circular_quantiles, origin),
-        shares=ask.shares(profile),
+        mode=mode.mode(mechanism, counts, probabilities, level=level, bounds=bounds if bands else None),
+        quantiles={} if origin is None else given(quantiles.circular_quantiles, origin),
+        shares=ask.shares(bounds),
         bins=given(band.bins) if bands else {},
     )
 
 
 def _interval(result: Estimate, ask: _Asked, bands: bool) -> Estimate:
     mechanism, counts, probabilities, level, _, users = ask
-    profile = Profile(mechanism, counts)  # what quantiles, shares and bands have in common
-    given = partial(_given, ask, profile)
+    bounds = Bounds(mechanism, counts)  # what quantiles, shares and bands have in common
+    given = partial(_given, ask, bounds)
     spread = variance.spread(mechanism, counts, level=level, users=users)
     return replace(
         result,
         mean=mean.mean(mechanism, counts, level=level, users=users),
         variance=spread.variance,
         standard_deviation=spread.standard_deviation,
-        mode=mode.mode(mechanism, counts, probabilities, level=level, profile=profile if bands else None),
+        mode=mode.mode(mechanism, counts, probabilities, level=level, bounds=bounds if bands else None),
         quantiles=given(quantiles.quantiles),
-        shares=ask.shares(profile),
+        shares=ask.shares(bounds),
         bins=given(band.bins) if bands else {},
         band=given(band.cdf_band) if bands else None,
     )
 
 
-def _given(ask: _Asked, profile: Profile | None, estimator: Callable[..., T], *more: float) -> T:
+def _given(ask: _Asked, bounds: Bounds | None, estimator: Callable[..., T], *more: float) -> T:
     mechanism, counts, probabilities, level, *_ = ask
-    return estimator(mechanism, counts, probabilities, *more, level=level, profile=profile)
+    return estimator(mechanism, counts, probabilities, *more, level=level, bounds=bounds)
 
 
 def check_counts(counts: ArrayLike, codes: int) -> NDArray[np.float64]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from arcwise.digits import written
 from arcwise.errors import ParameterError
+from arcwise.server.estimators.bounds import Bounds
 from arcwise.server.estimators.few import few_note, join
-from arcwise.server.estimators.grid import cell_edges, coarse_note, values_of
-from arcwise.server.estimators.profile import Profile
-from arcwise.server.estimators.quantile_ends import Scale
-from arcwise.server.estimators.quantiles import functional, rounding_reach
+from arcwise.server.estimators.grid import coarse_note, values_of
 from arcwise.server.estimators.result import Band
 from arcwise.server.estimators.shares import share
 from arcwise.server.estimators.threads import one_thread
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.bounds import Average
     from arcwise.server.estimators.result import Value
 
     FloatArray: TypeAlias = NDArray[np.float64]
@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["bins", "cdf_band"]
 
 _POINTS = 32
-"""Of the band. More make its steps lower, and each point's interval wider: 3.2 standard errors with 32."""
+"""Of the band. More make its steps lower, and cost more time."""
+
+_ALIKE = 8.0
+"""About as many bounds that do not depend on one another as a band's: what its weights are made for."""
+
+_DRAWS = 4096
+"""Of the joint law of a band's bounds."""
 
 _BINS = {False: 10, True: 12}
 """Of an interval and of a circle (30 degrees, two hours)."""
@@ -49,7 +55,7 @@ def cdf_band(
     probabilities: FloatArray,
     *,
     level: float = 0.95,
-    profile: Profile | None = None,
+    bounds: Bounds | None = None,
 ) -> Band:
     """Return a band that holds the population's distribution function everywhere at once, at the level.
 
@@ -63,8 +69,8 @@ def cdf_band(
         The fitted node distribution, shape (N,): the band's points are its quantiles.
     level
         Of the band.
-    profile
-        Of these counts, where it is there already.
+    bounds
+        Of these counts, where they are there already.
 
     Raises
     ------
@@ -73,39 +79,57 @@ def cdf_band(
 
     Notes
     -----
-    At m places the share below has a profile-likelihood interval of level ``1 - (1 - level)/m`` (Bonferroni),
-    so all hold at once at the level. Distribution functions increase, so between two places F is at least
-    the lower end on the left and at most the upper end on the right: nothing is assumed in between. The
-    places are quantiles of the fit to the same counts, so for them Bonferroni is no theorem;
-    `benchmarks/coverage.py` finds the band to cover 0.99.
+    At m places the share below has an upper and a lower bound (`bounds`), and all 2 m take as many standard
+    errors as their joint normal law asks for, drawn with a fixed seed. Distribution functions increase, so
+    between two places F is at least the lower end on the left and at most the upper end on the right: nothing
+    is assumed in between.
     """
     if mechanism.kernel.circular:
         raise ParameterError("mechanism must be on an interval: on a circle no place is the lowest")
     with one_thread():
-        profile = Profile(mechanism, counts) if profile is None else profile
-        edges, reach = profile.edges, rounding_reach(mechanism)
-        scale = Scale(cell_edges(mechanism), probabilities)
-        wanted = [scale.back((k + 0.5) / _POINTS) for k in range(_POINTS)]
-        # Within the first and the last cell nothing is told apart, on a lattice within none.
-        units = np.unique(np.clip(wanted, edges[1], edges[-2]))
-        if profile.values is not None:
-            cells = np.unique(np.searchsorted(edges[1:-1], units))
-            units = edges[1:][cells]
-        each = 1.0 - (1.0 - level) / len(units)
-        low = [profile.share_end(functional(edges, unit - reach), each, -1) for unit in units]
-        high = [profile.share_end(functional(edges, unit + reach), each, +1) for unit in units]
-    at = mechanism.domain.from_unit(
-        units if profile.values is None else profile.values.units(profile.values.last[cells])
-    )
+        bounds = Bounds(mechanism, counts) if bounds is None else bounds
+        places = bounds.places
+        wanted = (np.arange(_POINTS) + 0.5) / _POINTS
+        cells = np.unique(np.searchsorted(np.cumsum(probabilities)[:-1], wanted))
+        if places.values is None:
+            units = places.at[cells]
+            pairs = [places.between(0.0, float(unit)) for unit in units]
+        else:
+            last = places.values.last[cells]
+            units = places.values.units(last)
+            pairs = [places.values_between(0, int(value)) for value in last]
+        design = NormalDist().inv_cdf(1.0 - (1.0 - level) / _ALIKE)
+        averages = [[bounds.average(each, design) for each in pair] for pair in pairs]
+        known = [each for pair in averages for each in pair if each is not None]
+        root = _joint_root(bounds.covariance(known), level) if known else 0.0
+
+    def upper(average: Average | None, functionals: FloatArray) -> float:
+        most = min(float(functionals[0].max()), 1.0)
+        return most if average is None else min(max(average.upper(bounds.n, root), 0.0), most)
+
+    low = [1.0 - upper(each[1], pair[1]) for each, pair in zip(averages, pairs, strict=True)]
+    high = [upper(each[0], pair[0]) for each, pair in zip(averages, pairs, strict=True)]
     lows = np.maximum.accumulate(low)
     highs = np.minimum.accumulate(high[::-1])[::-1]
     return Band(
-        tuple(at.tolist()),
-        tuple(lows.tolist()),
-        tuple(highs.tolist()),
-        f"profile-likelihood intervals at {len(units)} places, Bonferroni",
-        join(few_note(float(counts.sum())), profile.note(), coarse_note(mechanism)),
+        tuple(mechanism.domain.from_unit(units).tolist()),
+        tuple(np.minimum(lows, highs).tolist()),
+        tuple(np.maximum(lows, highs).tolist()),
+        f"bounds at {len(units)} places that hold for every population, all at once",
+        join(few_note(float(counts.sum())), coarse_note(mechanism)),
     )
+
+
+def _joint_root(covariance: FloatArray, level: float) -> float:
+    """Return how many standard errors up averages of a joint normal law all stay, at the level."""
+    errors = np.sqrt(np.diag(covariance))
+    errors[errors == 0.0] = 1.0
+    correlation = covariance / np.outer(errors, errors)
+    np.fill_diagonal(correlation, 1.0)  # one that has not moved yet is as if alone
+    values, vectors = np.linalg.eigh(correlation)
+    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(values)))
+    largest = (draws @ (vectors * np.sqrt(np.maximum(values, 0.0))).T).max(axis=1)
+    return float(np.quantile(largest, level, method="higher"))
 
 
 def bins(
@@ -114,7 +138,7 @@ def bins(
     probabilities: FloatArray,
     *,
     level: float = 0.95,
-    profile: Profile | None = None,
+    bounds: Bounds | None = None,
 ) -> dict[str, Value]:
     """Return the shares of equally wide bins, 10 of an interval or 12 of a circle, by "low:high".
 
@@ -123,7 +147,7 @@ def bins(
 
     Parameters
     ----------
-    mechanism, counts, probabilities, profile
+    mechanism, counts, probabilities, bounds
         As for `share`.
     level
         Of each interval by itself.
@@ -135,30 +159,30 @@ def bins(
         parts = np.array_split(np.arange(values.size), number)
         ends = np.array([[part[0], part[-1]] for part in parts])
         pairs = np.asarray(domain.from_unit(values.units(ends))).tolist()
-        return _shares(mechanism, counts, probabilities, pairs, level, profile)
+        return _shares(mechanism, counts, probabilities, pairs, level, bounds)
     number = min(_BINS[kernel.circular], kernel.nodes // _NODES_PER_BIN)
     if number < 2:
         return {}
-    bounds = np.asarray(domain.from_unit(np.arange(number) / number)).tolist()
-    bounds.append(bounds[0] + domain.length)
-    if not all(low < high for low, high in pairwise(bounds)):
+    edges = np.asarray(domain.from_unit(np.arange(number) / number)).tolist()
+    edges.append(edges[0] + domain.length)
+    if not all(low < high for low, high in pairwise(edges)):
         return {}  # a domain of a few floats: its bins cannot be told apart
-    return _shares(mechanism, counts, probabilities, pairwise(bounds), level, profile)
+    return _shares(mechanism, counts, probabilities, pairwise(edges), level, bounds)
 
 
 def _shares(  # noqa: PLR0917
     mechanism: Mechanism,
     counts: FloatArray,
     probabilities: FloatArray,
-    bounds: Iterable[tuple[float, float]],
+    parts: Iterable[tuple[float, float]],
     level: float,
-    profile: Profile | None,
+    bounds: Bounds | None,
 ) -> dict[str, Value]:
     with one_thread():
-        profile = Profile(mechanism, counts) if profile is None else profile
+        bounds = Bounds(mechanism, counts) if bounds is None else bounds
         return {
             ":".join(written(low, high, digits=9)): share(
-                mechanism, counts, probabilities, low, high, level=level, profile=profile
+                mechanism, counts, probabilities, low, high, level=level, bounds=bounds
             )
-            for low, high in bounds
+            for low, high in parts
         }

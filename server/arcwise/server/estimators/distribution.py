@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["distribution", "fit_held_out", "thin", "uniform_start"]
+__all__ = ["distribution", "fit_held_out", "leap_stages", "thin", "uniform_start"]
 
 FOLDS = 5
 
@@ -226,7 +226,7 @@ def _follow(steps: EMSteps, average: _Average, tolerance: float, limit: int) -> 
     best, at = average.add(steps, math.log(2.0)), 0
     taken, likelihood, stopped = 0, float(steps.log_likelihood()[-1]), False
     while True:
-        steps.leap(_stages(taken))
+        steps.leap(leap_stages(taken))
         before, taken = taken, steps.iterations
         score = average.add(steps, math.log((1 + taken) / (1 + before)))
         if score > best + _TIE:
@@ -252,7 +252,7 @@ def _most_steps(kernel: Kernel) -> int:
     return min(_MOST_STEPS, max(_FEWEST_STEPS, (_MOST_WORK // (10 * work)) ** 2))
 
 
-def _stages(taken: int) -> int:
+def leap_stages(taken: int) -> int:
     """Return the stages of the longest leap of at most a twelfth of the steps taken, or 1."""
     return max(1, (math.isqrt(1 + 8 * taken // _LEAP) - 1) // 2)
 

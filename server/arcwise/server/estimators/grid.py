@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     FloatArray: TypeAlias = NDArray[np.float64]
     IntArray: TypeAlias = NDArray[np.int64]
 
-__all__ = ["MOST_EXACT", "Values", "cell_edges", "coarse_note", "first_cell", "to_domain", "values_of"]
-
-MOST_EXACT = 512
-"""Nodes up to which the likelihoods behind intervals take all of them (`Profile`)."""
+__all__ = ["Values", "cell_edges", "coarse_note", "first_cell", "to_domain", "values_of"]
 
 
 class Values(NamedTuple):
@@ -70,10 +67,10 @@ class Values(NamedTuple):
 def values_of(mechanism: Mechanism) -> Values | None:
     """Return the values of a lattice with a node each; None where values are rounded between nodes.
 
-    None also on a lattice with the rounding "stochastic", and on one of more than 512 values.
+    None also on a lattice with the rounding "stochastic", and on one that is too large for a node each.
     """
     lattice, kernel = mechanism.lattice, mechanism.kernel
-    if lattice is None or mechanism.rounds or kernel.nodes > MOST_EXACT:
+    if lattice is None or mechanism.rounds:
         return None
     places = np.roll(mechanism.node_places(), -first_cell(mechanism))
     first, last = places.copy(), places.copy()

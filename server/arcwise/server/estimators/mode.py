@@ -19,11 +19,13 @@ from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.bounds import Bounds
     from arcwise.server.estimators.grid import Values
-    from arcwise.server.estimators.profile import Profile
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -44,7 +46,7 @@ _FEWEST_NODES = 9
 """Nodes from which a mode is told: on fewer, a window of two nodes is more than a quarter of the domain."""
 
 _MOST_VALUES = 32
-"""Values of a lattice up to which the mode is one of them: each costs a constrained likelihood."""
+"""Values of a lattice up to which the mode is one of them: each costs a bound."""
 
 _TIE = 1e-9
 """Shares of windows that are so near to one another are equal."""
@@ -59,7 +61,7 @@ def mode(
     probabilities: FloatArray,
     *,
     level: float = 0.95,
-    profile: Profile | None = None,
+    bounds: Bounds | None = None,
 ) -> Value:
     """Return where most of the population is, in the unit of the domain.
 
@@ -73,8 +75,8 @@ def mode(
         The fitted node distribution, shape (N,): where the point comes from.
     level
         Of the interval.
-    profile
-        Of these counts, for the interval, which costs up to 32 constrained likelihoods; none without it.
+    bounds
+        Of these counts, for the interval, which costs up to 32 bounds; none without it.
 
     Notes
     -----
@@ -83,12 +85,11 @@ def mode(
     density. The end nodes of an interval are atoms at its ends, as in the quantiles.
 
     The interval holds the window of the largest share in the population, at the level. A window stays in it
-    unless the reports speak against a share as large as that of the point's window b: unless the largest
-    likelihood under that constraint is lower than the largest of all by half the square of the one-sided
-    normal quantile. For the window that is best in truth the constraint holds whichever window b is; the
-    reports choose b among the m - 1 others, so the quantile is that of ``(1 - level) / (m - 1)``
-    (Bonferroni). The interval reaches from the first window that stays to the last; on a circle it is the
-    smallest arc that holds them.
+    unless the reports speak against a share as large as that of the point's window b: unless the upper bound
+    of the difference of the two shares (`bounds`) is below 0. For the window that is best in truth the
+    difference is at least 0 whichever window b is; the reports choose b among the m - 1 others, so each bound
+    has the level ``1 - (1 - level) / (m - 1)`` (Bonferroni). The interval reaches from the first window that
+    stays to the last; on a circle it is the smallest arc that holds them.
 
     For the clamp placement a window in an end zone may hold all of the zone or nothing: all where it is
     tried, nothing where it is b. There is no point when a zone may hold more than the best window.
@@ -101,7 +102,7 @@ def mode(
     if values is not None and values.size <= _MOST_VALUES and (values.first == values.last).all():
         fitted = np.roll(probabilities, -first_cell(mechanism))
         few = few_note(float(counts.sum()))
-        return _of_values(mechanism, values, fitted, level=level, profile=profile, few=few)
+        return _of_values(mechanism, values, fitted, level=level, bounds=bounds, few=few)
     if kernel.nodes < _FEWEST_NODES:
         return Value(None, None, None, "none", f"so few nodes ({kernel.nodes}) do not show a mode")
     circular = kernel.circular
@@ -122,18 +123,18 @@ def mode(
     width = windows.width * domain.length
     method = f"densest cell of the fullest of {len(windows.starts)} windows {width:.4g} wide"
     few = few_note(float(counts.sum()))
-    if profile is None:
+    if bounds is None:
         return Value(value, None, None, method, join("not computed without bands", why, few))
     note = join(
         why, few, coarse_note(mechanism), f"of windows {width:.4g} wide: no narrower or second peak is told"
     )
     with one_thread():
-        low, high = _hull(_kept(profile, windows, best, level, circular=circular), windows, circular=circular)
+        low, high = _hull(_kept(bounds, windows, best, level, circular=circular), windows, circular=circular)
     first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high))
     if circular and value is not None and high - low < 1.0:
         turns = domain.length * float(np.floor((value - first) / domain.length))
         first, last = first + turns, last + turns
-    return Value(value, first, last, f"{method}; profile likelihoods of all windows, Bonferroni", note)
+    return Value(value, first, last, f"{method}; bounds of all windows' shares, Bonferroni", note)
 
 
 def _of_values(
@@ -142,7 +143,7 @@ def _of_values(
     fitted: FloatArray,
     *,
     level: float,
-    profile: Profile | None,
+    bounds: Bounds | None,
     few: str,
 ) -> Value:
     """Return the value that most of the population has; the interval holds all that may be it."""
@@ -153,10 +154,11 @@ def _of_values(
     at = domain.values()
     value = float(at[best]) if known else None
     method = "most frequent value of the fitted distribution"
-    if profile is None:
+    if bounds is None:
         return Value(value, None, None, method, join("not computed without bands", why, few))
     with one_thread():
-        kept = np.flatnonzero(_staying(profile, np.eye(size), np.eye(size), best, level))
+        functionals = [bounds.places.values_between(k, k) for k in range(size)]
+        kept = np.flatnonzero(_staying(bounds, functionals, best, level))
     note = join(why, few, f"values that may be it: {', '.join(f'{each:g}' for each in at[kept])}")
     first, last = float(at[kept[0]]), float(at[kept[-1]])
     if mechanism.kernel.circular:
@@ -170,7 +172,7 @@ def _of_values(
         if value is not None and high - low < 1.0:
             turns = domain.length * float(np.floor((value - first) / domain.length))
             first, last = first + turns, last + turns
-    return Value(value, first, last, f"{method}; profile likelihoods of all values, Bonferroni", note)
+    return Value(value, first, last, f"{method}; bounds of all values' shares, Bonferroni", note)
 
 
 class _Windows(NamedTuple):
@@ -216,37 +218,50 @@ def _densest(fitted: FloatArray, edges: FloatArray, part: FloatArray, *, atoms: 
     return float(edges[cell] + edges[cell + 1]) / 2
 
 
-def _kept(
-    profile: Profile, windows: _Windows, best: int, level: float, *, circular: bool
-) -> NDArray[np.bool_]:
+def _kept(bounds: Bounds, windows: _Windows, best: int, level: float, *, circular: bool) -> NDArray[np.bool_]:
     """Return which windows stay, shape (m,); on an interval only the first and the last are marked."""
-    least, most = _covered(profile.edges, windows, circular=circular)
-    return _staying(profile, least, most, best, level, ends=not circular)
+    starts = windows.starts.tolist()
+    functionals = [bounds.places.between(start, start + windows.width) for start in starts]
+    return _staying(bounds, functionals, best, level, ends=not circular)
 
 
 def _staying(
-    profile: Profile, least: FloatArray, most: FloatArray, best: int, level: float, *, ends: bool = False
+    bounds: Bounds,
+    functionals: Sequence[tuple[FloatArray, FloatArray]],
+    best: int,
+    level: float,
+    *,
+    ends: bool = False,
 ) -> NDArray[np.bool_]:
-    """Return which windows stay, shape (m,), of those that cover cells at least and at most so; see `mode`.
+    """Return which parts of the domain may hold the largest share, shape (m,).
 
-    With `ends` only the first and the last are marked.
+    Parameters
+    ----------
+    bounds
+        Of the counts.
+    functionals
+        Of each part, above its share and above that of the rest.
+    best
+        The part that seems to hold the most.
+    level
+        At which the part that does is among those returned.
+    ends
+        Whether to mark the first and the last only.
     """
-    count = len(least)
-    bound = NormalDist().inv_cdf(1.0 - (1.0 - level) / (count - 1))
-    search = profile.search(bound)
+    count = len(functionals)
+    root = NormalDist().inv_cdf(1.0 - (1.0 - level) / (count - 1))
 
     def stays(i: int) -> bool:
-        if i == best:
+        # A part's share less that of the best one.
+        difference = functionals[i][0][:1] + functionals[best][1][:1] - 1.0
+        if i == best or float(difference[0] @ bounds.fitted) >= 0.0:
             return True
-        # From -1 .. 1 to 0 .. 1: that the shares are equal is that the mean of this is a half.
-        functional = (most[i] - least[best] + 1.0) / 2
-        if float(functional @ profile.best.probabilities) >= 0.5 or functional.max() <= 0.5:
-            return True
-        return search.root(functional, 0.5) <= bound
+        average = bounds.average(difference, root)
+        return average is None or average.upper(bounds.n, root) >= 0.0
 
-    kept = np.zeros(count, dtype=bool)
     if not ends:
         return np.array([stays(i) for i in range(count)])
+    kept = np.zeros(count, dtype=bool)
     kept[next(i for i in range(count) if stays(i))] = True
     kept[next(i for i in reversed(range(count)) if stays(i))] = True
     return kept

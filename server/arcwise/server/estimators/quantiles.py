@@ -1,25 +1,33 @@
-"""Quantiles of an interval: from the fitted distribution, with profile-likelihood intervals.
+"""Quantiles of an interval, and of a circle from an origin, with intervals that hold for every population.
 
-t is in the interval of the quantile of level tau unless the reports speak against ``F(t) = tau``: unless the
-largest likelihood under that constraint is lower than the largest of all by half the chi-square quantile.
-Cells' mass is spread uniformly over the cell; the end nodes are atoms at the ends. On a lattice a quantile is
-a value, the smallest v with ``F(v) >= tau``, and an end of its interval is the value whose cell it lies in.
+The quantile of level tau is the smallest value v with ``F(v) >= tau``. It is above t where the share up to t
+is surely below tau, and at t or below where the share above t is surely at most 1 - tau: two upper bounds of
+shares (`bounds`), which hold for every population.
+
+A circle has no lowest value, so its quantiles need a place to start. Opposite the mean direction few people
+are, so where exactly matters little (Fisher 1993 puts the circular median so); or a given place, such as
+midnight. On a lattice a quantile is a value, and so are the ends of its interval.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
+from arcwise.errors import ParameterError
+from arcwise.server.estimators.arcs import arc_cover
+from arcwise.server.estimators.bounds import METHOD, SMOOTHED, Bounds
 from arcwise.server.estimators.few import few_note, join
-from arcwise.server.estimators.grid import cell_edges, coarse_note, values_of
-from arcwise.server.estimators.profile import METHOD, SMOOTHED, Profile, two_sided_root
-from arcwise.server.estimators.quantile_ends import Scale, quantile_ends, signed_root
+from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
@@ -27,21 +35,15 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = [
-    "LEVELS",
-    "functional",
-    "point",
-    "quantile_interval",
-    "quantile_note",
-    "quantiles",
-    "rounding_reach",
-    "to_values",
-]
+__all__ = ["LEVELS", "circular_quantiles", "opposite", "point", "quantiles"]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
-_FINE = 64
-"""Nodes from which what rounding to them does to quantiles is neglected."""
+_TRIALS = 6
+"""Places at which a bound is computed for one end, at most."""
+
+_ROUNDING = 1e-9
+"""Of a cell: a smaller part is rounding error."""
 
 
 def quantiles(
@@ -50,7 +52,7 @@ def quantiles(
     probabilities: FloatArray,
     *,
     level: float = 0.95,
-    profile: Profile | None = None,
+    bounds: Bounds | None = None,
 ) -> dict[str, Value]:
     """Return the quantiles at `LEVELS`, in the unit of the domain.
 
@@ -64,70 +66,29 @@ def quantiles(
         The fitted node distribution, shape (N,): where the point values come from.
     level
         Of the intervals.
-    profile
-        Of these counts, where it is there already.
+    bounds
+        Of these counts, where they are there already.
     """
     with one_thread():
-        profile = Profile(mechanism, counts) if profile is None else profile
-        scale = Scale(cell_edges(mechanism), probabilities)
-        intervals = [quantile_interval(profile, tau, level, scale=scale) for tau in LEVELS]
+        bounds = Bounds(mechanism, counts) if bounds is None else bounds
+        line = _Line(bounds, 0.0)
+        intervals = line.intervals(level)
     domain = mechanism.domain
-    reach = rounding_reach(mechanism)
+    common = join(few_note(float(counts.sum())), coarse_note(mechanism), SMOOTHED)
     result = {}
-    # In falling importance; a gap counts against the constraint, so it can only widen an interval.
-    common = join(
-        profile.note(),
-        few_note(float(counts.sum())),
-        quantile_note(mechanism),
-    )
-    for tau, interval in zip(LEVELS, intervals, strict=True):
-        low, high = max(interval[0] - reach, 0.0), min(interval[1] + reach, 1.0)
+    for tau, ends in zip(LEVELS, intervals, strict=True):
         unit = point(mechanism, probabilities, tau)
-        if profile.values is not None:
-            low, high = to_values(profile.values, profile.edges, low, high)
         note = ""
         value: float | None = None
         if mechanism.placement == "clamp" and unit in (0.0, 1.0):
             note = "in an end zone, where the reports do not tell values apart"
         else:
             value = float(domain.from_unit(np.float64(unit)))
-            # The point comes from a smoother distribution than the most likely one; wider is never wrong.
-            low, high = min(low, unit), max(high, unit)
-        ends = domain.from_unit(np.array([low, high]))
-        result[f"{tau:g}"] = Value(value, float(ends[0]), float(ends[1]), METHOD, join(note, common))
+        # Wider is never wrong.
+        both = ends if value is None else (min(ends[0], unit), max(ends[1], unit))
+        first, last = domain.from_unit(np.array(both)).tolist()
+        result[f"{tau:g}"] = Value(value, first, last, METHOD, join(note, common))
     return result
-
-
-def quantile_note(mechanism: Mechanism) -> str:
-    """Return what a reader of any quantile of this mechanism must know."""
-    return join(
-        "each end is moved out by 1.5 nodes: rounding to nodes moves quantiles by up to that"
-        if rounding_reach(mechanism)
-        else "",
-        coarse_note(mechanism),
-        SMOOTHED,
-    )
-
-
-def rounding_reach(mechanism: Mechanism) -> float:
-    """Return how far rounding values to nodes can move a quantile, on the unit interval; 0 for fine grids.
-
-    A value goes to one of the two nodes around it. So all values up to node s go to nodes up to s, and what
-    goes there are values below node s+1: a quantile of the rounded values at node s is one of the values
-    between the nodes s-1 and s+1. The profile finds it somewhere in the cell of s, half a node to each side.
-    """
-    if mechanism.kernel.nodes >= _FINE or not mechanism.rounds:
-        return 0.0
-    at = mechanism.node_units(np.arange(2.0))
-    return 1.5 * float(at[1] - at[0])
-
-
-def to_values(values: Values, edges: FloatArray, low: float, high: float) -> tuple[float, float]:
-    """Return the values of a lattice in whose cells two ends lie, on the unit interval."""
-    # An end at the very edge of two cells is where the one outside was tried and refused.
-    first = min(int(np.searchsorted(edges, low, "right")), len(values.first)) - 1
-    last = max(int(np.searchsorted(edges, high, "left")) - 1, 0)
-    return float(values.units(values.first[first])), float(values.units(values.last[last]))
 
 
 def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
@@ -148,42 +109,215 @@ def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
     return float(edges[right] + share * (edges[right + 1] - edges[right]))
 
 
-def functional(edges: FloatArray, unit: float) -> FloatArray:
-    """Return the share of each cell's mass that lies at or below `unit`, between the two end cells."""
-    below: FloatArray = np.clip((unit - edges[:-1]) / np.diff(edges), 0.0, 1.0)
-    below[0], below[-1] = 1.0, 0.0
-    return below
+def opposite(direction: Value, period: float) -> float | None:
+    """Return the place opposite a mean direction, or None where the direction is not determined."""
+    if direction.value is None or direction.low is None or direction.high is None:
+        return None
+    if direction.high - direction.low >= period:
+        return None
+    return (direction.value + period / 2) % period
 
 
-def quantile_interval(
-    profile: Profile, tau: float, level: float, *, scale: Scale | None = None
-) -> tuple[float, float]:
-    """Return the interval of the quantile of level `tau` on the unit interval.
-
-    Where within an end cell the mass lies is not told apart: an end that falls there takes in the cell.
+def circular_quantiles(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    probabilities: FloatArray,
+    origin: float,
+    *,
+    level: float = 0.95,
+    bounds: Bounds | None = None,
+) -> dict[str, Value]:
+    """Return the quantiles at `LEVELS` of the values going upwards from an origin, in the domain's unit.
 
     Parameters
     ----------
-    profile
-        Of an `Interval`.
-    tau
-        Between 0 and 1.
+    mechanism
+        On a `Circle`.
+    counts
+        Reports per code, shape (K,), at least one report.
+    probabilities
+        The fitted node distribution, shape (N,): where the point values come from.
+    origin
+        Where the circle is cut open, modulo the period. The intervals are for the population's quantiles
+        counted from this very place.
     level
-        Of the interval.
-    scale
-        Of a distribution that is about that of the counts; the profile's own best unless given.
+        Of the intervals.
+    bounds
+        Of these counts, where they are there already.
+
+    Returns
+    -------
+    dict
+        Values in [0, period); an interval may reach below 0 or above the period, ``low <= value <= high``.
+
+    Raises
+    ------
+    ParameterError
+        When the domain is not a circle, or the origin not a finite number.
     """
-    bound = two_sided_root(level)
-    edges, best = profile.edges, profile.best.probabilities
-    scale = Scale(edges, best) if scale is None else scale
-    first, last = float(edges[1]), float(edges[-2])
-    unclipped = float(np.interp(tau, np.cumsum(best)[:-1], edges[1:-1]))
-    middle = min(max(unclipped, first), last)
+    if not mechanism.kernel.circular:
+        raise ParameterError("mechanism must be on a circle; on an interval, quantiles need no origin")
+    if not math.isfinite(origin):
+        raise ParameterError(f"origin must be a finite number, got {origin!r}")
+    period = mechanism.domain.length
+    cut = origin / period % 1.0
+    values = values_of(mechanism)
+    first = 0 if values is None else values.between(cut, 1.0)[0] % values.size
+    if values is not None:
+        cut = (first - 0.5) / values.size  # just before the first value that is counted
+    grid = np.linspace(0.0, 1.0, len(probabilities) + 1)
+    edges, fitted = cell_edges(mechanism), np.roll(probabilities, -first_cell(mechanism))
+    upto = np.array([arc_cover(edges, cut, length) @ fitted for length in grid])
+    with one_thread():
+        bounds = Bounds(mechanism, counts) if bounds is None else bounds
+        line = _Line(bounds, cut)
+        intervals = line.intervals(level)
+    common = join(
+        few_note(float(counts.sum())),
+        f"counted upwards from {origin % period:.6g}",
+        coarse_note(mechanism),
+        SMOOTHED,
+    )
+    result = {}
+    for tau, (low, high) in zip(LEVELS, intervals, strict=True):
+        unit = float(np.interp(tau, upto, grid))
+        if values is not None:  # in values above the first one that is counted
+            number = max(math.ceil(unit * values.size - _ROUNDING) - 1, 0)
+            ends = round(low * values.size), round(high * values.size)
+            places = first + np.array([min(ends[0], number), number, max(ends[1], number)])
+            places -= values.size * (places[1] // values.size)
+            least, value, most = mechanism.domain.from_unit(values.units(places)).tolist()
+        else:
+            value = period * ((cut + unit) % 1.0)
+            least = value - period * max(unit - low, 0.0)
+            most = value + period * max(high - unit, 0.0)
+        result[f"{tau:g}"] = Value(value, least, most, METHOD, common)
+    return result
 
-    def below(unit: float) -> FloatArray:
-        return functional(edges, unit)
 
-    # At an end cell's edge: the quantile may lie in the end cell, away from it.
-    at_middle = signed_root(profile, below(middle), tau) if middle in (first, last) else 0.0
-    limits = ((first, 0.0), (last, 1.0))
-    return quantile_ends(profile, below, tau, bound, scale, middle, limits, at_middle=at_middle)
+class _Line:
+    """The domain laid out from its low end, or a circle from a cut: where bounds of F can be asked for.
+
+    Parameters
+    ----------
+    bounds
+        Of the counts.
+    cut
+        Where the line starts, on the unit domain: 0 on an interval.
+    """
+
+    def __init__(self, bounds: Bounds, cut: float) -> None:
+        self._bounds, self._cut = bounds, cut
+        places = bounds.places
+        self._values = places.values
+        along = (places.at - cut) % 1.0 if places.circular else places.at
+        order = np.argsort(along)
+        along, mass = along[order], bounds.fitted[order]
+        upto = np.cumsum(mass)
+        if places.values is not None:
+            self._first = int(places.values.first[order[0]])
+        self._at = [along, along[::-1]]
+        self._model = [upto, np.cumsum(mass[::-1])]
+
+    def intervals(self, level: float) -> list[tuple[float, float]]:
+        """Return the interval of the quantile at each of `LEVELS`: lengths from the start of the line."""
+        low, high = np.array([self.ends(tau, level) for tau in LEVELS]).T
+        # Quantiles increase with the level, so what one cannot exceed, no lower one can.
+        low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        return list(zip(np.minimum(low, high).tolist(), np.maximum(low, high).tolist(), strict=True))
+
+    def ends(self, tau: float, level: float) -> tuple[float, float]:
+        """Return the interval of the quantile of level tau: lengths from the start of the line."""
+        bounds = self._bounds
+        normal = NormalDist()
+        one, two = normal.inv_cdf(level), normal.inv_cdf(0.5 + level / 2)
+        design = 0.5 * (one + two)
+        upto = self._model[0]
+        middle = min(int(np.searchsorted(upto, tau)), len(upto) - 1)
+        # The share up to a place in the middle and that beyond it: on a lattice, from the next value on.
+        rest = len(upto) - 1 - middle - (self._values is not None)
+        indices = (middle, rest)
+        sides = [
+            bounds.average(self._functional(side, i), design) if i >= 0 else None
+            for side, i in enumerate(indices)
+        ]
+        over, under = sides
+        root = two if over is None or under is None else bounds.root(over, under, level)
+        found = []
+        for side, (average, target) in enumerate(zip(sides, (tau, 1.0 - tau), strict=True)):
+            model = self._model[side]
+            excess = 0.0 if average is None else average.upper(bounds.n, root) - float(model[indices[side]])
+
+            def bound(i: int, side: int = side) -> float:
+                functionals = self._functional(side, i)
+                average = bounds.average(functionals, design)
+                return float(functionals[0].max()) if average is None else average.upper(bounds.n, root)
+
+            found.append(_furthest(bound, model, target, excess, 0.2 * abs(excess)))
+        return self._low(found[0]), self._high(found[1])
+
+    def _functional(self, side: int, index: int) -> FloatArray:
+        """Return functionals above the share up to a place (side 0), or above that beyond it (side 1)."""
+        places = self._bounds.places
+        if self._values is None:
+            return places.between(self._cut, self._cut + float(self._at[side][index]))[side]
+        cells = len(self._at[side])
+        some = (0, index) if side == 0 else (cells - 1 - index, cells - 1)
+        return places.values_between(*self._numbers(*some))[0]
+
+    def _numbers(self, first: int, last: int) -> tuple[int, int]:
+        """Return the numbers of the first and the last value of some cells of the line."""
+        values = cast("Values", self._values)
+        if values.size == values.steps:  # a circle, from the first value that is counted
+            return self._first + first, self._first + last
+        return int(values.first[first]), int(values.last[last])
+
+    def _low(self, index: int) -> float:
+        """Return the lower end, where the share up to a place of this index is below the quantile's level."""
+        if self._values is not None:
+            return (self._numbers(index + 1, index + 1)[0] - self._first) / self._values.steps
+        return float(self._at[0][index]) if index >= 0 else 0.0
+
+    def _high(self, index: int) -> float:
+        """Return the upper end, where the share from a place of this index on is small enough."""
+        if self._values is not None:
+            cell = max(len(self._at[1]) - 2 - index, 0)  # the one before
+            return (self._numbers(cell, cell)[1] - self._first) / self._values.steps
+        return float(self._at[1][index]) if index >= 0 else 1.0
+
+
+def _furthest(
+    bound: Callable[[int], float], model: FloatArray, target: float, excess: float, enough: float
+) -> int:
+    """Return the last index at which a bound is below a target, as far as it is found; -1 for none.
+
+    Parameters
+    ----------
+    bound
+        Of an index; about the model and an excess that changes slowly.
+    model
+        Increasing.
+    target, excess
+        The target, and a first guess of the excess.
+    enough
+        How much the model may change from the index returned to one where the bound is not below.
+    """
+    passed, failed = -1, len(model)
+    for _ in range(_TRIALS):
+        if failed - passed <= 1:
+            break
+        wanted = model < target - excess
+        guess = int(np.flatnonzero(wanted)[-1]) if wanted.any() else -1
+        index = min(max(guess, passed + 1), failed - 1)
+        if passed >= 0 and failed < len(model):  # not too near to either side
+            part = (failed - passed) // 4
+            index = min(max(index, passed + part, passed + 1), failed - part, failed - 1)
+        value = bound(index)
+        excess = value - float(model[index])
+        if value < target:
+            passed = index
+        else:
+            failed = index
+        if passed >= 0 and float(model[min(failed, len(model) - 1)] - model[passed]) < enough:
+            break
+    return passed

@@ -1,11 +1,8 @@
 """The share of the population between two values: a bin, a tail, a point of the CDF, an arc of a circle.
 
 On a lattice both values are included: the share from 0 to 59 is P(0 <= X <= 59). On a continuous domain what
-stands at the very bounds is included too, but a node or so around each bound is not told apart from it, and
-two shares that meet at a place where many people are both hold them.
-
-The interval is a profile likelihood's: the shares for which some distribution is likely enough. Nothing is
-assumed about the shape of the distribution.
+stands at the very bounds is included too, so two shares that meet at a place where many people are both hold
+them. The interval holds for every population (`bounds`).
 """
 
 from __future__ import annotations
@@ -18,10 +15,9 @@ import numpy as np
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.arcs import arc_cover
+from arcwise.server.estimators.bounds import METHOD, SMOOTHED, Bounds
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell, values_of
-from arcwise.server.estimators.profile import METHOD, SMOOTHED, Profile
-from arcwise.server.estimators.quantiles import rounding_reach
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.threads import one_thread
 
@@ -43,7 +39,7 @@ def share(
     high: float,
     *,
     level: float = 0.95,
-    profile: Profile | None = None,
+    bounds: Bounds | None = None,
 ) -> Value:
     """Return the share of the population with values from `low` to `high`.
 
@@ -62,8 +58,8 @@ def share(
         they may be one value.
     level
         Of the interval.
-    profile
-        Of these counts, where it is there already.
+    bounds
+        Of these counts, where they are there already.
 
     Raises
     ------
@@ -73,10 +69,10 @@ def share(
 
     Notes
     -----
-    Where a bound falls inside an end cell (for "clamp": an end zone), where in it the mass lies is not told:
-    the lower end of the interval counts the cell out, the upper end in. On grids of fewer than 64 nodes the
-    bounds are moved by 1.5 nodes, inwards for the lower end and outwards for the upper one, because rounding
-    to nodes moves values by up to that.
+    Both ends of the interval count people at the very bounds in. Those who are between the nodes around a
+    bound are seen at both nodes, so on a continuous domain the interval is wider by what is near its bounds.
+    Where a bound falls inside an end zone of the clamp placement, the lower end counts the zone out, the
+    upper end in.
     """
     circular = mechanism.kernel.circular
     values = values_of(mechanism)
@@ -84,9 +80,8 @@ def share(
     first, last = (_turns if circular else _units)(mechanism, low, high, single=single)
     edges = cell_edges(mechanism)
     fitted = np.roll(probabilities, -first_cell(mechanism))
-    reach = rounding_reach(mechanism)
     with one_thread():
-        profile = Profile(mechanism, counts) if profile is None else profile
+        bounds = Bounds(mechanism, counts) if bounds is None else bounds
         if values is not None:
             places = values.between(first, last)
             if places[0] > places[1]:
@@ -94,26 +89,18 @@ def share(
                     f"low and high must have a value of {mechanism.domain} between them, "
                     f"got {low!r} and {high!r}"
                 )
-            inner, outer = (values.covered(*places, outer=side) for side in (False, True))
-            least, most = float(inner @ fitted), float(outer @ fitted)
+            least, most = (float(values.covered(*places, outer=side) @ fitted) for side in (False, True))
         elif circular:
-            inner = arc_cover(profile.edges, first + reach, last - first - 2 * reach)
-            outer = arc_cover(profile.edges, first - reach, last - first + 2 * reach)
             least = most = float(arc_cover(edges, first, last - first) @ fitted)
         else:
-            ends = first + reach * (first > 0), last - reach * (last < 1)
-            inner = covered(profile.edges, *ends, outer=False)
-            outer = covered(profile.edges, first - reach, last + reach, outer=True)
             least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
-        lower, upper = profile.share_end(inner, level, -1), profile.share_end(outer, level, +1)
+        lower, upper = bounds.share(*bounds.places.between(first, last), level)
     value = None if mechanism.placement == "clamp" and most - least > 1e-9 else 0.5 * (least + most)
-    if value is not None:  # it comes from a smoother distribution than the most likely one
+    if value is not None:  # it comes from a smoother distribution
         lower, upper = min(lower, value), max(upper, value)
     notes = join(
         few_note(float(counts.sum())),
-        profile.note(),
         "a bound lies in an end zone, where the reports do not tell values apart" if value is None else "",
-        "the bounds are moved by 1.5 nodes: rounding to nodes moves values by up to that" if reach else "",
         coarse_note(mechanism),
         SMOOTHED,
     )

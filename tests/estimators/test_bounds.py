@@ -1,0 +1,269 @@
+"""Bounds that hold for every population: what makes them valid, on every mechanism, whatever the reports."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcwise.domains import Circle, Interval
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.server.estimators.band import cdf_band
+from arcwise.server.estimators.bounds import Average, Bounds
+from arcwise.server.estimators.distribution import uniform_start
+from arcwise.server.estimators.grid import first_cell
+from arcwise.server.estimators.places import Places
+from arcwise.server.estimators.quantiles import circular_quantiles, quantiles
+from arcwise.server.estimators.shares import share
+from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
+from surveys import drawn_counts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms import Mechanism
+    from arcwise.server.estimators import Value
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+EXAMPLES = [*ALL_EXAMPLES, *LATTICE_EXAMPLES]
+
+FINE = [
+    OptimalPiecewise(Interval(0, 1), 2.0, nodes=300),
+    OptimalPiecewise(Interval(0, 1), 2.0, nodes=512, placement="clamp"),
+    OptimalPiecewise(Interval(0, 1), 4.0, nodes=1000),
+    OptimalCircular(Circle(1), 2.0, nodes=300),
+    OptimalCircular(Circle(1), 4.0, nodes=1000),
+]
+"""Of more nodes than the program has variables for."""
+
+
+def by_nodes(mechanism: Mechanism, functional: FloatArray) -> FloatArray:
+    """Return a functional by the numbers of the nodes, from one by cells."""
+    return np.roll(functional, first_cell(mechanism))
+
+
+def seen(mechanism: Mechanism, functional: FloatArray, units: FloatArray) -> FloatArray:
+    """Return a functional's mean for people at places of the unit domain, as devices round them."""
+    nodes = by_nodes(mechanism, functional)
+    position = mechanism.positions(units)
+    below = np.floor(position).astype(np.int64)
+    part = position - below
+    mean: FloatArray = (1.0 - part) * nodes[below] + part * nodes[(below + 1) % len(nodes)]
+    return mean
+
+
+def people(mechanism: Mechanism, ends: list[float], generator: np.random.Generator) -> FloatArray:
+    """Return places where somebody may be: on a lattice all values, else ends, nodes and some in between."""
+    lattice = mechanism.lattice
+    if lattice is not None:
+        return np.arange(lattice.size) / lattice.steps
+    at = Places(mechanism).at
+    hairs = np.array([end + side for end in ends for side in (-1e-7, 0.0, 1e-7)])
+    units = np.concatenate([[0.0, 1.0], at, hairs, generator.random(50)])
+    if mechanism.kernel.circular:
+        units %= 1.0
+    clipped: FloatArray = np.clip(units, 0.0, 1.0 - mechanism.kernel.circular * 2.0**-53)
+    return clipped
+
+
+def inside(units: FloatArray, first: float, last: float, *, circular: bool, by: float) -> NDArray[np.bool_]:
+    """Return which places lie from `first` to `last`, give or take."""
+    if circular:
+        found: NDArray[np.bool_] = (units - first + by) % 1.0 <= last - first + 2 * by
+        return found
+    both: NDArray[np.bool_] = (units >= first - by) & (units <= last + by)
+    return both
+
+
+def some_part(mechanism: Mechanism, generator: np.random.Generator) -> tuple[float, float]:
+    """Return where a part of the domain starts and ends: anywhere, at nodes, or at the ends."""
+    at = Places(mechanism).at
+    lattice = mechanism.lattice
+    if lattice is not None:
+        at = np.arange(lattice.size) / lattice.steps
+    choices = [generator.random(2), generator.choice(at, 2), np.array([0.0, generator.random()])]
+    choices += [np.array([generator.choice(at), 1.0]), generator.choice(at) + np.array([0.0, 0.3 / len(at)])]
+    first, last = np.sort(choices[generator.integers(len(choices))]).tolist()
+    return first, last
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=repr)
+def test_functionals_are_above_the_share_and_above_the_rest(example: Example) -> None:
+    mechanism = example.make(1.0)
+    places, circular = Places(mechanism), mechanism.kernel.circular
+    generator = np.random.default_rng(1)
+    for _ in range(40):
+        first, last = some_part(mechanism, generator)
+        most, rest = places.between(first, last)
+        units = people(mechanism, [first, last], generator)
+        part = inside(units, first, last, circular=circular, by=1e-12)
+        beyond = ~part
+        if places.values is None and last - first < 1.0:  # at the very bounds people are in the rest, too
+            ends = [
+                abs((units - end + 0.5 * circular) % 1.0 - 0.5 * circular) < 1e-12 for end in (first, last)
+            ]
+            beyond |= ends[0] & (first > 0.0 or circular) | ends[1] & (last < 1.0 or circular)
+        for functional in most:
+            found = seen(mechanism, functional, units)
+            assert found[part].min(initial=1.0) >= 1.0 - 1e-6
+            assert found.min() >= 0.0
+        for functional in rest:
+            found = seen(mechanism, functional, units)
+            assert found[beyond].min(initial=1.0) >= 1.0 - 1e-6
+            assert found.min() >= 0.0
+
+
+def check_weights(mechanism: Mechanism, bounds: Bounds, functionals: FloatArray, root: float) -> None:
+    """Both parts' weights have means of at least one of the functionals, at every node."""
+    average = bounds.average(functionals, root)
+    if average is None:
+        return
+    kernel = mechanism.kernel
+    assert np.isfinite(average.weights).all()
+    assert average.variance >= 0.0
+    assert average.most == average.weights.max()
+    for weights in average.weights:
+        block = -(-kernel.codes // len(weights))
+        assert -(-kernel.codes // block) == len(weights)
+        means = kernel.matrix() @ np.repeat(weights, block)[: kernel.codes]
+        lack = [float((by_nodes(mechanism, each) - means).max()) for each in functionals]
+        assert min(lack) <= 1e-9 * max(1.0, float(np.abs(weights).max()))
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    example=st.sampled_from(EXAMPLES),
+    epsilon=st.sampled_from([0.3, 1.0, 4.0, 8.0]),
+    n=st.sampled_from([2, 30, 1000, 10**5, 10**7]),
+    spread=st.sampled_from([0.02, 0.3, 10.0]),
+    root=st.floats(0.5, 4.0),
+    seed=st.integers(0, 2**32),
+)
+def test_weights_are_valid_at_every_node(
+    example: Example, epsilon: float, n: int, spread: float, root: float, seed: int
+) -> None:
+    mechanism = example.make(epsilon)
+    generator = np.random.default_rng(seed)
+    truth = generator.dirichlet(np.full(mechanism.kernel.nodes, spread) + 1e-3)
+    bounds = Bounds(mechanism, drawn_counts(mechanism, truth, n, seed))
+    for _ in range(3):
+        for functionals in bounds.places.between(*some_part(mechanism, generator)):
+            check_weights(mechanism, bounds, functionals, root)
+
+
+@pytest.mark.parametrize("mechanism", FINE, ids=lambda each: f"{each.kernel.nodes} nodes")
+def test_fine_grids_have_weights_in_blocks_that_are_valid_and_tell_something(mechanism: Mechanism) -> None:
+    nodes = mechanism.kernel.nodes
+    generator = np.random.default_rng(nodes)
+    truth = generator.dirichlet(np.full(nodes, 0.02))
+    bounds = Bounds(mechanism, drawn_counts(mechanism, truth, 100_000, 1))
+    for _ in range(8):
+        for functionals in bounds.places.between(*some_part(mechanism, generator)):
+            check_weights(mechanism, bounds, functionals, 1.8)
+    average = bounds.average(bounds.places.between(0.25, 0.6)[0], 1.8)
+    assert average is not None
+    assert average.weights.shape[1] < mechanism.kernel.codes / 2
+    low, high = bounds.share(*bounds.places.between(0.25, 0.6), 0.95)
+    at = bounds.places.at
+    cells = np.roll(truth, -first_cell(mechanism))
+    assert low <= float(cells[(at >= 0.25) & (at <= 0.6)].sum()) <= high
+    assert high - low < 0.2
+
+
+@given(
+    value=st.floats(-1.0, 1.0),
+    room=st.floats(1e-3, 10.0),
+    share_=st.floats(0.0, 1.0),
+    n=st.sampled_from([1.0, 30.0, 1e4, 1e9]),
+)
+def test_upper_bounds_are_above_and_increase_with_the_root(
+    value: float, room: float, share_: float, n: float
+) -> None:
+    average = Average(value, share_ * room / n, value + room, np.zeros((2, 1)))
+    bounds = [average.upper(n, root) for root in (0.1, 1.0, 2.0, 5.0)]
+    assert value <= bounds[0]
+    assert bounds == sorted(bounds)
+
+
+@pytest.mark.parametrize(("n", "seen_"), [(1, 0), (30, 0), (30, 7), (10**6, 0), (10**6, 999_000), (5, 5)])
+def test_the_upper_bound_of_a_count_is_wilsons(n: int, seen_: int) -> None:
+    p, z, most = seen_ / n, 1.96, 2.5
+    centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    found = Average(most * p, most**2 * p * (1 - p) / n, most, np.zeros((2, 1))).upper(n, z)
+    assert found == pytest.approx(most * (centre + half) / (1 + z * z / n), rel=1e-9)
+    if not seen_:
+        assert found == pytest.approx(most * z * z / (n + z * z), rel=1e-9)
+
+
+def answers(mechanism: Mechanism, counts: FloatArray, level: float = 0.95) -> list[Value]:
+    """Return shares and quantiles, with a fit that has nothing to do with the reports."""
+    fitted, domain = uniform_start(mechanism), mechanism.domain
+    low, middle = domain.from_unit(np.array([0.0, 0.5])).tolist()
+    found = [share(mechanism, counts, fitted, low, middle, level=level)]
+    if mechanism.kernel.circular:
+        return found + list(circular_quantiles(mechanism, counts, fitted, middle, level=level).values())
+    return found + list(quantiles(mechanism, counts, fitted, level=level).values())
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=repr)
+def test_reports_without_a_population_have_intervals_within_the_domain(example: Example) -> None:
+    """One report, two, and any number of one code; warnings are errors."""
+    mechanism = example.make(4.0)
+    codes, domain = mechanism.kernel.codes, mechanism.domain
+    start = domain.low if isinstance(domain, Interval) else 0.0
+    for code in (0, codes // 3, codes - 1):
+        for n in (1.0, 2.0, 5000.0):
+            counts = np.zeros(codes)
+            counts[code] = n
+            part, *others = answers(mechanism, counts)
+            assert part.low is not None
+            assert part.high is not None
+            assert 0.0 <= part.low <= part.high <= 1.0
+            for each in others:
+                assert each.low is not None
+                assert each.high is not None
+                assert each.low <= each.high
+                if each.value is not None:
+                    assert each.low <= each.value <= each.high
+                if isinstance(domain, Interval):
+                    assert start <= each.low
+                    assert each.high <= start + domain.length
+                else:
+                    assert each.high - each.low <= domain.length * (1 + 1e-9)
+            if n == 2.0 and not mechanism.kernel.circular:
+                band = cdf_band(mechanism, counts, uniform_start(mechanism))
+                assert 0.0 <= min(band.low) <= max(band.high) <= 1.0
+
+
+@pytest.mark.parametrize("example", [*EXAMPLES[:6], *LATTICE_EXAMPLES[:4]], ids=repr)
+def test_equal_counts_have_equal_intervals_and_higher_levels_wider_ones(example: Example) -> None:
+    mechanism = example.make(2.0)
+    nodes, length = mechanism.kernel.nodes, mechanism.domain.length
+    counts = drawn_counts(mechanism, np.random.default_rng(3).dirichlet(np.ones(nodes)), 5000, 3)
+    several = [answers(mechanism, counts, level) for level in (0.8, 0.95, 0.999)]
+    assert several[1] == answers(mechanism, counts.copy(), 0.95)
+    for lower, higher in pairwise(several):
+        # Each level has weights of its own, and a quantile's ends are looked for in a few steps only.
+        slack = [0.01] + [0.02 * length] * (len(lower) - 1)
+        for narrow, wide, by in zip(lower, higher, slack, strict=True):
+            assert wide.low is not None
+            assert wide.high is not None
+            assert narrow.low is not None
+            assert narrow.high is not None
+            assert wide.low <= narrow.low + by
+            assert narrow.high <= wide.high + by
+
+
+def test_an_arc_of_a_whole_turn_holds_everybody_wherever_it_starts() -> None:
+    mechanism = OptimalCircular(Circle(24), 2.0)
+    places = Places(mechanism)
+    for start in np.linspace(-2.0, 2.0, 97).tolist():
+        most, rest = places.between(start, start + 1.0)
+        assert most.min() == 1.0
+        assert rest.max() == 0.0
