@@ -165,7 +165,7 @@ def test_coverage_and_length_of_the_interval(circular: bool) -> None:
     law = node_distribution(mechanism, values)
     covered, lengths = 0, []
     for seed in range(60):
-        counts = drawn_counts(mechanism, law, 10_000, seed)
+        counts = drawn_counts(mechanism, law, 20_000, seed)
         fitted = fit_held_out(mechanism, counts).probabilities
         found = mode(mechanism, counts, fitted, bounds=Bounds(mechanism, counts))
         assert found.low is not None
