@@ -61,6 +61,9 @@ _MOST_STEPS = 30
 _TRIALS = 8
 """Solutions for one functional, until the distance is about the one that was asked for."""
 
+_USUAL = 1.8
+"""Standard errors of a share's bound at level 0.95, for a first guess of how far functionals move."""
+
 _TOLD = 0.5
 """Standard errors taken off the estimated room between two bounds, before it narrows them."""
 
@@ -313,7 +316,11 @@ class _Program:
         self._factor = dpotrf(self._information + np.diag(barrier), lower=0)[0]
         self._level = dpotrs(self._factor, np.ones(len(self._fit)), lower=0)[0]
         self._reach = 1.0
-        """By how many of these standard errors the functional's value moved for one of the distance."""
+        """By how many of these standard errors a functional moves for one of the distance: a guess."""
+        half = (np.cumsum(self._fit) <= 0.5).astype(np.float64)
+        if half.any():
+            middle, spread = float(half @ self._fit), _USUAL * self._spread(half)
+            *_, self._reach = self._tried(half, middle, spread, 1.0, _USUAL)
 
     def weights(self, functionals: FloatArray, root: float) -> FloatArray:
         """Return weights for one of some functionals, shape (K',): the best for a bound `root` errors up."""
@@ -325,22 +332,35 @@ class _Program:
         middle, most = float(phi @ self._fit), float(phi.max())
         if most - middle < 0.05 * spread:  # no bound is lower than the functional's largest entry
             return np.full(len(self._codes), float(functional.max()))
+        change, pull, _ = self._tried(phi, middle, spread, most, root)
+        if pull <= _LEAST:
+            return np.full(len(self._codes), float(functional.max()))
+        weights: FloatArray = (change @ self._bounds.rows) * (self._bounds.n / pull) / self._codes
+        return weights + float((functional - self._bounds.means(weights)).max())
+
+    def _tried(
+        self, phi: FloatArray, middle: float, spread: float, most: float, root: float
+    ) -> tuple[FloatArray, float, float]:
+        """Return a change of the fit at about the distance `root`, its multiplier, and by how many spreads.
+
+        Where phi can move a little for nothing and then hardly, the distance jumps: the value is bracketed,
+        and the change whose distance is nearest is taken.
+        """
         low, high, reach = 0.0, 0.98 * (most - middle) / spread, self._reach
+        off, best = math.inf, (np.zeros_like(phi), _LEAST, reach)
         for _ in range(_TRIALS):
             reach = min(reach, high)
             change, pull = self._solved(phi, middle + reach * spread, root)
             distance = math.sqrt(max(float(change @ self._information @ change), 0.0)) / root
+            if abs(math.log(max(distance, _LEAST))) < off:
+                off, best = abs(math.log(max(distance, _LEAST))), (change, pull, reach)
             if 0.6 < distance < 1.7 or (distance <= 0.6 and reach == high):
                 break
             low, high = (reach, high) if distance < 1.0 else (low, reach)
             reach /= min(max(distance, 0.2), 5.0) ** 0.7
             if not low < reach < high:
                 reach = 0.5 * (low + high)
-        self._reach = reach / min(max(distance, 0.5), 2.0) ** 0.5
-        if pull <= _LEAST:
-            return np.full(len(self._codes), float(functional.max()))
-        weights: FloatArray = (change @ self._bounds.rows) * (self._bounds.n / pull) / self._codes
-        return weights + float((functional - self._bounds.means(weights)).max())
+        return best
 
     def _spread(self, phi: FloatArray) -> float:
         """Return about the standard error of a functional, for first guesses."""
