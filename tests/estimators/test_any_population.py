@@ -1,7 +1,8 @@
 """Intervals on populations that are not smooth: atoms, whole numbers, places where nobody is.
 
 Each test counts the surveys whose intervals hold what is strictly true (`truths`). At a coverage of 0.93 each
-count is below its bound with probability 1e-4 at most. The study is ``python benchmarks/coverage.py``.
+count is below its bound with probability 1e-4 at most, so these find gross failures only; the study finds the
+rest (``python benchmarks/coverage.py``).
 """
 
 from __future__ import annotations

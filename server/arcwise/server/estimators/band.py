@@ -39,6 +39,9 @@ _ALIKE = 8.0
 _DRAWS = 4096
 """Of the joint law of a band's bounds."""
 
+_FEWEST_BEYOND = 40.0
+"""Draws beyond the quantile from which on they tell it. With fewer Bonferroni does and loses little."""
+
 _BINS = {False: 10, True: 12}
 """Of an interval and of a circle (30 degrees, two hours)."""
 
@@ -46,7 +49,7 @@ _SINGLE_VALUES = 24
 """Values of a lattice up to which each is a bin."""
 
 _NODES_PER_BIN = 6
-"""Rounding to nodes moves a bin's bounds by up to 1.5 nodes: narrower ones would show little else."""
+"""Who stands between two nodes is seen at both: narrower bins would show little else."""
 
 
 def cdf_band(
@@ -122,6 +125,8 @@ def cdf_band(
 
 def _joint_root(covariance: FloatArray, level: float) -> float:
     """Return how many standard errors up averages of a joint normal law all stay, at the level."""
+    if (1.0 - level) * _DRAWS < _FEWEST_BEYOND:
+        return NormalDist().inv_cdf(1.0 - (1.0 - level) / len(covariance))
     errors = np.sqrt(np.diag(covariance))
     errors[errors == 0.0] = 1.0
     correlation = covariance / np.outer(errors, errors)

@@ -8,8 +8,9 @@ how many places nobody is at. How *low* the bound is depends on w, and the best 
 a fit solves a quadratic program (the least favourable distribution; Donoho 1994, Armstrong and Kolesar 2018).
 
 The reports are split into two parts at random. Each part's weights are learned on the other one, so the
-average is unbiased for its mean, and both averages are taken together: no report is lost. All that a part's
-weights know of it is one number: after how many steps of EM both fits predict the other part best.
+average is unbiased for its mean, and both averages are taken together: no report is lost. A part's
+weights know of it only after how many steps of EM both fits predict the other part best, and which place is
+asked about.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
     FloatArray: TypeAlias = NDArray[np.float64]
     IntArray: TypeAlias = NDArray[np.int64]
 
-__all__ = ["METHOD", "SMOOTHED", "Average", "Bounds"]
+__all__ = ["METHOD", "SMOOTHED", "USUAL", "Average", "Bounds"]
 
 METHOD = "from the fitted distribution; bounds that hold for every population"
 SMOOTHED = "the value is of a smoothed fit, the interval is not"
-"""How a quantile or a share is told, and the note that goes with each."""
+"""The method of a quantile or a share, and the note that goes with each."""
 
 _MOST_NODES = 288
 """Nodes up to which the program has a variable for each. On more, weights are alike in blocks of codes."""
@@ -61,8 +62,11 @@ _MOST_STEPS = 30
 _TRIALS = 8
 """Solutions for one functional, until the distance is about the one that was asked for."""
 
-_USUAL = 1.8
-"""Standard errors of a share's bound at level 0.95, for a first guess of how far functionals move."""
+USUAL = 1.8
+"""Standard errors for which the weights of shares are the best: those of level 0.95, for every level.
+
+So a higher level has a wider interval; at 0.9999 other weights would make it narrower by about 6 %.
+"""
 
 _TOLD = 0.5
 """Standard errors taken off the estimated room between two bounds, before it narrows them."""
@@ -80,7 +84,7 @@ _LEAST = 1e-200
 
 
 class Average(NamedTuple):
-    """An average of weights over the reports, whose mean is at least a share.
+    """An average of weights over the reports, whose mean is at least a functional of the population.
 
     Attributes
     ----------
@@ -105,7 +109,7 @@ class Average(NamedTuple):
         the one that a count of 0 has.
         """
         room = self.most - self.value
-        if room <= 0.0:
+        if room <= 0.0 or root <= 0.0:  # at a level of a half no standard error is added
             return self.value
         scale = n / root**2
         linear = room - self.variance * n / room
@@ -167,6 +171,7 @@ class Bounds:
         """
         if not self._known or not np.ptp(functionals[0]):
             return None
+        root = max(root, 0.1)  # at the lowest levels any weights will do
         weights = np.array([program.weights(functionals, root) for program in self._programs])
         sizes = self._parts.sum(axis=1)
         sums = (self._parts * weights).sum(axis=1)
@@ -205,22 +210,20 @@ class Bounds:
         2004). The room is the mean of the two averages' sum less 1, whatever the population is; half a
         standard error is taken off its estimate.
         """
-        normal = NormalDist()
-        one, two = normal.inv_cdf(level), normal.inv_cdf(0.5 + level / 2)
-        over, under = (self.average(each, 0.5 * (one + two)) for each in (most, rest))
-        root = two if over is None or under is None else self.root(over, under, level)
+        over, under = (self.average(each, USUAL) for each in (most, rest))
+        root = self.root(over, under, level)
         high = min(float(most[0].max()), 1.0) if over is None else over.upper(self.n, root)
         low = 1.0 - (min(float(rest[0].max()), 1.0) if under is None else under.upper(self.n, root))
         low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
         return min(low, high), max(low, high)
 
-    def root(self, over: Average, under: Average, level: float) -> float:
+    def root(self, over: Average | None, under: Average | None, level: float) -> float:
         """Return how many standard errors both bounds of one share take; see `share`."""
         normal = NormalDist()
         one, two = normal.inv_cdf(level), normal.inv_cdf(0.5 + level / 2)
-        error = math.sqrt(max(over.variance, under.variance))
-        if not error:
+        if over is None or under is None or not over.variance + under.variance:
             return two
+        error = math.sqrt(max(over.variance, under.variance))
         covariance = self.covariance([over, under])
         told = over.value + under.value - 1.0 - _TOLD * math.sqrt(max(float(covariance.sum()), 0.0))
         room = max(told, 0.0) / error
@@ -319,8 +322,8 @@ class _Program:
         """By how many of these standard errors a functional moves for one of the distance: a guess."""
         half = (np.cumsum(self._fit) <= 0.5).astype(np.float64)
         if half.any():
-            middle, spread = float(half @ self._fit), _USUAL * self._spread(half)
-            *_, self._reach = self._tried(half, middle, spread, 1.0, _USUAL)
+            middle, spread = float(half @ self._fit), USUAL * self._spread(half)
+            *_, self._reach = self._tried(half, middle, spread, 1.0, USUAL)
 
     def weights(self, functionals: FloatArray, root: float) -> FloatArray:
         """Return weights for one of some functionals, shape (K',): the best for a bound `root` errors up."""

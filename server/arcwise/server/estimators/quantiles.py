@@ -12,14 +12,13 @@ midnight. On a lattice a quantile is a value, and so are the ends of its interva
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.arcs import arc_cover
-from arcwise.server.estimators.bounds import METHOD, SMOOTHED, Bounds
+from arcwise.server.estimators.bounds import METHOD, SMOOTHED, USUAL, Bounds
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.server.estimators.result import Value
@@ -229,20 +228,17 @@ class _Line:
     def ends(self, tau: float, level: float) -> tuple[float, float]:
         """Return the interval of the quantile of level tau: lengths from the start of the line."""
         bounds = self._bounds
-        normal = NormalDist()
-        one, two = normal.inv_cdf(level), normal.inv_cdf(0.5 + level / 2)
-        design = 0.5 * (one + two)
         upto = self._model[0]
         middle = min(int(np.searchsorted(upto, tau)), len(upto) - 1)
         # The share up to a place in the middle and that beyond it: on a lattice, from the next value on.
         rest = len(upto) - 1 - middle - (self._values is not None)
         indices = (middle, rest)
         sides = [
-            bounds.average(self._functional(side, i), design) if i >= 0 else None
+            bounds.average(self._functional(side, i), USUAL) if i >= 0 else None
             for side, i in enumerate(indices)
         ]
         over, under = sides
-        root = two if over is None or under is None else bounds.root(over, under, level)
+        root = bounds.root(over, under, level)
         found = []
         for side, (average, target) in enumerate(zip(sides, (tau, 1.0 - tau), strict=True)):
             model = self._model[side]
@@ -250,7 +246,7 @@ class _Line:
 
             def bound(i: int, side: int = side) -> float:
                 functionals = self._functional(side, i)
-                average = bounds.average(functionals, design)
+                average = bounds.average(functionals, USUAL)
                 return float(functionals[0].max()) if average is None else average.upper(bounds.n, root)
 
             found.append(_furthest(bound, model, target, excess, 0.2 * abs(excess)))
