@@ -33,7 +33,7 @@ def test_nothing_is_reported_until_the_device_opts_in(
 ) -> None:
     events: list[Event] = []
     with Client(
-        URL, tasks=[heading, delay], ledger=ledger, transport=recorder, on_event=events.append
+        URL, tasks=[heading, delay], ledger=ledger, transport=recorder, interval=3600, on_event=events.append
     ) as client:
         for _ in range(3):
             assert client.report("heading", 1.0)
