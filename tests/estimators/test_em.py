@@ -14,7 +14,7 @@ from arcwise.errors import ParameterError
 from arcwise.kernels import Kernel, WindowKernel
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators.em import EMSteps, fit
-from arcwise.server.estimators.likelihood import maximize
+from arcwise.server.estimators.likelihood import Likelihood
 from arcwise.server.estimators.rows import node_means
 from strategies import mechanisms
 
@@ -130,7 +130,7 @@ def test_no_distribution_beats_the_certificate(mechanism: Mechanism) -> None:
     assert certified.gap <= 0.01
     assert best - certified.log_likelihood <= 0.01
     # The interior point comes to the same maximum by another road.
-    newton = maximize(matrix, counts, gap=1e-6)
+    newton = Likelihood(matrix, counts).maximize(gap=1e-6)
     assert newton.gap <= 1e-6
     assert best - 1e-9 <= newton.log_likelihood + newton.gap
     assert newton.log_likelihood <= best + 0.01

@@ -21,7 +21,7 @@ from arcwise.server.estimators.em import fit
 from arcwise.server.estimators.face import Face
 from arcwise.server.estimators.fit_test import FitTest, fit_test
 from arcwise.server.estimators.liars import largest_shift
-from arcwise.server.estimators.likelihood import maximize
+from arcwise.server.estimators.likelihood import Likelihood
 from arcwise.server.estimators.refit import (
     Model,
     g_squared,
@@ -75,7 +75,7 @@ def test_a_fine_kernel_is_solved_on_some_nodes_as_on_all(epsilon: float, *, circ
     nodes = node_distribution(mechanism, np.where(rng.random(4000) < 0.3, 0.4321, rng.beta(2, 5, 4000)))
     counts = drawn_counts(mechanism, nodes, 1_000_000, 6)
     fitted = Model(mechanism.kernel).fit(counts)
-    whole = maximize(mechanism.kernel.matrix(), counts, gap=0.001)
+    whole = Likelihood(mechanism.kernel.matrix(), counts).maximize(gap=0.001)
     assert fitted.gap <= 0.001
     assert float(counts @ np.log(fitted.codes)) == pytest.approx(whole.log_likelihood, abs=0.0021)
 
@@ -173,7 +173,7 @@ def test_the_projection_agrees_with_fits_where_no_node_is_near_zero(n: int) -> N
     drawn = np.array([survey(n, seed, SMALL, nodes) for seed in range(20)], dtype=np.float64)
     found, _ = face.statistics(drawn)
     for (residual, g), counts in zip(found, drawn, strict=True):
-        whole = maximize(SMALL.kernel.matrix()[[3, 15]], counts, gap=1e-6)
+        whole = Likelihood(SMALL.kernel.matrix()[[3, 15]], counts).maximize(gap=1e-6)
         codes = whole.probabilities @ SMALL.kernel.matrix()[[3, 15]]
         assert g == pytest.approx(g_squared(counts, codes), rel=0.02)
         assert residual == pytest.approx(residuals(counts, codes).max(), rel=0.1)

@@ -84,23 +84,16 @@ def first_cell(mechanism: Mechanism) -> int:
     return _first(mechanism)[0] if mechanism.kernel.circular else 0
 
 
-def cell_edges(mechanism: Mechanism, nodes: FloatArray | None = None) -> FloatArray:
+def cell_edges(mechanism: Mechanism) -> FloatArray:
     """Return the edges of the nodes' cells on the unit domain, shape (N+1,), increasing.
 
     A cell reaches half way to the neighbours. On an interval the end cells reach to 0 and 1. On a circle the
     cells start with that of `first_cell`, which holds 0, and span exactly 1.
-
-    Parameters
-    ----------
-    mechanism
-        On any domain.
-    nodes
-        Only on an interval: increasing real-valued nodes, from 0 to N-1, to take in place of all N.
     """
     kernel = mechanism.kernel
     if kernel.circular:
         return (np.arange(kernel.nodes + 1) + _first(mechanism)[1]) / kernel.nodes
-    at = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64) if nodes is None else nodes)
+    at = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
     return np.concatenate([[0.0], (at[1:] + at[:-1]) / 2, [1.0]])
 
 
