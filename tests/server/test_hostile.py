@@ -8,15 +8,16 @@ from hostile_parts import PARTS
 
 
 @pytest.mark.parametrize(
-    ("name", "statuses"),
+    ("name", "scale", "statuses"),
     [
-        ("bodies", {204, 400, 410, 422}),
-        pytest.param("requests", {204, 400, 404, 405, 408, 415}, marks=pytest.mark.slow),
-        ("flood", {204, 503}),
+        ("bodies", 0.02, {204, 400, 410, 422}),
+        # Of so many requests two dozen have a method that is answered, on a busy machine some of them.
+        pytest.param("requests", 0.06, {204, 400, 404, 405, 408, 415}, marks=pytest.mark.slow),
+        ("flood", 0.02, {204, 503}),
     ],
 )
-def test_nothing_is_stored_but_what_was_acknowledged(name: str, statuses: set[int]) -> None:
-    found = run_part(PARTS[name], seed=20261121, scale=0.02)
+def test_nothing_is_stored_but_what_was_acknowledged(name: str, scale: float, statuses: set[int]) -> None:
+    found = run_part(PARTS[name], seed=20261121, scale=scale)
     assert found.violations == []
     assert statuses <= set(found.statuses)
     assert found.acknowledged > 100
