@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
-    from arcwise.server.estimators.bounds import Average
     from arcwise.server.estimators.result import Value
 
     FloatArray: TypeAlias = NDArray[np.float64]
@@ -106,13 +105,14 @@ def cdf_band(
         known = [each for pair in averages for each in pair if each is not None]
         root = _joint_root(bounds.covariance(known), level) if known else 0.0
 
-    def upper(average: Average | None, functionals: FloatArray) -> float:
-        most = min(float(functionals[0].max()), 1.0)
-        return most if average is None else min(max(average.upper(bounds.n, root), 0.0), most)
-
-    low = [1.0 - upper(each[1], pair[1]) for each, pair in zip(averages, pairs, strict=True)]
-    high = [upper(each[0], pair[0]) for each, pair in zip(averages, pairs, strict=True)]
-    lows = np.maximum.accumulate(low)
+    uppers = np.array(
+        [
+            [bounds.upper(*one, root) for one in zip(pair, each, strict=True)]
+            for pair, each in zip(pairs, averages, strict=True)
+        ]
+    )
+    high, rest = np.clip(uppers, 0.0, 1.0).T
+    lows = np.maximum.accumulate(1.0 - rest)
     highs = np.minimum.accumulate(high[::-1])[::-1]
     return Band(
         tuple(mechanism.domain.from_unit(units).tolist()),

@@ -148,6 +148,7 @@ class Bounds:
         parts = thin(counts, 2)
         self._known = bool(parts.sum(axis=1).all())
         self._parts = self._merged(parts)
+        self._sizes = self._parts.sum(axis=1)
         self.fitted: FloatArray = np.full(kernel.nodes, 1.0 / kernel.nodes)
         if self._known:
             both = _fits(mechanism, parts[::-1])
@@ -173,12 +174,11 @@ class Bounds:
             return None
         root = max(root, 0.1)  # at the lowest levels any weights will do
         weights = np.array([program.weights(functionals, root) for program in self._programs])
-        sizes = self._parts.sum(axis=1)
         sums = (self._parts * weights).sum(axis=1)
         squares = (self._parts * weights**2).sum(axis=1)
         return Average(
             float(sums.sum()) / self.n,
-            max(float((squares - sums**2 / sizes).sum()), 0.0) / self.n**2,
+            max(float((squares - sums**2 / self._sizes).sum()), 0.0) / self.n**2,
             float(weights.max()),
             weights,
         )
@@ -187,8 +187,7 @@ class Bounds:
         """Return the estimated covariances of averages, shape (M, M)."""
         weights = np.stack([average.weights for average in averages], axis=1)  # (2, M, K')
         total = np.zeros((len(averages), len(averages)))
-        for part, mine in zip(self._parts, weights, strict=True):
-            size = float(part.sum())
+        for part, size, mine in zip(self._parts, self._sizes, weights, strict=True):
             centred = (mine - (mine @ part / size)[:, None]) * np.sqrt(part)
             total += centred @ centred.T
         return total / self.n**2
@@ -212,10 +211,13 @@ class Bounds:
         """
         over, under = (self.average(each, USUAL) for each in (most, rest))
         root = self.root(over, under, level)
-        high = min(float(most[0].max()), 1.0) if over is None else over.upper(self.n, root)
-        low = 1.0 - (min(float(rest[0].max()), 1.0) if under is None else under.upper(self.n, root))
+        high, low = self.upper(most, over, root), 1.0 - self.upper(rest, under, root)
         low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
         return min(low, high), max(low, high)
+
+    def upper(self, functionals: FloatArray, average: Average | None, root: float) -> float:
+        """Return the upper bound of a share from its `average`, or the largest possible one without."""
+        return float(functionals[0].max()) if average is None else average.upper(self.n, root)
 
     def root(self, over: Average | None, under: Average | None, level: float) -> float:
         """Return how many standard errors both bounds of one share take; see `share`."""
@@ -322,8 +324,7 @@ class _Program:
         """By how many of these standard errors a functional moves for one of the distance: a guess."""
         half = (np.cumsum(self._fit) <= 0.5).astype(np.float64)
         if half.any():
-            middle, spread = float(half @ self._fit), USUAL * self._spread(half)
-            *_, self._reach = self._tried(half, middle, spread, 1.0, USUAL)
+            *_, self._reach = self._tried(half, USUAL * self._spread(half), USUAL)
 
     def weights(self, functionals: FloatArray, root: float) -> FloatArray:
         """Return weights for one of some functionals, shape (K',): the best for a bound `root` errors up."""
@@ -332,31 +333,32 @@ class _Program:
         about = [float(each @ self._fit) + spread for each, spread in zip(options, spreads, strict=True)]
         chosen = int(np.argmin(about))
         functional, phi, spread = functionals[chosen], options[chosen], spreads[chosen]
-        middle, most = float(phi @ self._fit), float(phi.max())
-        if most - middle < 0.05 * spread:  # no bound is lower than the functional's largest entry
+        if (
+            float(phi.max()) - float(phi @ self._fit) < 0.05 * spread
+        ):  # no bound is lower than the functional's largest entry
             return np.full(len(self._codes), float(functional.max()))
-        change, pull, _ = self._tried(phi, middle, spread, most, root)
+        change, pull, _ = self._tried(phi, spread, root)
         if pull <= _LEAST:
             return np.full(len(self._codes), float(functional.max()))
         weights: FloatArray = (change @ self._bounds.rows) * (self._bounds.n / pull) / self._codes
         return weights + float((functional - self._bounds.means(weights)).max())
 
-    def _tried(
-        self, phi: FloatArray, middle: float, spread: float, most: float, root: float
-    ) -> tuple[FloatArray, float, float]:
+    def _tried(self, phi: FloatArray, spread: float, root: float) -> tuple[FloatArray, float, float]:
         """Return a change of the fit at about the distance `root`, its multiplier, and by how many spreads.
 
         Where phi can move a little for nothing and then hardly, the distance jumps: the value is bracketed,
         and the change whose distance is nearest is taken.
         """
-        low, high, reach = 0.0, 0.98 * (most - middle) / spread, self._reach
+        middle = float(phi @ self._fit)
+        low, high, reach = 0.0, 0.98 * (float(phi.max()) - middle) / spread, self._reach
         off, best = math.inf, (np.zeros_like(phi), _LEAST, reach)
         for _ in range(_TRIALS):
             reach = min(reach, high)
             change, pull = self._solved(phi, middle + reach * spread, root)
             distance = math.sqrt(max(float(change @ self._information @ change), 0.0)) / root
-            if abs(math.log(max(distance, _LEAST))) < off:
-                off, best = abs(math.log(max(distance, _LEAST))), (change, pull, reach)
+            miss = abs(math.log(max(distance, _LEAST)))
+            if miss < off:
+                off, best = miss, (change, pull, reach)
             if 0.6 < distance < 1.7 or (distance <= 0.6 and reach == high):
                 break
             low, high = (reach, high) if distance < 1.0 else (low, reach)

@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 from scipy.optimize import brentq
 
-from arcwise.kernels.certificate import UNIT
-from arcwise.kernels.circulant import CirculantKernel
-from arcwise.kernels.window import WindowKernel
-from arcwise.server.estimators.rows import matrix_of
+from arcwise.server.estimators.refit import largest_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,14 +149,5 @@ def _furthest(kernel: Kernel, values: FloatArray, counts: FloatArray) -> int:
     The shares of codes at nodes where they are most likely bound from above what any population has of them.
     """
     order = np.argsort(-values, kind="stable")
-    expected = np.cumsum(_most(kernel)[order]) * float(counts.sum())
+    expected = np.cumsum(largest_probabilities(kernel)[order]) * float(counts.sum())
     return int(order[np.argmax((expected >= _EXPECTED) | (counts[order] > 0))])
-
-
-def _most(kernel: Kernel) -> FloatArray:
-    """Return the largest probability of each code at any node, shape (K,)."""
-    if isinstance(kernel, WindowKernel):
-        return np.full(kernel.codes, (kernel.background + kernel.extra) / UNIT)
-    if isinstance(kernel, CirculantKernel):
-        return np.full(kernel.codes, float(kernel.probabilities([0]).max()))
-    return np.asarray(matrix_of(kernel).max(axis=0))

@@ -246,8 +246,7 @@ class _Line:
 
             def bound(i: int, side: int = side) -> float:
                 functionals = self._functional(side, i)
-                average = bounds.average(functionals, USUAL)
-                return float(functionals[0].max()) if average is None else average.upper(bounds.n, root)
+                return bounds.upper(functionals, bounds.average(functionals, USUAL), root)
 
             found.append(_furthest(bound, model, target, excess, 0.2 * abs(excess)))
         return self._low(found[0]), self._high(found[1])

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.circulant import CirculantKernel
 from arcwise.kernels.window import WindowKernel
 from arcwise.server.estimators.gram import fast_gram
 from arcwise.server.estimators.likelihood import Likelihood
-from arcwise.server.estimators.rows import node_means
+from arcwise.server.estimators.rows import matrix_of, node_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,8 +104,7 @@ class Model:
         An interior point method leaves every node some mass. At the maximum a node's mass or what its
         gradient lacks to 1 is 0; the larger of the two is the one that is not.
         """
-        residual = np.divide(counts, counts.sum() * fitted.codes, out=np.zeros_like(counts), where=counts > 0)
-        massive = fitted.nodes > 1.0 - node_means(self.kernel, residual)
+        massive = fitted.nodes > 1.0 - self._gradient(counts, fitted.codes)
         massive[np.argmax(fitted.nodes)] = True
         return np.flatnonzero(massive)
 
@@ -118,8 +118,7 @@ class Model:
             rows = self.rows_of(chosen)
             best = self._likelihood(rows, chosen, counts).maximize(gap=GAP / 4)
             codes = best.probabilities @ rows
-            residual = np.divide(counts, n * codes, out=np.zeros_like(codes), where=counts > 0)
-            gradient = node_means(kernel, residual)
+            gradient = self._gradient(counts, codes)
             gap = n * max(float(gradient.max()) - 1.0, 0.0)
             if gap < result.gap:
                 nodes = np.zeros(kernel.nodes)
@@ -136,6 +135,11 @@ class Model:
             taken = peak | needed
             taken[chosen[best.probabilities > _MASS]] = True
         return result
+
+    def _gradient(self, counts: FloatArray, codes: FloatArray) -> FloatArray:
+        """Return the derivative of the log-likelihood per report by each node's probability, shape (N,)."""
+        residual = np.divide(counts, counts.sum() * codes, out=np.zeros_like(codes), where=counts > 0)
+        return node_means(self.kernel, residual)
 
     def _likelihood(self, rows: FloatArray, nodes: NDArray[np.int64], counts: FloatArray) -> Likelihood:
         return Likelihood(rows, counts, gram=fast_gram(self.kernel, nodes))
@@ -171,7 +175,9 @@ def largest_probabilities(kernel: Kernel) -> FloatArray:
         result = np.full(kernel.codes, weight / UNIT)
         result[: kernel.leftover] = (weight + 1) / UNIT
         return result
-    largest: FloatArray = kernel.matrix().max(axis=0)
+    if isinstance(kernel, CirculantKernel):  # one row turned: every code has every weight once
+        return np.full(kernel.codes, float(kernel.probabilities([0]).max()))
+    largest: FloatArray = matrix_of(kernel).max(axis=0)
     return largest
 
 
