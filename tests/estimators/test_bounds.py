@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators import estimate
-from arcwise.server.estimators.band import _joint_root, cdf_band
-from arcwise.server.estimators.bounds import Average, Bounds
+from arcwise.server.estimators.band import cdf_band, joint_root
+from arcwise.server.estimators.bounds import Average, Bounds, share_interval
 from arcwise.server.estimators.distribution import uniform_start
 from arcwise.server.estimators.grid import first_cell
 from arcwise.server.estimators.places import Places
@@ -128,8 +128,6 @@ def test_functionals_are_above_the_share_and_above_the_rest(example: Example) ->
 def check_weights(mechanism: Mechanism, bounds: Bounds, functionals: FloatArray, root: float) -> None:
     """Both parts' weights have means of at least one of the functionals, at every node."""
     average = bounds.average(functionals, root)
-    if average is None:
-        return
     kernel = mechanism.kernel
     assert np.isfinite(average.weights).all()
     assert average.variance >= 0.0
@@ -173,10 +171,9 @@ def test_fine_grids_have_weights_in_blocks_that_are_valid_and_tell_something(mec
         for functionals in bounds.places.between(*some_part(mechanism, generator)):
             check_weights(mechanism, bounds, functionals, 1.8)
     average = bounds.average(bounds.places.between(0.25, 0.6)[0], 1.8)
-    assert average is not None
     assert average.weights.shape[1] < mechanism.kernel.codes / 2
     assert np.ptp(average.weights) > 0.0
-    low, high = bounds.share(*bounds.places.between(0.25, 0.6), 0.95)
+    low, high = share_interval(bounds, *bounds.places.between(0.25, 0.6), 0.95)
     at = bounds.places.at
     cells = np.roll(truth, -first_cell(mechanism))
     assert low <= float(cells[(at >= 0.25) & (at <= 0.6)].sum()) <= high
@@ -192,8 +189,8 @@ def test_fine_grids_have_weights_in_blocks_that_are_valid_and_tell_something(mec
 def test_upper_bounds_are_above_and_increase_with_the_root(
     value: float, room: float, share_: float, n: float
 ) -> None:
-    average = Average(value, share_ * room / n, value + room, np.zeros((2, 1)))
-    bounds = [average.upper(n, root) for root in (0.1, 1.0, 2.0, 5.0)]
+    average = Average(value, np.zeros((2, 1)), np.sqrt([share_ * room / n]), value + room, n)
+    bounds = [average.upper(root) for root in (0.1, 1.0, 2.0, 5.0)]
     assert value <= bounds[0]
     assert bounds == sorted(bounds)
 
@@ -202,7 +199,7 @@ def test_upper_bounds_are_above_and_increase_with_the_root(
 def test_the_upper_bound_of_a_count_is_wilsons(n: int, seen_: int) -> None:
     p, z, most = seen_ / n, 1.96, 2.5
     centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    found = Average(most * p, most**2 * p * (1 - p) / n, most, np.zeros((2, 1))).upper(n, z)
+    found = Average(most * p, np.zeros((2, 1)), np.sqrt([most**2 * p * (1 - p) / n]), most, n).upper(z)
     assert found == pytest.approx(most * (centre + half) / (1 + z * z / n), rel=1e-9)
     if not seen_:
         assert found == pytest.approx(most * z * z / (n + z * z), rel=1e-9)
@@ -297,10 +294,10 @@ def test_few_values_have_intervals_at_the_lowest_and_the_highest_level(
 
 @pytest.mark.parametrize("bounds", [1, 8, 64])
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.9999])
-def test_the_joint_root_of_bounds_that_do_not_depend_on_one_another(bounds: int, level: float) -> None:
+def test_thejoint_root_of_bounds_that_do_not_depend_on_one_another(bounds: int, level: float) -> None:
     """4,096 draws with a fixed seed err by about 0.03."""
     exact = NormalDist().inv_cdf(level ** (1.0 / bounds))
-    assert _joint_root(np.eye(bounds), level) == pytest.approx(exact, abs=0.06)
+    assert joint_root(np.eye(bounds), level) == pytest.approx(exact, abs=0.06)
 
 
 def test_an_arc_of_a_whole_turn_holds_everybody_wherever_it_starts() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from arcwise.digits import written
 from arcwise.errors import ParameterError
-from arcwise.server.estimators.bounds import Bounds
+from arcwise.server.estimators.bounds import Bounds, Evidence, covariance
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import coarse_note, values_of
 from arcwise.server.estimators.result import Band
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["bins", "cdf_band"]
+__all__ = ["bins", "cdf_band", "joint_root"]
 
 _POINTS = 32
 """Of the band. More make its steps lower, and cost more time."""
@@ -57,7 +57,7 @@ def cdf_band(
     probabilities: FloatArray,
     *,
     level: float = 0.95,
-    bounds: Bounds | None = None,
+    bounds: Evidence | None = None,
 ) -> Band:
     """Return a band that holds the population's distribution function everywhere at once, at the level.
 
@@ -102,15 +102,8 @@ def cdf_band(
             pairs = [places.values_between(0, int(value)) for value in last]
         design = NormalDist().inv_cdf(1.0 - (1.0 - level) / _ALIKE)
         averages = [[bounds.average(each, design) for each in pair] for pair in pairs]
-        known = [each for pair in averages for each in pair if each is not None]
-        root = _joint_root(bounds.covariance(known), level) if known else 0.0
-
-    uppers = np.array(
-        [
-            [bounds.upper(*one, root) for one in zip(pair, each, strict=True)]
-            for pair, each in zip(pairs, averages, strict=True)
-        ]
-    )
+        root = joint_root(covariance([each for pair in averages for each in pair]), level)
+    uppers = np.array([[average.upper(root) for average in pair] for pair in averages])
     high, rest = np.clip(uppers, 0.0, 1.0).T
     lows = np.maximum.accumulate(1.0 - rest)
     highs = np.minimum.accumulate(high[::-1])[::-1]
@@ -123,13 +116,13 @@ def cdf_band(
     )
 
 
-def _joint_root(covariance: FloatArray, level: float) -> float:
+def joint_root(covariances: FloatArray, level: float) -> float:
     """Return how many standard errors up averages of a joint normal law all stay, at the level."""
     if (1.0 - level) * _DRAWS < _FEWEST_BEYOND:
-        return NormalDist().inv_cdf(1.0 - (1.0 - level) / len(covariance))
-    errors = np.sqrt(np.diag(covariance))
+        return NormalDist().inv_cdf(1.0 - (1.0 - level) / len(covariances))
+    errors = np.sqrt(np.diag(covariances))
     errors[errors == 0.0] = 1.0
-    correlation = covariance / np.outer(errors, errors)
+    correlation = covariances / np.outer(errors, errors)
     np.fill_diagonal(correlation, 1.0)  # one that has not moved yet is as if alone
     values, vectors = np.linalg.eigh(correlation)
     draws = np.random.default_rng(0).standard_normal((_DRAWS, len(values)))
@@ -143,7 +136,7 @@ def bins(
     probabilities: FloatArray,
     *,
     level: float = 0.95,
-    bounds: Bounds | None = None,
+    bounds: Evidence | None = None,
 ) -> dict[str, Value]:
     """Return the shares of equally wide bins, 10 of an interval or 12 of a circle, by "low:high".
 
@@ -181,7 +174,7 @@ def _shares(  # noqa: PLR0917
     probabilities: FloatArray,
     parts: Iterable[tuple[float, float]],
     level: float,
-    bounds: Bounds | None,
+    bounds: Evidence | None,
 ) -> dict[str, Value]:
     with one_thread():
         bounds = Bounds(mechanism, counts) if bounds is None else bounds

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -40,7 +40,19 @@ if TYPE_CHECKING:
     FloatArray: TypeAlias = NDArray[np.float64]
     IntArray: TypeAlias = NDArray[np.int64]
 
-__all__ = ["METHOD", "SMOOTHED", "USUAL", "Average", "Bounds"]
+__all__ = [
+    "METHOD",
+    "SMOOTHED",
+    "USUAL",
+    "AnyAverage",
+    "Average",
+    "Bounds",
+    "Evidence",
+    "covariance",
+    "difference_interval",
+    "narrowed_root",
+    "share_interval",
+]
 
 METHOD = "from the fitted distribution; bounds that hold for every population"
 SMOOTHED = "the value is of a smoothed fit, the interval is not"
@@ -88,20 +100,31 @@ class Average(NamedTuple):
 
     Attributes
     ----------
-    value, variance
-        The average, and an estimate of its variance.
+    value
+        The average.
+    weights
+        Of both parts, shape (2, K').
+    errors
+        Shape (2 K',): what each code adds to the average's error. The product of the errors of two averages
+        over the same reports is their estimated covariance.
     most
         The largest weight that a report could have.
-    weights
-        Of both parts, shape (2, K'): for the covariance with other averages.
+    n
+        How many reports there are.
     """
 
     value: float
-    variance: float
-    most: float
     weights: FloatArray
+    errors: FloatArray
+    most: float
+    n: float
 
-    def upper(self, n: float, root: float) -> float:
+    @property
+    def variance(self) -> float:
+        """An estimate of the average's variance."""
+        return float(self.errors @ self.errors)
+
+    def upper(self, root: float) -> float:
         """Return the upper bound that is `root` standard errors up.
 
         As Wilson's for a proportion, the standard error is that at the bound: as many reports of the largest
@@ -111,11 +134,45 @@ class Average(NamedTuple):
         room = self.most - self.value
         if room <= 0.0 or root <= 0.0:  # at a level of a half no standard error is added
             return self.value
-        scale = n / root**2
-        linear = room - self.variance * n / room
-        return self.value + (
-            linear + math.sqrt(linear * linear + 4.0 * self.variance * n * (scale + 1.0))
-        ) / (2.0 * (scale + 1.0))
+        scale, spread = self.n / root**2, self.variance * self.n
+        linear = room - spread / room
+        return self.value + (linear + math.sqrt(linear * linear + 4.0 * spread * (scale + 1.0))) / (
+            2.0 * (scale + 1.0)
+        )
+
+
+class AnyAverage(Protocol):
+    """An `Average` over one sample of reports, or a sum of averages over several (`totals.Total`)."""
+
+    @property
+    def value(self) -> float:
+        """The average."""
+
+    @property
+    def variance(self) -> float:
+        """An estimate of its variance."""
+
+    @property
+    def errors(self) -> FloatArray:
+        """As of `Average`."""
+
+    def upper(self, root: float) -> float:
+        """Return the upper bound that is `root` standard errors up."""
+
+
+class Evidence(Protocol):
+    """What gives upper bounds of shares: `Bounds` of one sample of reports, or `totals.Strata` of several."""
+
+    @property
+    def places(self) -> Places:
+        """Which nodes see people of a part of the domain: what functionals are made of."""
+
+    @property
+    def fitted(self) -> FloatArray:
+        """A node distribution, shape (N,), by cells: for first guesses of where a bound is."""
+
+    def average(self, functionals: FloatArray, root: float) -> AnyAverage:
+        """Return an average whose mean is above a functional of the node distribution; as of `Bounds`."""
 
 
 class Bounds:
@@ -155,7 +212,7 @@ class Bounds:
             self.fitted = both.mean(axis=0)[self._order]
             self._programs = [_Program(self, fit) for fit in both]
 
-    def average(self, functionals: FloatArray, root: float) -> Average | None:
+    def average(self, functionals: FloatArray, root: float) -> Average:
         """Return an average whose mean is above a functional of the node distribution, whatever that is.
 
         Parameters
@@ -165,77 +222,18 @@ class Bounds:
         root
             For how many standard errors the weights are to be the best.
 
-        Returns
-        -------
-        Average or None
-            None where there is no better bound than a functional's largest entry.
+        Notes
+        -----
+        Where the reports know no better bound than a functional's largest entry, it is that, without error.
         """
         if not self._known or not np.ptp(functionals[0]):
-            return None
+            most = float(functionals[0].max())
+            return Average(most, np.full(self._parts.shape, most), np.zeros(self._parts.size), most, self.n)
         root = max(root, 0.1)  # at the lowest levels any weights will do
         weights = np.array([program.weights(functionals, root) for program in self._programs])
         sums = (self._parts * weights).sum(axis=1)
-        squares = (self._parts * weights**2).sum(axis=1)
-        return Average(
-            float(sums.sum()) / self.n,
-            max(float((squares - sums**2 / self._sizes).sum()), 0.0) / self.n**2,
-            float(weights.max()),
-            weights,
-        )
-
-    def covariance(self, averages: Sequence[Average]) -> FloatArray:
-        """Return the estimated covariances of averages, shape (M, M)."""
-        weights = np.stack([average.weights for average in averages], axis=1)  # (2, M, K')
-        total = np.zeros((len(averages), len(averages)))
-        for part, size, mine in zip(self._parts, self._sizes, weights, strict=True):
-            centred = (mine - (mine @ part / size)[:, None]) * np.sqrt(part)
-            total += centred @ centred.T
-        return total / self.n**2
-
-    def share(self, most: FloatArray, rest: FloatArray, level: float) -> tuple[float, float]:
-        """Return the interval of a share, from one functional that is at least it and one of its complement.
-
-        Parameters
-        ----------
-        most, rest
-            Of shape (A, N), by cells: above the share of a part of the domain, and above that of all else.
-        level
-            Of the interval.
-
-        Notes
-        -----
-        A share cannot be at both ends of the room between the two means: where the room is wide beside the
-        standard error, each end can miss on one side only, and takes fewer standard errors (Imbens and Manski
-        2004). The room is the mean of the two averages' sum less 1, whatever the population is; half a
-        standard error is taken off its estimate.
-        """
-        over, under = (self.average(each, USUAL) for each in (most, rest))
-        root = self.root(over, under, level)
-        high, low = self.upper(most, over, root), 1.0 - self.upper(rest, under, root)
-        low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
-        return min(low, high), max(low, high)
-
-    def upper(self, functionals: FloatArray, average: Average | None, root: float) -> float:
-        """Return the upper bound of a share from its `average`, or the largest possible one without."""
-        return float(functionals[0].max()) if average is None else average.upper(self.n, root)
-
-    def root(self, over: Average | None, under: Average | None, level: float) -> float:
-        """Return how many standard errors both bounds of one share take; see `share`."""
-        normal = NormalDist()
-        one, two = normal.inv_cdf(level), normal.inv_cdf(0.5 + level / 2)
-        if over is None or under is None or not over.variance + under.variance:
-            return two
-        error = math.sqrt(max(over.variance, under.variance))
-        covariance = self.covariance([over, under])
-        told = over.value + under.value - 1.0 - _TOLD * math.sqrt(max(float(covariance.sum()), 0.0))
-        room = max(told, 0.0) / error
-        for _ in range(20):
-            middle = 0.5 * (one + two)
-            if normal.cdf(middle + room) - normal.cdf(-middle) >= level:
-                two = middle
-            else:
-                one = middle
-        return two
+        errors = (weights - (sums / self._sizes)[:, None]) * np.sqrt(self._parts) / self.n
+        return Average(float(sums.sum()) / self.n, weights, errors.ravel(), float(weights.max()), self.n)
 
     @cached_property
     def rows(self) -> FloatArray:
@@ -294,6 +292,64 @@ class Bounds:
         starts = np.arange(0, per_code.shape[1], self._block)
         merged: FloatArray = np.add.reduceat(per_code, starts, axis=1)
         return merged
+
+
+def covariance(averages: Sequence[AnyAverage]) -> FloatArray:
+    """Return the estimated covariances of averages over the same reports, shape (M, M)."""
+    errors = np.array([average.errors for average in averages])
+    result: FloatArray = errors @ errors.T
+    return result
+
+
+def share_interval(bounds: Evidence, most: FloatArray, rest: FloatArray, level: float) -> tuple[float, float]:
+    """Return the interval of a share, from functionals that are at least it and at least its complement.
+
+    Parameters
+    ----------
+    bounds
+        Of the counts.
+    most, rest
+        Of shape (A, N), by cells: above the share of a part of the domain, and above that of all else.
+    level
+        Of the interval.
+    """
+    over, under = (bounds.average(each, USUAL) for each in (most, rest))
+    low, high = difference_interval(over, under, 1.0, level)
+    low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+    return min(low, high), max(low, high)
+
+
+def difference_interval(
+    over: AnyAverage, under: AnyAverage, whole: float, level: float
+) -> tuple[float, float]:
+    """Return the interval of a number x from averages whose means are at least x and ``whole - x``."""
+    root = narrowed_root(over, under, whole, level)
+    return whole - under.upper(root), over.upper(root)
+
+
+def narrowed_root(over: AnyAverage, under: AnyAverage, whole: float, level: float) -> float:
+    """Return how many standard errors both bounds of one number take.
+
+    The number x cannot be at both ends of the room between the two means, which are at least x and
+    ``whole - x``: where the room is wide beside the standard error, each end can miss on one side only, and
+    takes fewer standard errors (Imbens and Manski 2004). The room is the mean of the two averages' sum less
+    the whole, whatever the population is; half a standard error is taken off its estimate.
+    """
+    normal = NormalDist()
+    one, two = normal.inv_cdf(level), normal.inv_cdf(0.5 + level / 2)
+    error = math.sqrt(max(over.variance, under.variance))
+    if not error:
+        return two
+    both = over.errors + under.errors
+    told = over.value + under.value - whole - _TOLD * math.sqrt(float(both @ both))
+    room = max(told, 0.0) / error
+    for _ in range(20):
+        middle = 0.5 * (one + two)
+        if normal.cdf(middle + room) - normal.cdf(-middle) >= level:
+            two = middle
+        else:
+            one = middle
+    return two
 
 
 class _Program:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
-    from arcwise.server.estimators.bounds import Bounds
+    from arcwise.server.estimators.bounds import Evidence
     from arcwise.server.estimators.grid import Values
 
     FloatArray: TypeAlias = NDArray[np.float64]
@@ -61,7 +61,7 @@ def mode(
     probabilities: FloatArray,
     *,
     level: float = 0.95,
-    bounds: Bounds | None = None,
+    bounds: Evidence | None = None,
 ) -> Value:
     """Return where most of the population is, in the unit of the domain.
 
@@ -143,7 +143,7 @@ def _of_values(
     fitted: FloatArray,
     *,
     level: float,
-    bounds: Bounds | None,
+    bounds: Evidence | None,
     few: str,
 ) -> Value:
     """Return the value that most of the population has; the interval holds all that may be it."""
@@ -218,7 +218,9 @@ def _densest(fitted: FloatArray, edges: FloatArray, part: FloatArray, *, atoms: 
     return float(edges[cell] + edges[cell + 1]) / 2
 
 
-def _kept(bounds: Bounds, windows: _Windows, best: int, level: float, *, circular: bool) -> NDArray[np.bool_]:
+def _kept(
+    bounds: Evidence, windows: _Windows, best: int, level: float, *, circular: bool
+) -> NDArray[np.bool_]:
     """Return which windows stay, shape (m,); on an interval only the first and the last are marked."""
     starts = windows.starts.tolist()
     functionals = [bounds.places.between(start, start + windows.width) for start in starts]
@@ -226,7 +228,7 @@ def _kept(bounds: Bounds, windows: _Windows, best: int, level: float, *, circula
 
 
 def _staying(
-    bounds: Bounds,
+    bounds: Evidence,
     functionals: Sequence[tuple[FloatArray, FloatArray]],
     best: int,
     level: float,
@@ -256,8 +258,7 @@ def _staying(
         difference = functionals[i][0][:1] + functionals[best][1][:1] - 1.0
         if i == best or float(difference[0] @ bounds.fitted) >= 0.0:
             return True
-        average = bounds.average(difference, root)
-        return average is None or average.upper(bounds.n, root) >= 0.0
+        return bounds.average(difference, root).upper(root) >= 0.0
 
     if not ends:
         return np.array([stays(i) for i in range(count)])

@@ -18,7 +18,7 @@ import numpy as np
 
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.arcs import arc_cover
-from arcwise.server.estimators.bounds import METHOD, SMOOTHED, USUAL, Bounds
+from arcwise.server.estimators.bounds import METHOD, SMOOTHED, USUAL, Bounds, Evidence, narrowed_root
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.server.estimators.result import Value
@@ -51,7 +51,7 @@ def quantiles(
     probabilities: FloatArray,
     *,
     level: float = 0.95,
-    bounds: Bounds | None = None,
+    bounds: Evidence | None = None,
 ) -> dict[str, Value]:
     """Return the quantiles at `LEVELS`, in the unit of the domain.
 
@@ -124,7 +124,7 @@ def circular_quantiles(
     origin: float,
     *,
     level: float = 0.95,
-    bounds: Bounds | None = None,
+    bounds: Evidence | None = None,
 ) -> dict[str, Value]:
     """Return the quantiles at `LEVELS` of the values going upwards from an origin, in the domain's unit.
 
@@ -205,7 +205,7 @@ class _Line:
         Where the line starts, on the unit domain: 0 on an interval.
     """
 
-    def __init__(self, bounds: Bounds, cut: float) -> None:
+    def __init__(self, bounds: Evidence, cut: float) -> None:
         self._bounds, self._cut = bounds, cut
         places = bounds.places
         self._values = places.values
@@ -233,20 +233,16 @@ class _Line:
         # The share up to a place in the middle and that beyond it: on a lattice, from the next value on.
         rest = len(upto) - 1 - middle - (self._values is not None)
         indices = (middle, rest)
-        sides = [
-            bounds.average(self._functional(side, i), USUAL) if i >= 0 else None
-            for side, i in enumerate(indices)
-        ]
+        sides = [bounds.average(self._functional(side, i), USUAL) for side, i in enumerate(indices)]
         over, under = sides
-        root = bounds.root(over, under, level)
+        root = narrowed_root(over, under, 1.0, level)
         found = []
         for side, (average, target) in enumerate(zip(sides, (tau, 1.0 - tau), strict=True)):
             model = self._model[side]
-            excess = 0.0 if average is None else average.upper(bounds.n, root) - float(model[indices[side]])
+            excess = average.upper(root) - float(model[indices[side]]) if indices[side] >= 0 else 0.0
 
             def bound(i: int, side: int = side) -> float:
-                functionals = self._functional(side, i)
-                return bounds.upper(functionals, bounds.average(functionals, USUAL), root)
+                return bounds.average(self._functional(side, i), USUAL).upper(root)
 
             found.append(_furthest(bound, model, target, excess, 0.2 * abs(excess)))
         return self._low(found[0]), self._high(found[1])
@@ -254,6 +250,8 @@ class _Line:
     def _functional(self, side: int, index: int) -> FloatArray:
         """Return functionals above the share up to a place (side 0), or above that beyond it (side 1)."""
         places = self._bounds.places
+        if index < 0:
+            return np.zeros((1, len(places.at)))
         if self._values is None:
             return places.between(self._cut, self._cut + float(self._at[side][index]))[side]
         cells = len(self._at[side])

@@ -15,7 +15,7 @@ import numpy as np
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.arcs import arc_cover
-from arcwise.server.estimators.bounds import METHOD, SMOOTHED, Bounds
+from arcwise.server.estimators.bounds import METHOD, SMOOTHED, Bounds, Evidence, share_interval
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.server.estimators.result import Value
@@ -39,7 +39,7 @@ def share(
     high: float,
     *,
     level: float = 0.95,
-    bounds: Bounds | None = None,
+    bounds: Evidence | None = None,
 ) -> Value:
     """Return the share of the population with values from `low` to `high`.
 
@@ -94,7 +94,7 @@ def share(
             least = most = float(arc_cover(edges, first, last - first) @ fitted)
         else:
             least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
-        lower, upper = bounds.share(*bounds.places.between(first, last), level)
+        lower, upper = share_interval(bounds, *bounds.places.between(first, last), level)
     value = None if mechanism.placement == "clamp" and most - least > 1e-9 else 0.5 * (least + most)
     if value is not None:  # it comes from a smoother distribution
         lower, upper = min(lower, value), max(upper, value)
