@@ -18,8 +18,6 @@ from arcwise.server.estimators.shares import share
 from arcwise.server.estimators.threads import one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["bins", "cdf_band", "joint_root"]
+__all__ = ["bin_ends", "bins", "cdf_band", "joint_root"]
 
 _POINTS = 32
 """Of the band. More make its steps lower, and cost more time."""
@@ -150,6 +148,16 @@ def bins(
     level
         Of each interval by itself.
     """
+    with one_thread():
+        bounds = Bounds(mechanism, counts) if bounds is None else bounds
+        return {
+            name: share(mechanism, counts, probabilities, low, high, level=level, bounds=bounds)
+            for name, (low, high) in bin_ends(mechanism).items()
+        }
+
+
+def bin_ends(mechanism: Mechanism) -> dict[str, tuple[float, float]]:
+    """Return where each of `bins` starts and ends, in the unit of the domain, by "low:high"."""
     kernel, domain = mechanism.kernel, mechanism.domain
     values = values_of(mechanism)
     if values is not None:
@@ -157,30 +165,13 @@ def bins(
         parts = np.array_split(np.arange(values.size), number)
         ends = np.array([[part[0], part[-1]] for part in parts])
         pairs = np.asarray(domain.from_unit(values.units(ends))).tolist()
-        return _shares(mechanism, counts, probabilities, pairs, level, bounds)
-    number = min(_BINS[kernel.circular], kernel.nodes // _NODES_PER_BIN)
-    if number < 2:
-        return {}
-    edges = np.asarray(domain.from_unit(np.arange(number) / number)).tolist()
-    edges.append(edges[0] + domain.length)
-    if not all(low < high for low, high in pairwise(edges)):
-        return {}  # a domain of a few floats: its bins cannot be told apart
-    return _shares(mechanism, counts, probabilities, pairwise(edges), level, bounds)
-
-
-def _shares(  # noqa: PLR0917
-    mechanism: Mechanism,
-    counts: FloatArray,
-    probabilities: FloatArray,
-    parts: Iterable[tuple[float, float]],
-    level: float,
-    bounds: Evidence | None,
-) -> dict[str, Value]:
-    with one_thread():
-        bounds = Bounds(mechanism, counts) if bounds is None else bounds
-        return {
-            ":".join(written(low, high, digits=9)): share(
-                mechanism, counts, probabilities, low, high, level=level, bounds=bounds
-            )
-            for low, high in parts
-        }
+    else:
+        number = min(_BINS[kernel.circular], kernel.nodes // _NODES_PER_BIN)
+        if number < 2:
+            return {}
+        edges = np.asarray(domain.from_unit(np.arange(number) / number)).tolist()
+        edges.append(edges[0] + domain.length)
+        pairs = list(pairwise(edges))
+        if not all(low < high for low, high in pairs):
+            return {}  # a domain of a few floats: its bins cannot be told apart
+    return {":".join(written(low, high, digits=9)): (low, high) for low, high in pairs}

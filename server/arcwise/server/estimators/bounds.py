@@ -140,6 +140,15 @@ class Average(NamedTuple):
             2.0 * (scale + 1.0)
         )
 
+    def roots(self, bound: float) -> float:
+        """Return how many standard errors up a bound is: `upper`, the other way round."""
+        up, room = bound - self.value, self.most - self.value
+        if up <= 0.0:
+            return 0.0
+        spread = self.variance * self.n
+        at_bound = spread + (room - spread / room - up) * up if up < room else 0.0
+        return up * math.sqrt(self.n / at_bound) if at_bound > 0.0 else math.inf
+
 
 class AnyAverage(Protocol):
     """An `Average` over one sample of reports, or a sum of averages over several (`totals.Total`)."""
@@ -158,6 +167,9 @@ class AnyAverage(Protocol):
 
     def upper(self, root: float) -> float:
         """Return the upper bound that is `root` standard errors up."""
+
+    def roots(self, bound: float) -> float:
+        """Return how many standard errors up a bound is."""
 
 
 class Evidence(Protocol):

@@ -12,7 +12,7 @@ midnight. On a lattice a quantile is a value, and so are the ends of its interva
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -34,12 +34,25 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["LEVELS", "circular_quantiles", "opposite", "point", "quantiles"]
+__all__ = [
+    "LEVELS",
+    "Steps",
+    "along_circle",
+    "circular_quantiles",
+    "cut_at",
+    "opposite",
+    "point",
+    "quantile_steps",
+    "quantiles",
+]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 _TRIALS = 6
 """Places at which a bound is computed for one end, at most."""
+
+_STEPS = 10
+"""Places at which a bound is computed for the steps of one end, about."""
 
 _ROUNDING = 1e-9
 """Of a cell: a smaller part is rounding error."""
@@ -156,17 +169,9 @@ def circular_quantiles(
     """
     if not mechanism.kernel.circular:
         raise ParameterError("mechanism must be on a circle; on an interval, quantiles need no origin")
-    if not math.isfinite(origin):
-        raise ParameterError(f"origin must be a finite number, got {origin!r}")
     period = mechanism.domain.length
-    cut = origin / period % 1.0
     values = values_of(mechanism)
-    first = 0 if values is None else values.between(cut, 1.0)[0] % values.size
-    if values is not None:
-        cut = (first - 0.5) / values.size  # just before the first value that is counted
-    grid = np.linspace(0.0, 1.0, len(probabilities) + 1)
-    edges, fitted = cell_edges(mechanism), np.roll(probabilities, -first_cell(mechanism))
-    upto = np.array([arc_cover(edges, cut, length) @ fitted for length in grid])
+    cut = cut_at(mechanism, origin)
     with one_thread():
         bounds = Bounds(mechanism, counts) if bounds is None else bounds
         line = _Line(bounds, cut)
@@ -178,12 +183,14 @@ def circular_quantiles(
         SMOOTHED,
     )
     result = {}
-    for tau, (low, high) in zip(LEVELS, intervals, strict=True):
-        unit = float(np.interp(tau, upto, grid))
+    points = along_circle(mechanism, probabilities, cut)
+    for tau, unit, (low, high) in zip(LEVELS, points, intervals, strict=True):
         if values is not None:  # in values above the first one that is counted
-            number = max(math.ceil(unit * values.size - _ROUNDING) - 1, 0)
+            number = round(unit * values.size)
             ends = round(low * values.size), round(high * values.size)
-            places = first + np.array([min(ends[0], number), number, max(ends[1], number)])
+            places = round(cut * values.size + 0.5) + np.array(
+                [min(ends[0], number), number, max(ends[1], number)]
+            )
             places -= values.size * (places[1] // values.size)
             least, value, most = mechanism.domain.from_unit(values.units(places)).tolist()
         else:
@@ -192,6 +199,38 @@ def circular_quantiles(
             most = value + period * max(high - unit, 0.0)
         result[f"{tau:g}"] = Value(value, least, most, METHOD, common)
     return result
+
+
+def cut_at(mechanism: Mechanism, origin: float) -> float:
+    """Return where a circle is cut open, in turns: at the origin, or just before the first value after it.
+
+    Raises
+    ------
+    ParameterError
+        When the origin is not a finite number.
+    """
+    if not math.isfinite(origin):
+        raise ParameterError(f"origin must be a finite number, got {origin!r}")
+    cut = origin / mechanism.domain.length % 1.0
+    values = values_of(mechanism)
+    if values is None:
+        return cut
+    return (values.between(cut, 1.0)[0] % values.size - 0.5) / values.size
+
+
+def along_circle(mechanism: Mechanism, probabilities: FloatArray, cut: float) -> list[float]:
+    """Return the quantiles at `LEVELS` of a node distribution, as lengths from a cut, in turns.
+
+    On a lattice they are values: whole steps from the first one after the cut.
+    """
+    grid = np.linspace(0.0, 1.0, len(probabilities) + 1)
+    edges, fitted = cell_edges(mechanism), np.roll(probabilities, -first_cell(mechanism))
+    upto = np.array([arc_cover(edges, cut, length) @ fitted for length in grid])
+    units: FloatArray = np.interp(LEVELS, upto, grid)
+    values = values_of(mechanism)
+    if values is not None:
+        units = np.maximum(np.ceil(units * values.size - _ROUNDING) - 1.0, 0.0) / values.size
+    return [float(unit) for unit in units]
 
 
 class _Line:
@@ -247,6 +286,32 @@ class _Line:
             found.append(_furthest(bound, model, target, excess, 0.2 * abs(excess)))
         return self._low(found[0]), self._high(found[1])
 
+    def steps(self, side: int, tau: float, most: float) -> Steps:
+        """Return an end of the quantile of level tau: the lower one (side 0) or the upper one (side 1)."""
+        model, target = self._model[side], (tau, 1.0 - tau)[side]
+        found: dict[int, float] = {}
+
+        def tried(index: int) -> float:
+            if index not in found:
+                found[index] = self._bounds.average(self._functional(side, index), USUAL).roots(target)
+            return found[index]
+
+        middle = min(int(np.searchsorted(model, target)), len(model) - 1)
+        average = self._bounds.average(self._functional(side, middle), USUAL)
+        excess, error = average.value - float(model[middle]), math.sqrt(average.variance)
+        for up in np.linspace(0.0, most, _STEPS) * error:
+            index = int(np.searchsorted(model, target - excess - up, "right")) - 1
+            if index < 0:
+                break
+            tried(index)
+        while found and (index := min(found)) > 0 and tried(index) < most:  # the error grows outwards
+            tried(index - max(1, (middle - index) // 4))
+        # From outside inwards up to the first that fails: it takes the error of no more than one bound.
+        indices = sorted(found)
+        roots = np.minimum.accumulate(np.array([found[index] for index in indices]))
+        end = (self._low, self._high)[side]
+        return Steps(np.array([end(-1), *map(end, indices)]), np.append(roots, 0.0))
+
     def _functional(self, side: int, index: int) -> FloatArray:
         """Return functionals above the share up to a place (side 0), or above that beyond it (side 1)."""
         places = self._bounds.places
@@ -277,6 +342,40 @@ class _Line:
             cell = max(len(self._at[1]) - 2 - index, 0)  # the one before
             return (self._numbers(cell, cell)[1] - self._first) / self._values.steps
         return float(self._at[1][index]) if index >= 0 else 1.0
+
+
+class Steps(NamedTuple):
+    """One end of a quantile's interval for any number of standard errors: steps, the outermost first.
+
+    Attributes
+    ----------
+    at
+        Ends of the interval, lengths from the start of the line, on the unit domain.
+    roots
+        Each is the end for more than so many standard errors, decreasing to 0: up to the one before it.
+    """
+
+    at: FloatArray
+    roots: FloatArray
+
+
+def quantile_steps(bounds: Bounds, tau: float, most: float, *, cut: float = 0.0) -> tuple[Steps, Steps]:
+    """Return the lower and the upper end of the interval of a quantile for any number of standard errors.
+
+    Parameters
+    ----------
+    bounds
+        Of the counts.
+    tau
+        The quantile's level.
+    most
+        Standard errors up to which the steps are to be fine.
+    cut
+        Where the line starts on a circle, in turns.
+    """
+    with one_thread():
+        line = _Line(bounds, cut)
+        return line.steps(0, tau, most), line.steps(1, tau, most)
 
 
 def _furthest(

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["share"]
+__all__ = ["IN_END_ZONE", "fitted_share", "share", "unit_ends"]
+
+IN_END_ZONE = "a bound lies in an end zone, where the reports do not tell values apart"
 
 
 def share(
@@ -74,37 +76,51 @@ def share(
     Where a bound falls inside an end zone of the clamp placement, the lower end counts the zone out, the
     upper end in.
     """
-    circular = mechanism.kernel.circular
-    values = values_of(mechanism)
-    single = values is not None
-    first, last = (_turns if circular else _units)(mechanism, low, high, single=single)
-    edges = cell_edges(mechanism)
-    fitted = np.roll(probabilities, -first_cell(mechanism))
+    first, last = unit_ends(mechanism, low, high)
     with one_thread():
         bounds = Bounds(mechanism, counts) if bounds is None else bounds
-        if values is not None:
-            places = values.between(first, last)
-            if places[0] > places[1]:
-                raise ParameterError(
-                    f"low and high must have a value of {mechanism.domain} between them, "
-                    f"got {low!r} and {high!r}"
-                )
-            least, most = (float(values.covered(*places, outer=side) @ fitted) for side in (False, True))
-        elif circular:
-            least = most = float(arc_cover(edges, first, last - first) @ fitted)
-        else:
-            least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
         lower, upper = share_interval(bounds, *bounds.places.between(first, last), level)
-    value = None if mechanism.placement == "clamp" and most - least > 1e-9 else 0.5 * (least + most)
+    value = fitted_share(mechanism, probabilities, first, last)
     if value is not None:  # it comes from a smoother distribution
         lower, upper = min(lower, value), max(upper, value)
     notes = join(
         few_note(float(counts.sum())),
-        "a bound lies in an end zone, where the reports do not tell values apart" if value is None else "",
+        IN_END_ZONE if value is None else "",
         coarse_note(mechanism),
         SMOOTHED,
     )
     return Value(value, lower, upper, METHOD, notes)
+
+
+def unit_ends(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:
+    """Return where a part of the domain starts and ends on the unit domain, or raise as `share` does."""
+    values = values_of(mechanism)
+    find = _turns if mechanism.kernel.circular else _units
+    first, last = find(mechanism, low, high, single=values is not None)
+    if values is not None:
+        places = values.between(first, last)
+        if places[0] > places[1]:
+            raise ParameterError(
+                f"low and high must have a value of {mechanism.domain} between them, got {low!r} and {high!r}"
+            )
+    return first, last
+
+
+def fitted_share(mechanism: Mechanism, probabilities: FloatArray, first: float, last: float) -> float | None:
+    """Return the share of a node distribution between two places of the unit domain; see `unit_ends`.
+
+    None where one lies in an end zone of the clamp placement.
+    """
+    values, edges = values_of(mechanism), cell_edges(mechanism)
+    fitted = np.roll(probabilities, -first_cell(mechanism))
+    if values is not None:
+        places = values.between(first, last)
+        least, most = (float(values.covered(*places, outer=side) @ fitted) for side in (False, True))
+    elif mechanism.kernel.circular:
+        least = most = float(arc_cover(edges, first, last - first) @ fitted)
+    else:
+        least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
+    return None if mechanism.placement == "clamp" and most - least > 1e-9 else 0.5 * (least + most)
 
 
 def _units(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tuple[float, float]:
