@@ -17,13 +17,14 @@ import sys
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from truths import Truth, inside
+from truths import inside
 
 from arcwise.domains import Interval
 from arcwise.kernels import WindowKernel
 from arcwise.server.estimators import estimate
 from arcwise.server.estimators.mean import average, clamp_units
 from arcwise.server.simulate import Atoms, CutNormal, Histogram, Mixture, Population, code_law, multinomial
+from arcwise.server.simulate.truth import Truth
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from populations import Named, domain_of
-from truths import SLACK, Truth, atoms, on_lattice
+from truths import atoms
 
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
@@ -21,6 +21,7 @@ from arcwise.server.estimators import Band, Estimate, Value, estimate
 from arcwise.server.estimators.difference import mean_difference
 from arcwise.server.estimators.fit_test import fit_test
 from arcwise.server.simulate import parse_population, simulate_counts
+from arcwise.server.simulate.truth import SLACK, Truth, on_lattice
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

@@ -21,11 +21,12 @@ from coverage_study import ALPHA, EPSILONS, LEAST, REPORTS, Cell, Study, design,
 from populations import Named, domain_of, random_population, read, wanted
 from rich.console import Console
 from scipy.stats import binom
-from truths import Truth, atoms, on_lattice
+from truths import atoms
 
 from arcwise.domains import Circle, Interval
 from arcwise.server.estimators import Band
 from arcwise.server.simulate import Atoms, Beta, Histogram, Mixture, node_law, parse_population
+from arcwise.server.simulate.truth import Truth, on_lattice
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

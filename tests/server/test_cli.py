@@ -396,9 +396,10 @@ def test_estimate_says_what_is_wrong(cli: Cli) -> None:
     counts = ["estimate", "delay.json", "--counts", "-"]
     Path("others.json").write_text(json.dumps(list(range(100, 274))), encoding="ascii")
     text = cli.good(*counts, "--against", "others.json", text="20\n" * 174)
-    assert "mean difference" in text
+    assert "less delay's 3,480 reports" in text
+    assert "come from one population: the reports speak against it" in text
     shown = json.loads(cli.good(*counts, "--against", "others.json", "--json", text="20\n" * 174))
-    assert shown["mean_difference"]["value"] > 5
+    assert shown["difference"]["mean"]["value"] > 5
     assert "share 0:50" in cli.good(*counts, "--share", "0:50", text="20\n" * 174)
     assert "--share takes LOW:HIGH" in cli.bad(*counts, "--share", "50", text="20\n" * 174)
     assert "174" in cli.bad("estimate", "delay.json", "--counts", "-", text="[1, 2]")

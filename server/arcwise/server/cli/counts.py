@@ -49,8 +49,10 @@ def stored_counts(url: str, tasks: Sequence[Task]) -> Iterator[dict[int, NDArray
         store.close()
 
 
-def read_span(task: Task, start: str | None, end: str | None) -> Span:
-    """Return the epochs of a task that start at --from or later, and before --to; there may be none."""
-    first = None if start is None else read_epoch(task, start, "--from")
-    last = None if end is None else read_epoch(task, end, "--to") - 1
+def read_span(
+    task: Task, start: str | None, end: str | None, *, options: tuple[str, str] = ("--from", "--to")
+) -> Span:
+    """Return the epochs of a task that start at one time or later, and before another; there may be none."""
+    first = None if start is None else read_epoch(task, start, options[0])
+    last = None if end is None else read_epoch(task, end, options[1]) - 1
     return Span(first, last)

@@ -42,10 +42,15 @@ def _rows(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def _lines(part: dict[str, Any], head: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the values in a document: those of its own, and those in mappings, as of quantiles."""
     head = head | {name: part[name] for name in ("start", "end", "n")}
+    for label, value in _values(part, ""):
+        yield head | {"estimate": label} | {key: value[key] for key in _COLUMNS if key in value}
+
+
+def _values(part: dict[str, Any], prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the values in a mapping, and in mappings in it, each with the names that lead to it."""
     for name, inner in part.items():
-        if not isinstance(inner, dict):
-            continue
-        values = [(name, inner)] if "value" in inner else [(f"{name} {key}", v) for key, v in inner.items()]
-        for label, value in values:
-            if isinstance(value, dict) and "value" in value:
-                yield head | {"estimate": label} | {key: value[key] for key in _COLUMNS if key in value}
+        if isinstance(inner, dict):
+            if "value" in inner:
+                yield prefix + name, inner
+            else:
+                yield from _values(inner, f"{prefix}{name} ")

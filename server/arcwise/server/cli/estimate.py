@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from arcwise.server.cli.against import Against, against_options
 from arcwise.server.cli.counts import read_counts, read_span, stored_counts
 from arcwise.server.cli.csv_file import write_csv
 from arcwise.server.cli.outcomes import Outcome, estimated, nothing, over
@@ -81,11 +82,7 @@ __all__ = ["estimate"]
     metavar="LOW:HIGH",
     help="Estimate the share of values in between, too; may be given again.",
 )
-@click.option(
-    "--against",
-    type=click.File("r"),
-    help="Counts of other devices, as for --counts: the difference of their mean to this one.",
-)
+@against_options
 @click.option(
     "--plot",
     "plot_file",
@@ -122,11 +119,11 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     bands: bool,
     origin: float | None,
     between: tuple[str, ...],
-    against: TextIO | None,
     plot_file: Path | None,
     tested: bool,
     csv_file: Path | None,
     as_json: bool,
+    **against: Any,
 ) -> None:
     """Estimate from the counts of the task in each TASK_FILE, or of the tasks of a group.
 
@@ -135,6 +132,8 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     arcwise estimate tasks/*.json --store sqlite:///arcwise.db --from 2026-11-01 --to 2026-11-08
     arcwise estimate delay.json --store sqlite:///arcwise.db --by day --plot delay.svg
     arcwise estimate --group vehicle.json --store sqlite:///arcwise.db --target users
+    arcwise estimate delay.json --store sqlite:///arcwise.db --to 2026-11-08 --against-from 2026-11-08
+    arcwise estimate delay.json --counts counts.json --reference "normal:40,12"
 
     TIME is a date or a time in UTC, or the number of an epoch. Several tasks need --store; with --json they
     are an array. A task without reports says so, and the exit code is 1 only when no task has any.
@@ -145,22 +144,17 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     if counts is not None and (start is not None or end is not None):
         raise click.UsageError("--from and --to are for --store: a file of counts has no epochs")
     _check_step(step, {"--simultaneous": simultaneous, "--quantiles": quantiles}, wanted=True)
+    compare = Against(**against)
     _check_step(
-        step, {"--counts": counts, "--against": against, "--fit-test": tested, "--bands": bands}, wanted=False
+        step, {"--counts": counts, **compare.given(), "--fit-test": tested, "--bands": bands}, wanted=False
     )
-    alone = {
-        "--counts": counts,
-        "--against": against,
-        "--share": between,
-        "--origin": origin is not None,
-    }
+    alone = {"--counts": counts, **compare.given(), "--share": between, "--origin": origin is not None}
     group, tasks = _asked(task_files, group_file)
     if len(tasks) > 1 and (given := [name for name, value in alone.items() if value]):
         raise click.UsageError(f"{given[0]} takes a single task, got {len(tasks)}")
     options: dict[str, Any] = {"level": level, "target": target, "origin": origin}
-    options["sampled"] = 1.0 if group is None else group.share
     options["between"] = [_bounds(text) for text in between]
-    other = None if against is None else read_counts(against, "--against")
+    sampled = 1.0 if group is None else group.share
     outcomes: list[Outcome] = []
     reports: dict[str, int] = {}
     for task, by_epoch, span in _all_counts(tasks, store, counts, start, end):
@@ -171,11 +165,12 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         elif step is not None:
             every = epochs_in_step(task, step, "--by")
             over_time = {"simultaneous": simultaneous, "quantiles": quantiles, **span._asdict()}
-            outcome = over(series(task, by_epoch, every=every, **over_time, **options))
+            outcome = over(series(task, by_epoch, every=every, sampled=sampled, **over_time, **options))
         else:
             bands_too = bands or plot_file is not None
-            result = estimate_counts(task, array, bands=bands_too, **options)
-            outcome = estimated(task, span, array, result, other, target=target, tested=tested)
+            result = estimate_counts(task, array, bands=bands_too, sampled=sampled, **options)
+            comparisons = compare.comparisons(task, array, store, bands=bands, **options)
+            outcome = estimated(task, span, array, result, comparisons, tested=tested)
         if not as_json:
             click.echo(outcome.words + "\n" * (len(tasks) > 1 and task is not tasks[-1]))
         elif outcome.drawing is None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arcwise.server.estimators import check_counts
-from arcwise.server.estimators.difference import mean_difference
 from arcwise.server.estimators.epochs import Span, no_reports, span_to_dict
 from arcwise.server.estimators.fit_test import fit_test
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
     from arcwise.server.estimators import Estimate
+    from arcwise.server.estimators.comparison import Comparison
     from arcwise.server.estimators.series import Series
-    from arcwise.server.estimators.targets import Target
     from arcwise.tasks import Task
 
 __all__ = ["Outcome", "estimated", "nothing", "over"]
@@ -40,20 +40,17 @@ def estimated(
     span: Span,
     array: NDArray[np.int64],
     result: Estimate,
-    other: NDArray[np.int64] | None,
+    comparisons: Mapping[str, Comparison],
     *,
-    target: Target = "population",
     tested: bool,
 ) -> Outcome:
-    """Return an estimate from these epochs, with the difference and the test that were asked for."""
+    """Return an estimate from these epochs, with the comparisons, by name, and the test asked for."""
     document, words, mechanism = result.to_dict() | _epochs(task, span), str(result), task.mechanism
     if told := _words(task, span):
         words += f"\n  {'epochs':<18} {told}"
-    if other is not None:
-        pairs = [(mechanism, check_counts(a, mechanism.kernel.codes)) for a in (array, other)]
-        difference = mean_difference(*pairs, level=result.level, target=target)
-        document["mean_difference"] = difference.to_dict()
-        words += f"\n  {'mean difference':<18} {difference}"
+    for name, comparison in comparisons.items():
+        document[name] = comparison.to_dict()
+        words += f"\n{comparison}"
     if tested:
         fit = fit_test(mechanism, array)
         document["fit"] = fit.to_dict()

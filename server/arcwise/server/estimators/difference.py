@@ -1,4 +1,7 @@
-"""How far the means of two populations lie apart: two sets of counts, of one task or of two."""
+"""How far the means, or the mean directions, of two populations lie apart: two sets of counts.
+
+Shares, quantiles and distribution functions: `share_differences`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from scipy.special import stdtrit
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
+from arcwise.mechanisms.circular import CircularMechanism
+from arcwise.server.estimators.direction import direction, resultant_length
 from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.mean import average, mean, reaches
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["mean_difference"]
+__all__ = ["direction_difference", "length_difference", "mean_difference"]
 
 _WHOSE = {
     "population": "of the populations, not only of the devices that reported",
@@ -76,7 +81,7 @@ def mean_difference(
             )
         if counts.sum() < 2:
             raise ParameterError(f"counts must hold at least 2 reports each, got {counts.sum():g}")
-    few = few_note(float(min(first[1].sum(), second[1].sum())))
+    few = _few(first, second)
     if not (_unbiased(*first) and _unbiased(*second)):
         each = (1.0 + level) / 2
         one, other = (mean(*pair, level=each, users=_users(*pair, target)) for pair in (first, second))
@@ -105,6 +110,111 @@ def mean_difference(
         "Welch's degrees of freedom",
         join(few, _WHOSE[target]),
     )
+
+
+def direction_difference(
+    first: tuple[Mechanism, FloatArray],
+    second: tuple[Mechanism, FloatArray],
+    *,
+    level: float = 0.95,
+    target: Target = "population",
+) -> Value:
+    """Return the mean direction of the second population less that of the first, in the unit of the domain.
+
+    Parameters
+    ----------
+    first, second
+        A mechanism on a `Circle` with its counts, shape (K,), at least one report each. No device is in both.
+    level
+        Of the interval.
+    target
+        As in `mean_difference`.
+
+    Returns
+    -------
+    Value
+        The shorter way round, from minus half the period to half the period; the interval is unwrapped. A
+        whole period where one of the directions is not determined.
+
+    Raises
+    ------
+    ParameterError
+        When a domain is not a circle, the periods differ, or the target is unknown.
+
+    Notes
+    -----
+    On each side the root of the sum of the squares of both arcs there, as for means. An arc grows faster than
+    its number of standard errors, so this errs to the side of width.
+    """
+    pair = _circles(first, second, target)
+    one, other = (direction(*each, level=level, users=_users(*each, target)) for each in pair)
+    period = pair[0][0].domain.length
+    note = join(_few(first, second), _WHOSE[target])
+    method = "difference of mean directions; both arcs, added in squares"
+    if one.value is None or other.value is None:
+        return Value(None, -period / 2, period / 2, method, join("a direction cannot be told", note))
+    apart = (other.value - one.value + period / 2) % period - period / 2
+    below, above = _apart(one, other)
+    if max(sum(_sides(one)), sum(_sides(other)), below + above) >= period:
+        below = above = period / 2
+        note = join("a direction is not determined", note)
+    return Value(apart, apart - below, apart + above, method, note)
+
+
+def length_difference(
+    first: tuple[Mechanism, FloatArray],
+    second: tuple[Mechanism, FloatArray],
+    *,
+    level: float = 0.95,
+    target: Target = "population",
+) -> Value:
+    """Return the resultant length of the second population less that of the first, from -1 to 1.
+
+    Parameters, errors and method are those of `direction_difference`.
+    """
+    pair = _circles(first, second, target)
+    one, other = (resultant_length(*each, level=level, users=_users(*each, target)) for each in pair)
+    note = join(_few(first, second), _WHOSE[target])
+    method = "difference of resultant lengths; both intervals, added in squares"
+    if one.value is None or other.value is None:
+        return Value(None, -1.0, 1.0, method, join("a resultant length cannot be told", note))
+    below, above = _apart(one, other)
+    apart = other.value - one.value
+    return Value(apart, max(apart - below, -1.0), min(apart + above, 1.0), method, note)
+
+
+def _circles(
+    first: tuple[Mechanism, FloatArray], second: tuple[Mechanism, FloatArray], target: Target
+) -> list[tuple[CircularMechanism, FloatArray]]:
+    """Return both samples, or raise unless they are of one circle."""
+    check_target(target)
+    found = []
+    for mechanism, counts in (first, second):
+        if not isinstance(mechanism, CircularMechanism):
+            raise ParameterError(
+                f"domain must be a Circle for a difference of directions, got {mechanism.domain!r}"
+            )
+        found.append((mechanism, counts))
+    periods = [each.domain.period for each, _ in found]
+    if periods[0] != periods[1]:
+        raise ParameterError(f"the circles must have one period, got {periods[0]:g} and {periods[1]:g}")
+    return found
+
+
+def _few(first: tuple[Mechanism, FloatArray], second: tuple[Mechanism, FloatArray]) -> str:
+    return few_note(float(min(first[1].sum(), second[1].sum())))
+
+
+def _apart(one: Value, other: Value) -> tuple[float, float]:
+    """Return how far below and above the difference of two values it may be: squares of reaches add up."""
+    (below_1, above_1), (below_2, above_2) = (_sides(each) for each in (one, other))
+    return math.hypot(below_2, above_1), math.hypot(above_2, below_1)
+
+
+def _sides(value: Value) -> tuple[float, float]:
+    """Return how far an interval reaches below and above its value."""
+    assert value.value is not None and value.low is not None and value.high is not None  # noqa: S101, PT018
+    return value.value - value.low, value.high - value.value
 
 
 class _Average(NamedTuple):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["note_lines"]
 
-_SEVERAL = {"quantile": "quantiles", "share": "shares", "bin": "bins"}
+_SEVERAL = {"quantile": "quantiles", "share": "shares", "bin": "bins", "cdf": "cdf"}
 """First words of the names of rows that come in numbers."""
 
 

@@ -30,19 +30,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.server.estimators.bounds import AnyAverage
     from arcwise.server.estimators.grid import Values
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = [
     "LEVELS",
+    "Ends",
     "Steps",
     "along_circle",
     "circular_quantiles",
     "cut_at",
     "opposite",
     "point",
-    "quantile_steps",
+    "quantile_ends",
     "quantiles",
 ]
 
@@ -267,14 +269,7 @@ class _Line:
     def ends(self, tau: float, level: float) -> tuple[float, float]:
         """Return the interval of the quantile of level tau: lengths from the start of the line."""
         bounds = self._bounds
-        upto = self._model[0]
-        middle = min(int(np.searchsorted(upto, tau)), len(upto) - 1)
-        # The share up to a place in the middle and that beyond it: on a lattice, from the next value on.
-        rest = len(upto) - 1 - middle - (self._values is not None)
-        indices = (middle, rest)
-        sides = [bounds.average(self._functional(side, i), USUAL) for side, i in enumerate(indices)]
-        over, under = sides
-        root = narrowed_root(over, under, 1.0, level)
+        indices, sides, root = self.middle(tau, level)
         found = []
         for side, (average, target) in enumerate(zip(sides, (tau, 1.0 - tau), strict=True)):
             model = self._model[side]
@@ -285,6 +280,22 @@ class _Line:
 
             found.append(_furthest(bound, model, target, excess, 0.2 * abs(excess)))
         return self._low(found[0]), self._high(found[1])
+
+    def middle(self, tau: float, level: float) -> tuple[tuple[int, int], list[AnyAverage], float]:
+        """Return what is known at about the quantile of level tau.
+
+        Returns
+        -------
+        tuple
+            Indices of the share up to a place there and that beyond it, their averages, and how many standard
+            errors their bounds take at the level.
+        """
+        upto = self._model[0]
+        middle = min(int(np.searchsorted(upto, tau)), len(upto) - 1)
+        # The share up to a place in the middle and that beyond it: on a lattice, from the next value on.
+        indices = middle, len(upto) - 1 - middle - (self._values is not None)
+        over, under = (self._bounds.average(self._functional(i, at), USUAL) for i, at in enumerate(indices))
+        return indices, [over, under], narrowed_root(over, under, 1.0, level)
 
     def steps(self, side: int, tau: float, most: float) -> Steps:
         """Return an end of the quantile of level tau: the lower one (side 0) or the upper one (side 1)."""
@@ -359,15 +370,31 @@ class Steps(NamedTuple):
     roots: FloatArray
 
 
-def quantile_steps(bounds: Bounds, tau: float, most: float, *, cut: float = 0.0) -> tuple[Steps, Steps]:
-    """Return the lower and the upper end of the interval of a quantile for any number of standard errors.
+class Ends(NamedTuple):
+    """Both ends of a quantile's interval for any number of standard errors.
+
+    Attributes
+    ----------
+    low, high
+        The ends.
+    root
+        How many standard errors both take at the level (`bounds.narrowed_root`).
+    """
+
+    low: Steps
+    high: Steps
+    root: float
+
+
+def quantile_ends(bounds: Evidence, level: float, most: float, *, cut: float = 0.0) -> list[Ends]:
+    """Return the ends of the quantiles at `LEVELS` for any number of standard errors.
 
     Parameters
     ----------
     bounds
         Of the counts.
-    tau
-        The quantile's level.
+    level
+        Of the intervals.
     most
         Standard errors up to which the steps are to be fine.
     cut
@@ -375,7 +402,10 @@ def quantile_steps(bounds: Bounds, tau: float, most: float, *, cut: float = 0.0)
     """
     with one_thread():
         line = _Line(bounds, cut)
-        return line.steps(0, tau, most), line.steps(1, tau, most)
+        return [
+            Ends(line.steps(0, tau, most), line.steps(1, tau, most), line.middle(tau, level)[2])
+            for tau in LEVELS
+        ]
 
 
 def _furthest(

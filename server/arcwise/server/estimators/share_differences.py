@@ -7,6 +7,7 @@ two mechanisms on one domain.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -22,7 +23,7 @@ from arcwise.server.estimators.bounds import SMOOTHED, USUAL, Bounds, covariance
 from arcwise.server.estimators.distribution import fit_held_out
 from arcwise.server.estimators.few import few_note, join
 from arcwise.server.estimators.grid import coarse_note
-from arcwise.server.estimators.quantiles import LEVELS, along_circle, cut_at, point, quantile_steps
+from arcwise.server.estimators.quantiles import LEVELS, along_circle, cut_at, point, quantile_ends
 from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.shares import IN_END_ZONE, fitted_share, unit_ends
 from arcwise.server.estimators.threads import one_thread
@@ -189,15 +190,17 @@ def quantile_differences(
     quantiles are at once within z_1 and z_2 standard errors with ``z_1^2 + z_2^2 <= c``, and the difference
     is within what they can be there. It misses on one side only if one z by itself or both squares exceed c
     on that side: c is where half of the chi-square probability with one degree of freedom and a quarter of
-    that with two are ``(1 - level) / 2``. At level 0.95 that is 2.35 standard errors in place of 1.96.
+    that with two are the level's tail on that side. At level 0.95 that is 2.35 standard errors in place of
+    1.96; and where both quantiles have wide room between their bounds, 2.05 in place of 1.64.
     """
     circular = second.mechanism.kernel.circular
     if (origin is None) == circular:
         raise ParameterError(
             f"origin must be {'a place of the circle' if circular else 'None on an interval'}, got {origin!r}"
         )
-    most = _joint_reach(level)
-    lengths, steps = [], []
+    normal = NormalDist()
+    widest = _joint_reach((1.0 - level) / 2)
+    lengths, found = [], []
     for each in (first, second):
         cut = 0.0 if origin is None else cut_at(each.mechanism, origin)
         lengths.append(
@@ -205,11 +208,12 @@ def quantile_differences(
             if origin is None
             else along_circle(each.mechanism, each.probabilities, cut)
         )
-        steps.append([quantile_steps(each.bounds, tau, most, cut=cut) for tau in LEVELS])
+        found.append(quantile_ends(each.bounds, level, widest, cut=cut))
     length = second.mechanism.domain.length
     result = {}
-    for tau, *pair, (low_1, high_1), (low_2, high_2) in zip(LEVELS, *lengths, *steps, strict=True):
-        low, high = -_furthest_apart(high_1, low_2, most), _furthest_apart(high_2, low_1, most)
+    for tau, *pair, one, two in zip(LEVELS, *lengths, *found, strict=True):
+        most = _joint_reach(1.0 - normal.cdf(max(one.root, two.root)))
+        low, high = -_furthest_apart(one.high, two.low, most), _furthest_apart(two.high, one.low, most)
         apart = pair[1] - pair[0]
         low, high = min(low, high, apart), max(low, high, apart)
         zones = [each for each in (first, second) if each.mechanism.placement == "clamp"]
@@ -226,13 +230,13 @@ def _furthest_apart(high: Steps, low: Steps, most: float) -> float:
     return float((high.at[:, None] - low.at[None])[together].max())
 
 
-def _joint_reach(level: float) -> float:
-    """Return in how many standard errors two estimates are at once; see `quantile_differences`."""
+def _joint_reach(tail: float) -> float:
+    """Return the root of the c of `quantile_differences`, for the probability of a miss on one side."""
 
     def excess(square: float) -> float:
-        return float(chdtrc(1, square) + 0.5 * chdtrc(2, square)) - (1.0 - level)
+        return float(0.5 * chdtrc(1, square) + 0.25 * chdtrc(2, square)) - tail
 
-    return float(np.sqrt(brentq(excess, 0.0, 100.0)))
+    return math.sqrt(brentq(excess, 0.0, 100.0))
 
 
 def _between(sample: Sample, first: float, last: float) -> tuple[FloatArray, FloatArray]:
