@@ -13,6 +13,7 @@ from arcwise.server.cli.counts import read_counts, read_span, stored_counts
 from arcwise.server.cli.csv_file import write_csv
 from arcwise.server.cli.outcomes import Outcome, estimated, nothing, over
 from arcwise.server.cli.picture import checked_picture
+from arcwise.server.cli.weights import weighted
 from arcwise.server.estimators import estimate as estimate_counts
 from arcwise.server.estimators.epochs import Span, epochs_in_step, merged
 from arcwise.server.estimators.groups import group_reports
@@ -84,6 +85,12 @@ __all__ = ["estimate"]
 )
 @against_options
 @click.option(
+    "--weights",
+    type=click.File("r"),
+    help="The tasks are strata of one population: estimate it as a whole. A JSON object of task names and "
+    'how much of the population each is, as {"ios": 3, "android": 7}.',
+)
+@click.option(
     "--plot",
     "plot_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -119,6 +126,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     bands: bool,
     origin: float | None,
     between: tuple[str, ...],
+    weights: TextIO | None,
     plot_file: Path | None,
     tested: bool,
     csv_file: Path | None,
@@ -134,6 +142,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     arcwise estimate --group vehicle.json --store sqlite:///arcwise.db --target users
     arcwise estimate delay.json --store sqlite:///arcwise.db --to 2026-11-08 --against-from 2026-11-08
     arcwise estimate delay.json --counts counts.json --reference "normal:40,12"
+    arcwise estimate ios.json android.json --store sqlite:///arcwise.db --weights devices.json
 
     TIME is a date or a time in UTC, or the number of an epoch. Several tasks need --store; with --json they
     are an array. A task without reports says so, and the exit code is 1 only when no task has any.
@@ -148,31 +157,52 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     _check_step(
         step, {"--counts": counts, **compare.given(), "--fit-test": tested, "--bands": bands}, wanted=False
     )
-    alone = {"--counts": counts, **compare.given(), "--share": between, "--origin": origin is not None}
     group, tasks = _asked(task_files, group_file)
-    if len(tasks) > 1 and (given := [name for name, value in alone.items() if value]):
-        raise click.UsageError(f"{given[0]} takes a single task, got {len(tasks)}")
-    options: dict[str, Any] = {"level": level, "target": target, "origin": origin}
-    options["between"] = [_bounds(text) for text in between]
+    alone = {"--counts": counts, **compare.given()}
+    if weights is None:
+        alone |= {"--share": between, "--origin": origin is not None}
+    else:
+        unweighted = {"--counts": counts, "--group": group, "--by": step, **compare.given()}
+        _refuse(
+            {**unweighted, "--fit-test": tested, "--target": target != "population"},
+            "does not go with --weights",
+        )
+    if len(tasks) > 1:
+        _refuse(alone, f"takes a single task, got {len(tasks)}")
+    options: dict[str, Any] = {
+        "level": level,
+        "origin": origin,
+        "between": [_bounds(text) for text in between],
+    }
+    bands_too = bands or plot_file is not None
     sampled = 1.0 if group is None else group.share
-    outcomes: list[Outcome] = []
     reports: dict[str, int] = {}
-    for task, by_epoch, span in _all_counts(tasks, store, counts, start, end):
+
+    def outcome_of(task: Task, by_epoch: dict[int, NDArray[np.int64]], span: Span) -> Outcome:
         array = merged(task, by_epoch, span)
         reports[task.name] = int(array.sum())
         if store is not None and not array.any():
-            outcome = nothing(task, span)
-        elif step is not None:
+            return nothing(task, span)
+        if step is not None:
             every = epochs_in_step(task, step, "--by")
             over_time = {"simultaneous": simultaneous, "quantiles": quantiles, **span._asdict()}
-            outcome = over(series(task, by_epoch, every=every, sampled=sampled, **over_time, **options))
-        else:
-            bands_too = bands or plot_file is not None
-            result = estimate_counts(task, array, bands=bands_too, sampled=sampled, **options)
-            comparisons = compare.comparisons(task, array, store, bands=bands, **options)
-            outcome = estimated(task, span, array, result, comparisons, tested=tested)
+            return over(
+                series(task, by_epoch, every=every, sampled=sampled, target=target, **over_time, **options)
+            )
+        result = estimate_counts(task, array, bands=bands_too, sampled=sampled, target=target, **options)
+        comparisons = compare.comparisons(task, array, store, bands=bands, target=target, **options)
+        return estimated(task, span, array, result, comparisons, tested=tested)
+
+    counted = _all_counts(tasks, store, counts, start, end)
+    several = len(tasks) > 1 and weights is None
+    outcomes: list[Outcome] = []
+    for outcome in (
+        (outcome_of(*each) for each in counted)
+        if weights is None
+        else [weighted(counted, weights, bands=bands_too, **options)]
+    ):
         if not as_json:
-            click.echo(outcome.words + "\n" * (len(tasks) > 1 and task is not tasks[-1]))
+            click.echo(outcome.words + "\n" * (several and len(outcomes) + 1 < len(tasks)))
         elif outcome.drawing is None:
             click.echo(outcome.words, err=True)
         outcomes.append(outcome)
@@ -181,8 +211,8 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     if together is not None:
         click.echo(f"\n{together}", err=as_json)
     if as_json:
-        several = documents if together is None else {"group": together.to_dict(), "tasks": documents}
-        click.echo(json.dumps(several if len(tasks) > 1 else documents[0], indent=2))
+        whole = documents if together is None else {"group": together.to_dict(), "tasks": documents}
+        click.echo(json.dumps(whole if several else documents[0], indent=2))
     drawn = [outcome.drawing for outcome in outcomes if outcome.drawing is not None]
     _write(documents, csv_file, drawn, plot_file)
     if not drawn:
@@ -220,6 +250,13 @@ def _check_step(step: str | None, options: Mapping[str, Any], *, wanted: bool) -
     for name, value in options.items():
         if value and (step is not None) is not wanted:
             raise click.UsageError(f"{name} {'needs' if wanted else 'does not go with'} --by")
+
+
+def _refuse(options: Mapping[str, Any], why: str) -> None:
+    """Refuse the first option that was given."""
+    for name, value in options.items():
+        if value:
+            raise click.UsageError(f"{name} {why}")
 
 
 def _bounds(text: str) -> tuple[float, float]:

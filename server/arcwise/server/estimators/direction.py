@@ -23,6 +23,8 @@ from arcwise.server.estimators.result import Value
 from arcwise.server.estimators.targets import whose
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.circular import CircularMechanism
@@ -32,13 +34,18 @@ if TYPE_CHECKING:
     ComplexArray: TypeAlias = NDArray[np.complex128]
 
 __all__ = [
+    "Arrow",
     "Moment",
+    "arrow_direction",
+    "arrow_length",
+    "arrow_of",
     "circular_variance",
     "direction",
     "fieller_arc",
     "first_moment",
     "resultant_length",
     "row_attenuation",
+    "untold",
 ]
 
 _FEWEST = 5
@@ -47,6 +54,7 @@ _FEWEST = 5
 _LEAST_ATTENUATION = 1e-9
 """Of a smaller factor rounding errors are a part, and to divide by it would be to show them."""
 
+_DIRECTION = "argument of the first trigonometric moment; Fieller's interval"
 _NO_MODE = "where the average arrow points, not where most people are"
 _NO_CLUSTERS = "of the average arrow: opposite groups cancel out, however concentrated"
 
@@ -56,6 +64,35 @@ class Moment(NamedTuple):
 
     z: FloatArray
     covariance: FloatArray
+
+
+class Arrow(NamedTuple):
+    """What the reports tell of the first trigonometric moment.
+
+    Attributes
+    ----------
+    moment
+        Its estimate.
+    reports
+        How many there are; of several samples, in the smallest one.
+    reach
+        A function of an angle and a level: how far above the component of Z there its expectation may lie.
+    """
+
+    moment: Moment
+    reports: float
+    reach: Callable[[float, float], float]
+
+
+def arrow_of(mechanism: CircularMechanism, counts: FloatArray, users: Users | None = None) -> Arrow:
+    """Return what one sample of reports tells of the first trigonometric moment."""
+    reports = float(counts.sum())
+
+    def reach_at(angle: float, level: float) -> float:
+        turns = np.exp(1j * (2 * math.pi * mechanism.code_units() - angle)) / row_attenuation(mechanism)
+        return reach(mechanism.kernel, turns.real, counts, two_sided(level, reports), users)
+
+    return Arrow(first_moment(mechanism, counts, users), reports, reach_at)
 
 
 def first_moment(mechanism: CircularMechanism, counts: FloatArray, users: Users | None = None) -> Moment:
@@ -108,14 +145,6 @@ def _device_covariance(mechanism: CircularMechanism, turns: ComplexArray, law: F
     return np.array([[a + b.real, b.imag], [b.imag, a - b.real]]) / 2
 
 
-def _reach(
-    mechanism: CircularMechanism, counts: FloatArray, angle: float, level: float, users: Users | None
-) -> float:
-    """Return how far above the component of Z at an angle its expectation may lie."""
-    turns = np.exp(1j * (2 * math.pi * mechanism.code_units() - angle)) / row_attenuation(mechanism)
-    return reach(mechanism.kernel, turns.real, counts, two_sided(level, float(counts.sum())), users)
-
-
 def row_attenuation(mechanism: CircularMechanism) -> complex:
     """Return the factor of the first moment from an input at a node to its report.
 
@@ -126,7 +155,7 @@ def row_attenuation(mechanism: CircularMechanism) -> complex:
     return complex(row @ np.exp(2j * math.pi * (mechanism.code_units() - start)))
 
 
-def _untold(mechanism: CircularMechanism) -> str:
+def untold(mechanism: CircularMechanism) -> str:
     """Return what keeps the reports from telling the first moment, or ""."""
     if mechanism.kernel.codes < 3:
         return "two cells"
@@ -159,22 +188,25 @@ def direction(
     exceed Hotelling's quantile (with many reports the chi-square one, 2 degrees of freedom), and always with
     fewer than 5 reports.
     """
-    period = mechanism.domain.period
-    method = "argument of the first trigonometric moment; Fieller's interval"
-    if untold := _untold(mechanism):
-        return Value(None, 0.0, period, method, f"{untold} cannot show a direction")
-    moment = first_moment(mechanism, counts, users)
+    if why := untold(mechanism):
+        return Value(None, 0.0, mechanism.domain.period, _DIRECTION, f"{why} cannot show a direction")
+    return arrow_direction(mechanism, arrow_of(mechanism, counts, users), level, whose(users))
+
+
+def arrow_direction(mechanism: CircularMechanism, arrow: Arrow, level: float, about: str) -> Value:
+    """Return the direction of an arrow as `direction` does; `about` says whose it is."""
+    period, method = mechanism.domain.period, _DIRECTION
+    moment, n, _ = arrow
     angle = math.atan2(moment.z[1], moment.z[0])
     unit = angle / (2 * math.pi) % 1.0
     value = period * (unit if unit < 1.0 else 0.0)
-    n = float(counts.sum())
-    arc = None if n < _FEWEST else _arc(mechanism, counts, moment, level, users)
-    note = join(few_note(n), _NO_MODE, whose(users))
+    arc = None if n < _FEWEST else _arc(arrow, level)
+    note = join(few_note(n), _NO_MODE, about)
     if arc is None:
         why = "a uniform population is compatible with the reports" if n >= _FEWEST else "too few reports"
         return Value(value, 0.0, period, method, join(f"the direction is not determined: {why}", note))
     # Only an arrow longer than 1 can be longer than any population's.
-    if math.hypot(*moment.z) > 1.0 and _length(mechanism, counts, moment, level, users).low > 1.0:
+    if math.hypot(*moment.z) > 1.0 and _length(arrow, level).low > 1.0:
         note = join(NO_POPULATION, note)
     below, above = (side / (2 * math.pi) for side in arc)
     unit = value / period
@@ -182,15 +214,14 @@ def direction(
     return Value(value, min(low, value), max(high, value), method, note)
 
 
-def _arc(
-    mechanism: CircularMechanism, counts: FloatArray, moment: Moment, level: float, users: Users | None
-) -> tuple[float, float] | None:
+def _arc(arrow: Arrow, level: float) -> tuple[float, float] | None:
     """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
 
     `fieller_arc` takes the components of Z for normal. Here the component across u has the reach of an
     average (`reaches`), and u is at an end where that is just what it differs from zero; by secants.
     """
-    arc = fieller_arc(moment, level, reports=float(counts.sum()))
+    moment = arrow.moment
+    arc = fieller_arc(moment, level, reports=arrow.reports)
     if arc is None:
         return None
     angle, modulus = math.atan2(moment.z[1], moment.z[0]), math.hypot(*moment.z)
@@ -201,7 +232,7 @@ def _arc(
             if away >= math.pi / 2:
                 return math.pi / 2
             # What the component across u, seen from Z, may be at most: 0 at the end.
-            most = _reach(mechanism, counts, angle + sign * (away + math.pi / 2), level, users)
+            most = arrow.reach(angle + sign * (away + math.pi / 2), level)
             most -= modulus * math.sin(away)
             if before != away and not math.isnan(before):
                 slope = min((most - found) / (away - before), -_FLATTEST)
@@ -254,16 +285,20 @@ def resultant_length(
     30 reports a standard error is that of the direction in which Z varies most; and with fewer than 5 reports
     the interval is [0, 1].
     """
-    if untold := _untold(mechanism):
-        return Value(None, 0.0, 1.0, "none", f"{untold} cannot show a resultant length")
-    n = float(counts.sum())
-    moment = first_moment(mechanism, counts, users)
-    note = join(few_note(n), coarse_note(mechanism), _NO_CLUSTERS, whose(users))
+    if why := untold(mechanism):
+        return Value(None, 0.0, 1.0, "none", f"{why} cannot show a resultant length")
+    return arrow_length(mechanism, arrow_of(mechanism, counts, users), level, whose(users))
+
+
+def arrow_length(mechanism: CircularMechanism, arrow: Arrow, level: float, about: str) -> Value:
+    """Return the length of an arrow as `resultant_length` does; `about` says whose it is."""
+    moment, n, _ = arrow
+    note = join(few_note(n), coarse_note(mechanism), _NO_CLUSTERS, about)
     if n < _FEWEST:
         value = min(math.sqrt(max(float(moment.z @ moment.z) - float(np.trace(moment.covariance)), 0.0)), 1.0)
         method = "debiased modulus of the first trigonometric moment; too few reports for an interval"
         return Value(value, 0.0, 1.0, method, note)
-    length = _length(mechanism, counts, moment, level, users)
+    length = _length(arrow, level)
     if length.low > 1.0:
         note = join(NO_POPULATION, note)
     value, low, high = (min(max(x, 0.0), 1.0) for x in length[:3])
@@ -288,11 +323,8 @@ class _Length(NamedTuple):
     law: str
 
 
-def _length(
-    mechanism: CircularMechanism, counts: FloatArray, moment: Moment, level: float, users: Users | None
-) -> _Length:
-    reports = float(counts.sum())
-    z, covariance = moment
+def _length(arrow: Arrow, level: float) -> _Length:
+    (z, covariance), reports, reach_at = arrow
     square, trace = float(z @ z), float(np.trace(covariance))
     value = math.sqrt(max(square - trace, 0.0))
     error = math.sqrt(float(z @ covariance @ z) / square) if square else math.sqrt(trace / 2)
@@ -302,7 +334,7 @@ def _length(
     quantile = two_sided(level, reports)
     if value > 3 * error:
         angle = math.atan2(z[1], z[0])
-        below, above = (_reach(mechanism, counts, at, level, users) for at in (angle + math.pi, angle))
+        below, above = (reach_at(at, level) for at in (angle + math.pi, angle))
         if reports < FEW:
             below, above = max(below, quantile * error), max(above, quantile * error)
         return _Length(value, value - below, value + above, "empirical likelihood")

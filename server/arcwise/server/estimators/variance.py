@@ -23,6 +23,8 @@ from arcwise.server.estimators.targets import device_reach, source_of_error, who
 from arcwise.server.estimators.unbiasing import Numbers, moment_numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from arcwise.mechanisms.base import Mechanism
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["Spread", "spread"]
+__all__ = ["Spread", "spread", "strata_spread"]
 
 _LARGEST = 0.25
 """No variance on the unit interval is larger: half of the population at each end."""
@@ -99,8 +101,67 @@ def spread(
             found = _biased(mechanism, counts, two_sided((1.0 + level) / 2, n), users, numbers)
         else:
             found = _told(mechanism, counts, two_sided(level, n), users, numbers)
-    note = join(found.note, few_note(n), coarse_note(mechanism), whose(users))
-    unit = _possible(found._replace(note=note))
+    return _spread(mechanism, found, join(few_note(n), coarse_note(mechanism), whose(users)))
+
+
+def strata_spread(
+    mechanism: Mechanism, strata: Sequence[FloatArray], weights: FloatArray, *, level: float = 0.95
+) -> Spread | None:
+    """Return the variance and the standard deviation of a population that is made of strata.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    strata
+        Reports per code of each stratum, shape (K,), at least two reports.
+    weights
+        The strata's parts of the population, shape (H,), with the sum 1.
+    level
+        Of the intervals.
+
+    Returns
+    -------
+    Spread or None
+        None where the numbers per code have a bias, and for the clamp placement.
+
+    Notes
+    -----
+    As `spread`, with averages over the population: of ``w - 2 t v + t^2`` at its mean t, by the errors of the
+    strata, added in squares.
+    """
+    pairs = [moment_numbers(mechanism, float(counts.sum())) for counts in strata]
+    if any(each.bias for pair in pairs for each in pair) or mechanism.placement == "clamp":
+        return None
+    kernel = mechanism.kernel
+    means = [average(kernel, pair[0].values, counts) for pair, counts in zip(pairs, strata, strict=True)]
+    t = float(weights @ [mean for mean, _ in means])
+    square = float(weights**2 @ [error**2 for _, error in means])
+    value, sides, errors = square, [0.0, 0.0], 0.0
+    for (first, second), counts, weight in zip(pairs, strata, weights.tolist(), strict=True):
+        quantile = two_sided(level, float(counts.sum()))
+        numbers = second.values - 2 * t * first.values + t * t
+        found, *both = reaches(kernel, numbers, counts, quantile)
+        value += weight * found
+        sides = [math.hypot(side, weight * each) for side, each in zip(sides, both, strict=True)]
+        errors = math.hypot(errors, weight * average(kernel, numbers, counts)[1])
+    more = math.sqrt(2.0) * two_sided(level, math.inf) * square  # how much t^2 varies
+    rounding = _rounding(mechanism)
+    below, above = (math.hypot(side, more) for side in sides)
+    few = float(min(counts.sum() for counts in strata))
+    found_all = _Found(
+        value - rounding * 2 / 3 if mechanism.kernel.nodes >= _FEWEST_NODES or not rounding else None,
+        value - below - rounding,
+        value + above,
+        errors,
+        f"averages over the strata of unbiased numbers for the value and its square; {source_of_error(None)}",
+    )
+    return _spread(mechanism, found_all, join(few_note(few), coarse_note(mechanism)))
+
+
+def _spread(mechanism: Mechanism, found: _Found, note: str) -> Spread:
+    """Return what was found on the unit interval in the unit of the domain."""
+    unit = _possible(found._replace(note=join(found.note, note)))
     length = mechanism.domain.length
 
     def square(each: float) -> float:
