@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 MEDIAN, WORST = 50.0, 150.0
 """Milliseconds of CPU of `estimate(task, counts)`."""
 
-FIT_PLACES = 2
-"""Of a population, in the balanced subset: a fit test costs more than all estimates of a survey."""
+FEWER = 2
+"""Places of a population for the fit test and for comparisons, in the balanced subset: these cost more."""
 
 
 def main() -> int:
@@ -122,23 +122,23 @@ def _studies(asked: argparse.Namespace, populations: list[Named]) -> list[Study]
     if asked.epsilon or asked.reports:
         reports = [round(n) for n in asked.reports or REPORTS]
         places = product(populations, asked.epsilon or EPSILONS, reports)
-        fits = places
+        fewer = places
     else:
         places = design(populations)
         # Of each population others: two epsilons that are three apart.
-        fits = [
+        fewer = [
             place
             for row in range(len(populations))
-            for k in range(FIT_PLACES)
+            for k in range(FEWER)
             for place in [places[len(EPSILONS) * row + (row + 3 * k) % len(EPSILONS)]]
         ]
     if asked.nodes:
-        places, fits = ([place._replace(nodes=asked.nodes) for place in some] for some in (places, fits))
-    intervals = asked.interval or []
-    fit_only = bool(intervals) and all(each.startswith("fit") for each in intervals)
-    no_fit = bool(intervals) and not any(each.startswith("fit") for each in intervals)
-    todo: list[tuple[str, Place]] = [] if fit_only else [(PARTS[0], place) for place in places]
-    todo += [] if no_fit else [(PARTS[1], place) for place in fits]
+        places, fewer = ([place._replace(nodes=asked.nodes) for place in some] for some in (places, fewer))
+    intervals = tuple(asked.interval or [])
+    parts = {part for part in PARTS if not intervals or any(_part(each) == part for each in intervals)}
+    todo = [
+        (part, place) for part in PARTS if part in parts for place in (places if part == PARTS[0] else fewer)
+    ]
     first = asked.surveys or asked.first
     columns = (TextColumn("surveys"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -156,6 +156,13 @@ def _studies(asked: argparse.Namespace, populations: list[Named]) -> list[Study]
             jobs=asked.jobs,
             progress=show,
         )
+
+
+def _part(interval: str) -> str:
+    """Return the part of a survey that has an interval of this name."""
+    if interval.startswith("fit"):
+        return "fit test"
+    return "comparisons" if interval.startswith(("difference:", "reference", "weighted")) else "estimates"
 
 
 def _cpu(places: list[Place]) -> list[str]:

@@ -1,6 +1,7 @@
 """What `coverage.py` asks of one survey: each interval that arcwise shows beside what is true.
 
-Not a program. Everything goes through the public entries: `estimate`, `mean_difference` and `fit_test`.
+Not a program. Everything goes through the public entries: `estimate`, `fit_test`, `compare_samples`,
+`compare_reference` and `post_stratify`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import math
 import re
 import zlib
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from populations import Named, domain_of
@@ -18,13 +19,18 @@ from truths import atoms
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.server.estimators import Band, Estimate, Value, estimate
+from arcwise.server.estimators.comparison import Comparison, compare_reference, compare_samples
 from arcwise.server.estimators.difference import mean_difference
 from arcwise.server.estimators.fit_test import fit_test
-from arcwise.server.simulate import parse_population, simulate_counts
+from arcwise.server.estimators.poststratification import post_stratify
+from arcwise.server.estimators.quantiles import LEVELS
+from arcwise.server.simulate import Mixture, parse_population, simulate_counts
 from arcwise.server.simulate.truth import SLACK, Truth, on_lattice
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from arcwise.server.simulate import Population
@@ -33,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PARTS", "Answer", "Place", "case", "holds_everywhere", "survey"]
 
-PARTS = ("estimates", "fit test")
+PARTS = ("estimates", "fit test", "comparisons")
 
 FIT_LEVEL = 0.05
 
@@ -160,6 +166,8 @@ def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, s
         return {("fit test", ""): Answer(not result.rejected, math.nan, rough=False)}
     users = one.population.draw(place.reports, generator)
     counts = _counts(one, users, generator)
+    if part == "comparisons":
+        return _comparisons(one, counts, number, generator)
     if isinstance(one.task.domain, Circle):
         return _circle(one, counts, users, number)
     return _line(one, counts, users, generator)
@@ -370,6 +378,106 @@ def _differences(
     length = domain.length
     found["difference of means", ""] = _answer(told, length * (uniform.mean() - one.truth.mean), length)
     found["difference of means of users", ""] = _answer(theirs, length * apart, length)
+
+
+def _comparisons(
+    one: Case, counts: NDArray[np.int64], number: int, generator: np.random.Generator
+) -> dict[tuple[str, str], Answer]:
+    """Compare comparisons with a second sample, of the same population or a uniform one in turn.
+
+    The second sample is half as large. Both are strata of a third population too, with the weights 1 and 2.
+    """
+    task, domain = one.task, one.task.domain
+    low, length = _line_of(task)
+    circular = isinstance(domain, Circle)
+    name = ("same", "uniform")[number % 2]
+    other = one.truth if name == "same" else Truth(on_lattice(parse_population("uniform", domain), domain))
+    users = other.population.draw(max(int(counts.sum()) // 2, 30), generator)
+    second = _counts(one, users, generator)
+    bands = number % 4 < 2
+    origin = 0.0 if circular else None
+    asked = dict(list(one.shares.items())[::2])
+    between = {each: (low + length * a, low + length * b) for each, (a, b) in asked.items()}
+    ask: dict[str, Any] = {"between": between.values(), "bands": bands, "origin": origin}
+    both = Truth(Mixture([1 / 3, 2 / 3], (one.population, other.population)))
+    truths: dict[str, tuple[Comparison | Estimate, dict[tuple[str, str], float]]] = {
+        "difference": (compare_samples(task, counts, second, **ask), _numbers(one.truth, other, asked, task)),
+        "reference": (
+            compare_reference(task, counts, other.population, **ask),
+            _numbers(one.truth, other, asked, task),
+        ),
+        "weighted": (
+            post_stratify(task, {"a": counts, "b": second}, {"a": 1.0, "b": 2.0}, **ask),
+            _numbers(None, both, asked, task),
+        ),
+    }
+    found: dict[tuple[str, str], Answer] = {}
+    for what, (told, true) in truths.items():
+        for (kind, which), truth in true.items():
+            values = getattr(told, kind)
+            if kind == "shares":
+                value = values["{:.15g}:{:.15g}".format(*between[which])]
+            else:
+                value = values.get(which) if which else values
+            if kind == "direction":
+                answer = _around(value, truth / length, length)
+            else:
+                scale = 1.0 if kind in {"shares", "resultant_length"} else length
+                answer = _answer(value, truth, scale, _SHARE if kind == "shares" else SLACK)
+            found[f"{what}: {kind}", f"{which} {name}".strip()] = answer
+        if isinstance(told, Comparison):
+            if told.cdf:
+                found[f"{what}: cdf", name] = _cdf(told.cdf, one.truth, other, low, length)
+            assert told.test is not None
+            if name == "same":
+                held = told.test.p > FIT_LEVEL
+                found[f"{what}: test", name] = Answer(held, math.nan, rough=False)
+        elif isinstance(told, Estimate) and told.band is not None:
+            found[f"{what}: band", name] = _band(
+                one._replace(population=both.population, truth=both), told.band
+            )
+    return found
+
+
+def _numbers(
+    first: Truth | None, second: Truth, shares: dict[str, tuple[float, float]], task: Task
+) -> dict[tuple[str, str], float]:
+    """Return what is true of a second population, less what is of a first one, by attribute and key."""
+    low, length = _line_of(task)
+    circular = isinstance(task.domain, Circle)
+    found: dict[tuple[str, str], float] = {}
+    for sign, truth in ((1.0, second), (-1.0, first)):
+        if truth is None:
+            continue
+        start = low if first is None else 0.0
+        rows: dict[tuple[str, str], float] = {}
+        for tau in LEVELS:
+            unit = truth.quantile_above(0.0, tau) if circular else truth.quantile(tau)
+            rows["quantiles", f"{tau:g}"] = start + length * unit
+        for name, (a, b) in shares.items():
+            rows["shares", name] = truth.arc(a, b) if circular else truth.share(a, b)
+        if circular:
+            rows["resultant_length", ""] = abs(truth.moment)
+            if min(abs(each.moment) for each in (first or second, second)) >= _SMALLEST:
+                rows["direction", ""] = length * math.atan2(truth.moment.imag, truth.moment.real) / math.tau
+        else:
+            rows["mean", ""] = start + length * truth.mean
+        for key, value in rows.items():
+            found[key] = found.get(key, 0.0) + sign * value
+    return found
+
+
+def _cdf(differences: Mapping[str, Value], first: Truth, second: Truth, low: float, length: float) -> Answer:
+    """Return whether all differences of two distribution functions hold at once."""
+    held, widths = True, []
+    for place, value in differences.items():
+        assert value.low is not None
+        assert value.high is not None
+        unit = (float(place) - low) / length
+        apart = second.below(unit) - first.below(unit)
+        held &= value.low - _SHARE <= apart <= value.high + _SHARE
+        widths.append(value.high - value.low)
+    return Answer(held, float(np.mean(widths)), _rough(next(iter(differences.values())).note))
 
 
 def _counts(one: Case, users: FloatArray, generator: np.random.Generator) -> NDArray[np.int64]:
