@@ -69,6 +69,7 @@ __all__ = [
     "mutations",
     "names",
     "tasks",
+    "texts",
     "values_in",
 ]
 
@@ -340,14 +341,18 @@ def mechanisms(draw: st.DrawFn, domain: Domain | None = None, max_nodes: int = 3
     return OptimalPiecewise(domain, epsilon, placement=draw(st.sampled_from(["inset", "clamp"])), nodes=nodes)
 
 
-def _is_name(text: str) -> bool:
-    normal = unicodedata.normalize("NFC", text)
-    return 1 <= len(normal) <= 64 and normal.isprintable() and normal == normal.strip()
+def texts(most: int) -> st.SearchStrategy[str]:
+    """Return what a task takes as a text of at most `most` characters; some are not in NFC."""
+
+    def fits(text: str) -> bool:
+        normal = unicodedata.normalize("NFC", text)
+        return 1 <= len(normal) <= most and normal.isprintable() and normal == normal.strip()
+
+    printable = st.characters(categories=["L", "M", "N", "P", "S"]) | st.just(" ")
+    return st.text(printable, min_size=1, max_size=min(most, 24)).filter(fits)
 
 
-names = st.text(
-    st.characters(categories=["L", "M", "N", "P", "S"]) | st.just(" "), min_size=1, max_size=24
-).filter(_is_name)
+names = texts(64)
 
 
 @st.composite
@@ -372,6 +377,8 @@ def tasks(draw: st.DrawFn) -> Task:
         mechanism=mechanism,
         period=draw(st.integers(1, 366 * DAY)),
         caps=draw(st.none() | caps(mechanism.epsilon)),
+        description=draw(st.none() | texts(200)),
+        unit=draw(st.none() | texts(20)),
     )
 
 

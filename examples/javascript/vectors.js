@@ -36,6 +36,14 @@ for (const [label, { bytes, id, json }] of Object.entries(await read("tasks.json
   check("tasks.json", label, task.id === id && again.id === id && toHex(again.bytes) === bytes);
 }
 
+// This client takes tasks, and no groups: it reads what it would count of one.
+for (const [label, { bytes, id, json }] of Object.entries(await read("groups.json"))) {
+  const data = fromHex(bytes);
+  const members = await Promise.all(decode(data)[5].map((member) => Task.fromBytes(member)));
+  const ids = members.map((member) => member.id);
+  check("groups.json", label, sha256(data) === id && same(ids, json.tasks.map((member) => member.id)));
+}
+
 for (const [label, { rows, sha256_of_all_rows }] of Object.entries(await read("rows.json"))) {
   const { kernel } = tasks[label];
   const lines = Array.from({ length: kernel.nodes }, (_, node) => `${kernel.row(node).join(",")}\n`);

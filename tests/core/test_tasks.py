@@ -45,6 +45,7 @@ def same(task: Task, other: Task) -> bool:
         and task.to_bytes() == other.to_bytes()
         and (task.name, task.domain, task.epsilon, task.goal, task.period, task.caps)
         == (other.name, other.domain, other.epsilon, other.goal, other.period, other.caps)
+        and (task.description, task.unit) == (other.description, other.unit)
         and (type(task.mechanism), task.mechanism.placement, task.mechanism.kernel)
         == (type(other.mechanism), other.mechanism.placement, other.mechanism.kernel)
     )

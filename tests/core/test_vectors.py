@@ -17,7 +17,7 @@ from arcwise.errors import CertificateError, DomainError, TaskError
 from arcwise.kernels import Kernel, WindowKernel
 from arcwise.kernels.certificate import UNIT, exact_epsilon, exp_lower_bound
 from arcwise.mechanisms.registry import MECHANISMS
-from arcwise.tasks import Task, micro_epsilon
+from arcwise.tasks import Group, Task, micro_epsilon
 from arcwise.wire import Batch, code_width, decode_batch, encode_batch, pack_codes
 from fixed_draw import FixedDraw
 from vectors import make
@@ -76,6 +76,15 @@ def test_tasks_have_these_bytes_and_ids(label: str) -> None:
     assert task.id == entry["id"] == hashlib.sha256(data).hexdigest()
     assert task.to_json() == entry["json"]
     assert Task.from_json(entry["json"]) == task
+
+
+def test_groups_have_these_bytes_and_ids() -> None:
+    for entry in read("groups.json").values():
+        data = bytes.fromhex(entry["bytes"])
+        group = Group.from_bytes(data)
+        assert group.id == entry["id"] == hashlib.sha256(data).hexdigest()
+        assert group.to_json() == entry["json"]
+        assert Group.from_json(entry["json"]) == group
 
 
 def test_kernels_have_these_rows(label: str) -> None:

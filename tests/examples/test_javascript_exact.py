@@ -46,6 +46,7 @@ def test_the_client_passes_every_vector() -> None:
     ("name", "old", "new"),
     [
         ("tasks.json", '"id": "32560b', '"id": "42560b'),
+        ("groups.json", '"id": "0120af', '"id": "1120af'),
         ("rows.json", '"sha256_of_all_rows": "7', '"sha256_of_all_rows": "8'),
         ("draws.json", '"node": 39, "code": 39', '"node": 39, "code": 38'),
         ("values.json", "  null\n", "  0.1\n"),

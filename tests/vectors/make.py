@@ -5,6 +5,7 @@ version**: bytes, rows, codes and bodies that were once published mean the same 
 added; when a case that is there comes out differently, the code is wrong, not the file.
 
     tasks.json     label; canonical bytes in hex, id, JSON form
+    groups.json    the same of groups
     rows.json      label; SHA-256 over all rows, and some rows in full
     draws.json     label; value, draw (r, u) -> node, code
     values.json    label; values that are in no domain of this task
@@ -36,7 +37,7 @@ from arcwise.mechanisms import (
     OptimalCircular,
     OptimalPiecewise,
 )
-from arcwise.tasks import Caps, Task
+from arcwise.tasks import Caps, Group, Task
 from vectors import policy, refused
 from vectors.batches import batches, long_batches
 from vectors.draws import draws, values_outside
@@ -123,6 +124,23 @@ def _tasks() -> dict[str, Task]:
         # Its length is no float: (value - low) / (high - low) has one result in this order only.
         "inset, odd range": Task("shade", Interval(-0.1, 0.7), 0.3, caps=Caps(lifetime=0.9)),
         **_lattices(),
+        **_optional(),
+    }
+
+
+def _optional() -> dict[str, Task]:
+    """Return tasks with one and with several of the keys that a task need not have; the others have none."""
+    wait = "Minutes from \u201chere\u201d to the \u65b0\u5e79\u7dda \U0001f684, at most 60"
+    return {
+        "optional, unit": Task("speed", Interval(0, 180), 1.0, unit="km/h"),
+        "optional, description": Task(
+            "turn", Circle(24, step=1), 1.0, description="The hour of the last ride"
+        ),
+        "optional, all": Task(
+            "wait", Interval(0, 60, step=1), 1.0, caps=Caps(lifetime=3.0), description=wait, unit="min"
+        ),
+        # The longest of each, in characters of four bytes: both lengths need a longer form.
+        "optional, longest": Task("mood", SMALL, 1.0, description="\U0001f684" * 200, unit="\U0001f684" * 20),
     }
 
 
@@ -166,6 +184,14 @@ def _lattices() -> dict[str, Task]:
     }
 
 
+def _groups(tasks: dict[str, Task]) -> dict[str, Group]:
+    said, plain = tasks["optional, all"], tasks["wrap"]
+    return {
+        "drawn": Group("trip", [plain, tasks["inset"]], sample=1, caps=Caps(lifetime=12.0)),
+        "whole, with descriptions and units": Group("ride", [said, plain, tasks["optional, unit"]]),
+    }
+
+
 def _rows(task: Task) -> dict[str, Any]:
     kernel = task.mechanism.kernel
     lines = [",".join(map(str, kernel.row(node))) + "\n" for node in range(kernel.nodes)]
@@ -176,14 +202,16 @@ def _rows(task: Task) -> dict[str, Any]:
     }
 
 
+def _forms(made: Task | Group) -> dict[str, Any]:
+    return {"bytes": made.to_bytes().hex(), "id": made.id, "json": made.to_json()}
+
+
 def build() -> dict[str, Any]:
     """Return the contents of every file, by its name."""
     tasks = _tasks()
     return {
-        "tasks.json": {
-            label: {"bytes": task.to_bytes().hex(), "id": task.id, "json": task.to_json()}
-            for label, task in tasks.items()
-        },
+        "tasks.json": {label: _forms(task) for label, task in tasks.items()},
+        "groups.json": {label: _forms(group) for label, group in _groups(tasks).items()},
         "rows.json": {label: _rows(task) for label, task in tasks.items()},
         "draws.json": {label: draws(task) for label, task in tasks.items()},
         "values.json": {label: values_outside(task) for label, task in tasks.items()},

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["cases"]
 
 # Where things stand in a task's array.
-VERSION, NAME, DOMAIN, EPSILON, GOAL, PERIOD, CAPS, MECHANISM = range(8)
+VERSION, NAME, DOMAIN, EPSILON, GOAL, PERIOD, CAPS, MECHANISM, OPTIONAL = range(9)
 # And in the kernel of each kind.
 CODES, NODES, WINDOW, BACKGROUND, EXTRA = range(2, 7)
 ROWS, UNITS = 4, 5
@@ -42,8 +42,14 @@ def _bytes(tasks: dict[str, Task]) -> list[tuple[str, str, bytes]]:
         cases.append((label, why, bytes(msgpack.packb(fields))))
     data = tasks["wrap"].to_bytes()
     fields = msgpack.unpackb(data)
-    # 0x9c starts an array in a longer form than it needs, 0xd9 a string.
+    said = _said(tasks["optional, all"].to_bytes())
+    # 0xdc starts an array in a longer form than it needs, 0xd9 a string, 0xde a map.
     cases += [
+        ("optional, all", "the keys of a map in another order", said(b"\x82", "unit", "description")),
+        ("optional, all", "a key of a map twice", said(b"\x83", "description", "unit", "unit")),
+        ("optional, all", "a map in the long form", said(b"\xde\x00\x02", "description", "unit")),
+        ("optional, all", "a map that ends early", said(b"\x82", "description")),
+        ("optional, all", "a map without keys", said(b"\x80")),
         ("wrap", "an array in the long form", b"\xdc\x00\x08" + data[1:]),
         ("wrap", "a string in the long form", data[:2] + b"\xd9\x07" + data[3:]),
         ("wrap", "epsilon as a float32", bytes(msgpack.packb(fields, use_single_float=True))),
@@ -54,7 +60,18 @@ def _bytes(tasks: dict[str, Task]) -> list[tuple[str, str, bytes]]:
     return cases
 
 
-def _set(*path: int, to: object) -> Callable[[Any], None]:
+def _said(data: bytes) -> Callable[..., bytes]:
+    """Return a function that writes the map of a task's bytes anew: another head, other keys, values kept."""
+    *_, said = msgpack.unpackb(data)
+    before = data[: -len(msgpack.packb(said))]
+
+    def changed(head: bytes, *keys: str) -> bytes:
+        return before + head + b"".join(msgpack.packb(key) + msgpack.packb(said[key]) for key in keys)
+
+    return changed
+
+
+def _set(*path: int | str, to: object) -> Callable[[Any], None]:
     def change(fields: Any) -> None:
         for index in path[:-1]:
             fields = fields[index]
@@ -188,6 +205,30 @@ _SHAPE: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
     ("a value without a node", "inset", lambda fields: fields[DOMAIN].extend([1.0, "refuse"])),
     ("a field too few", "wrap", lambda fields: fields.pop()),
     ("a field too many", "wrap", lambda fields: fields.append(None)),
+    ("a map without keys", "wrap", lambda fields: fields.append({})),
+    ("a list in place of a map", "wrap", lambda fields: fields.append([])),
+    ("a key that is not known", "wrap", lambda fields: fields.append({"unit ": "min"})),
+    ("a key that is not known", "optional, all", _set(OPTIONAL, "zone", to="UTC")),
+    ("a key in capitals", "optional, unit", _set(OPTIONAL, to={"UNIT": "km/h"})),
+    ("a key that is no string", "wrap", lambda fields: fields.append({b"unit": "min"})),
+    ("a key that is an integer", "wrap", lambda fields: fields.append({1: "min"})),
+    ("two maps", "wrap", lambda fields: fields.extend([{"unit": "min"}, {"unit": "min"}])),
+    ("a unit that is nil", "optional, all", _set(OPTIONAL, "unit", to=None)),
+    ("a unit that is a number", "optional, unit", _set(OPTIONAL, "unit", to=1.0)),
+    ("a unit that is bytes", "optional, unit", _set(OPTIONAL, "unit", to=b"min")),
+    ("an empty unit", "optional, unit", _set(OPTIONAL, "unit", to="")),
+    ("a unit of 21 characters", "optional, unit", _set(OPTIONAL, "unit", to="x" * 21)),
+    ("a unit that is not in NFC", "optional, unit", _set(OPTIONAL, "unit", to="\u2126")),
+    ("a description that is nil", "optional, all", _set(OPTIONAL, "description", to=None)),
+    ("an empty description", "optional, all", _set(OPTIONAL, "description", to="")),
+    ("a description of 201 characters", "optional, all", _set(OPTIONAL, "description", to="x" * 201)),
+    ("a description of two lines", "optional, all", _set(OPTIONAL, "description", to="x\ny")),
+    ("a description with a space at its end", "optional, all", _set(OPTIONAL, "description", to="x ")),
+    (
+        "a description that changes the direction of writing",
+        "optional, all",
+        _set(OPTIONAL, "description", to="x\u202ey"),
+    ),
 )
 """The same for what would be counted or sampled as something else, or under another id."""
 
@@ -219,4 +260,7 @@ def _json(valid: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         ("a schema version that is not known", changed("arcwise_task", to=2)),
         ("a step under the id of a task without one", changed("domain", to=valid["domain"] | _STEP)),
         ("a step without a rounding", changed("domain", to=valid["domain"] | {"step": 2.8125})),
+        ("a unit under the id of a task without one", changed("unit", to="min")),
+        ("a unit that is null", changed("unit", to=None)),
+        ("a description that is an object", changed("description", to={"en": "x"})),
     ]

@@ -52,6 +52,20 @@ export function real(value, name) {
 /**
  * @param {unknown} value
  * @param {string} name
+ * @param {number} most
+ * @returns {string} in NFC, 1 to `most` printable characters without outer spaces
+ */
+export function text(value, name, most) {
+  check(typeof value === "string" && value === value.normalize("NFC"), `${name} must be a string in NFC`);
+  const { length } = [...value];
+  const printable = value === value.trim() && !/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(value);
+  check(length >= 1 && length <= most && printable, `${name} must be 1 to ${most} printable characters`);
+  return value;
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} name
  * @param {number} [length]
  * @returns {import("./msgpack.js").Packable[]}
  */

@@ -2,7 +2,8 @@
  * The part of msgpack that tasks and batches use. Integers are BigInt and numbers are float64, so what is
  * read and written again keeps its type; every head is written in its shortest form.
  *
- * @typedef {null | boolean | bigint | number | string | Uint8Array | Packable[]} Packable
+ * @typedef {null | boolean | bigint | number | string | Uint8Array | Packable[] | PackableMap} Packable
+ * @typedef {Map<string, Packable>} PackableMap its keys in ascending order
  */
 
 /** For each kind, its forms from the shortest on: up to which size, first byte, bytes of the size. */
@@ -16,6 +17,7 @@ const INTEGER = [
 const STRING = [[32n, 0xa0, 0], [1n << 8n, 0xd9, 1], [1n << 16n, 0xda, 2], [1n << 32n, 0xdb, 4]];
 const BINARY = [[1n << 8n, 0xc4, 1], [1n << 16n, 0xc5, 2], [1n << 32n, 0xc6, 4]];
 const ARRAY = [[16n, 0x90, 0], [1n << 16n, 0xdc, 2], [1n << 32n, 0xdd, 4]];
+const MAP = [[16n, 0x80, 0], [1n << 16n, 0xde, 2], [1n << 32n, 0xdf, 4]];
 
 const DEEPEST = 8;
 
@@ -57,6 +59,12 @@ function write(value, parts) {
     parts.push(head(STRING, BigInt(bytes.length)), bytes);
   } else if (value instanceof Uint8Array) {
     parts.push(head(BINARY, BigInt(value.length)), value);
+  } else if (value instanceof Map) {
+    parts.push(head(MAP, BigInt(value.size)));
+    for (const [key, item] of value) {
+      write(key, parts);
+      write(item, parts);
+    }
   } else {
     parts.push(head(ARRAY, BigInt(value.length)));
     for (const item of value) write(item, parts);
@@ -127,12 +135,32 @@ export function decode(bytes) {
     }
     const length = size(BINARY, first);
     if (length !== undefined) return take(Number(length)).slice();
+    const entries = size(MAP, first);
+    if (entries !== undefined) return map(entries, depth);
     const items = size(ARRAY, first);
     if (items === undefined) throw new RangeError(`a task or a batch has no msgpack type 0x${first.toString(16)}`);
     /** @type {Packable[]} */
     const array = [];
     for (let n = 0n; n < items; n++) array.push(read(depth + 1));
     return array;
+  };
+
+  /**
+   * @param {bigint} entries
+   * @param {number} depth
+   */
+  const map = (entries, depth) => {
+    /** @type {PackableMap} */
+    const found = new Map();
+    for (let last = "", n = 0n; n < entries; n++) {
+      const key = read(depth + 1);
+      if (typeof key !== "string" || (n > 0n && key <= last)) {
+        throw new RangeError("the keys of a map must be strings in ascending order, each once");
+      }
+      found.set(key, read(depth + 1));
+      last = key;
+    }
+    return found;
   };
 
   const value = read(0);

@@ -1,6 +1,7 @@
 /** The file of a task, for people, as the fields of its canonical bytes. What it says is checked by `Task`. */
 
 import { check } from "./checks.js";
+import { optionalFromJson } from "./optional.js";
 
 /** @typedef {import("./msgpack.js").Packable} Packable */
 
@@ -26,6 +27,7 @@ export function fieldsFromJson(json) {
     integer(json.period_seconds),
     values(caps, known).map((cap) => (cap === null ? null : integer(cap))),
     [mechanism.name ?? null, integer(mechanism.version), [kind, placement, ...KERNELS[kind](kernel)]],
+    ...optionalFromJson(json),
   ];
 }
 

@@ -1,11 +1,12 @@
 /** A task: what is asked, at which epsilon, with which integers. One whose certificate does not hold cannot exist. */
 
-import { array, check, count, real, TaskError } from "./checks.js";
+import { array, check, count, real, TaskError, text } from "./checks.js";
 import { MOST_LATTICE_VALUES, toLattice, toPlace, toUnit } from "./domain.js";
 import { expLowerBound, microEpsilon } from "./exact.js";
 import { toHex } from "./hex.js";
 import { KERNELS, LATTICE_NODES, POSITIONS } from "./kernel.js";
 import { decode, encode } from "./msgpack.js";
+import { checkedOptional } from "./optional.js";
 import { fieldsFromJson } from "./task-json.js";
 
 export { TaskError };
@@ -33,10 +34,15 @@ export class Task {
   constructor(whole, bytes, id) {
     const fields = array(whole, "a task");
     check(fields[0] === 1n, "the schema version is not known; this client knows 1");
-    check(fields.length === 8, "a task has 8 fields");
-    const [, name, domain, epsilon, goal, period, caps, mechanism] = fields;
+    check(fields.length >= 8, "a task has 8 fields, and 9 where it says what others need not");
+    const [, name, domain, epsilon, goal, period, caps, mechanism, ...more] = fields;
+    const { description, unit } = checkedOptional(more);
     /** What apps and people call it. */
-    this.name = checkedName(name);
+    this.name = text(name, "the name", 64);
+    /** What is asked, for people, or null. */
+    this.description = description;
+    /** The unit of the values, for people, or null. */
+    this.unit = unit;
     this.domain = checkedDomain(domain);
     /** The privacy loss of one report. */
     this.epsilon = real(epsilon, "epsilon");
@@ -81,7 +87,7 @@ export class Task {
    * @throws {TaskError} when it is not a task, its id is not its own, or its certificate does not hold
    */
   static async fromJson(json) {
-    const bytes = encode(fieldsFromJson(json));
+    const bytes = encoded(fieldsFromJson(json));
     const task = await Task.fromBytes(bytes);
     check(task.id === json.id, "the id in the file is not that of the task it describes: it was edited or damaged");
     return task;
@@ -151,18 +157,18 @@ function decoded(bytes) {
   }
 }
 
+/** @param {Packable[]} fields */
+function encoded(fields) {
+  try {
+    return encode(fields);
+  } catch (error) {
+    throw new TaskError(`not the file of a task: ${/** @type {Error} */ (error).message}`);
+  }
+}
+
 /** @param {Uint8Array} bytes */
 async function sha256(bytes) {
   return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", /** @type {BufferSource} */ (bytes))));
-}
-
-/** @param {Packable} name */
-function checkedName(name) {
-  check(typeof name === "string" && name === name.normalize("NFC"), "the name must be a string in NFC");
-  const { length } = [...name];
-  const printable = name === name.trim() && !/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(name);
-  check(length >= 1 && length <= 64 && printable, "the name must be 1 to 64 printable characters");
-  return name;
 }
 
 /**

@@ -1,6 +1,7 @@
 """The fields of a task in their fixed order, and the same as a JSON object that a person can read.
 
     [1, name, domain, epsilon, goal, period, caps, mechanism]
+    [..., optional]                where something is set that tasks need not have: see `optional`
     domain     ["interval", low, high, clip]  or  ["circle", period]
                [..., step, rounding]          where the domain has a step
     caps       [lifetime, rolling, window]    micro-epsilon or nil, micro-epsilon or nil, seconds
@@ -25,6 +26,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import TaskError
 from arcwise.kernels.certificate import UNIT
 from arcwise.tasks.caps import Caps
+from arcwise.tasks.optional import optional_from_json
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain
@@ -114,7 +116,7 @@ def caps_from_json(data: Any) -> list[Any]:
 
 def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
     """Return the JSON object of a task's fields."""
-    version, name, (kind, *bounds), epsilon, goal, period, caps, mechanism = fields
+    version, name, (kind, *bounds), epsilon, goal, period, caps, mechanism, *optional = fields
     mechanism_name, mechanism_version, kernel_fields = mechanism
     kind_of_kernel, placement, *rest = kernel_fields
     kernel = {"kind": kind_of_kernel, "placement": placement}
@@ -124,6 +126,7 @@ def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
         "arcwise_task": version,
         "name": name,
         "id": task_id,
+        **(optional[0] if optional else {}),
         "domain": {"kind": kind, **dict(zip(_bound_names(kind, len(bounds)), bounds, strict=True))},
         "epsilon": epsilon,
         "goal": goal,
@@ -162,6 +165,7 @@ def fields_from_json(data: Any) -> tuple[list[Any], Any]:
             data["period_seconds"],
             caps_from_json(caps),
             [mechanism["name"], version, kernel],
+            *optional_from_json(data),
         ]
         return fields, data["id"]
     except KeyError as error:

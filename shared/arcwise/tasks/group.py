@@ -124,6 +124,8 @@ class Group:
         goals: Mapping[str, str] | None = None,
         period: int = DAY,
         caps: Caps | None = None,
+        descriptions: Mapping[str, str] | None = None,
+        units: Mapping[str, str] | None = None,
     ) -> Group:
         """Return a group of new tasks that share one budget: a round costs at most `epsilon`.
 
@@ -147,6 +149,8 @@ class Group:
             Of every task, in seconds.
         caps
             What one device may spend on the group in all.
+        descriptions, units
+            By name, as `description` and `unit` of `Task`; tasks that are not named have none.
 
         Raises
         ------
@@ -165,11 +169,19 @@ class Group:
         (None, [1.0, 1.0])
         """
         k, shares = epsilon_shares(domains, epsilon, sample=sample, weights=weights)
-        goals = {} if goals is None else goals
-        for unknown in set(goals) - set(domains):
-            raise TaskError(f"goals must name tasks of the group, got {unknown!r}")
+        goals = _by_task("goals", goals, domains)
+        descriptions = _by_task("descriptions", descriptions, domains)
+        units = _by_task("units", units, domains)
         tasks = [
-            Task(each, domain, shares[each], goal=goals.get(each), period=period)
+            Task(
+                each,
+                domain,
+                shares[each],
+                goal=goals.get(each),
+                period=period,
+                description=descriptions.get(each),
+                unit=units.get(each),
+            )
             for each, domain in domains.items()
         ]
         return cls(name, tasks, sample=k, caps=caps)
@@ -314,6 +326,13 @@ class Group:
             When the kernel of a task in it does not satisfy its epsilon.
         """
         return load_json(path, cls.from_json)
+
+
+def _by_task(name: str, texts: Mapping[str, str] | None, tasks: Iterable[str]) -> Mapping[str, str]:
+    texts = {} if texts is None else texts
+    for unknown in set(texts) - set(tasks):
+        raise TaskError(f"{name} must name tasks of the group, got {unknown!r}")
+    return texts
 
 
 def _checked_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:

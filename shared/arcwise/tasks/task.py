@@ -30,6 +30,13 @@ from arcwise.tasks.fields import (
 )
 from arcwise.tasks.files import load_json, save_json
 from arcwise.tasks.goals import checked_goal, mechanism_for
+from arcwise.tasks.optional import (
+    OPTIONAL,
+    checked_optional,
+    checked_text,
+    optional_from_fields,
+    optional_to_fields,
+)
 
 if TYPE_CHECKING:
     import os
@@ -43,6 +50,9 @@ _MAX_BYTES: Final = 1 << 20
 
 class Task:
     """One question to every device: its domain, its epsilon, its mechanism and its caps.
+
+    A task in which anything is changed, were it a word of its description, is another task: it has another
+    id and a budget of its own.
 
     Parameters
     ----------
@@ -69,6 +79,11 @@ class Task:
         Length of an epoch in seconds; a day unless given.
     caps
         What one device may spend on this task; no cap unless given.
+    description
+        What is asked, for people: 1 to 200 printable characters, normalised to NFC. None (default): no words.
+    unit
+        The unit of the values, for people: 1 to 20 printable characters such as "min" or "km/h", likewise.
+        It changes no number.
 
     Raises
     ------
@@ -93,7 +108,20 @@ class Task:
     True
     """
 
-    __slots__ = ("_bytes", "caps", "charge", "domain", "epsilon", "goal", "id", "mechanism", "name", "period")
+    __slots__ = (
+        "_bytes",
+        "caps",
+        "charge",
+        "description",
+        "domain",
+        "epsilon",
+        "goal",
+        "id",
+        "mechanism",
+        "name",
+        "period",
+        "unit",
+    )
 
     name: str
     domain: Domain
@@ -102,6 +130,8 @@ class Task:
     mechanism: Mechanism
     period: int
     caps: Caps
+    description: str | None
+    unit: str | None
     charge: Charge
     """What one report costs a device."""
     id: str
@@ -118,6 +148,8 @@ class Task:
         expected_reports: int | None = None,
         period: int = DAY,
         caps: Caps | None = None,
+        description: str | None = None,
+        unit: str | None = None,
     ) -> None:
         import hashlib  # and with it OpenSSL, which takes longer than any other import of a device
 
@@ -133,6 +165,7 @@ class Task:
             raise TaskError(f"caps must be a Caps or None, got {caps!r}")
         if expected_reports is not None and (type(expected_reports) is not int or expected_reports < 1):
             raise TaskError(f"expected_reports must be a positive integer, got {expected_reports!r}")
+        optional = checked_optional({"description": description, "unit": unit})
         goal = checked_goal(goal, domain, mechanism)
         if mechanism is None:
             mechanism = mechanism_for(goal, domain, epsilon, expected_reports)
@@ -153,6 +186,7 @@ class Task:
             ("period", period),
             ("caps", caps),
             ("charge", charge),
+            *optional.items(),
         ):
             object.__setattr__(self, field, value)
         data = bytes(msgpack.packb(self._fields()))
@@ -177,11 +211,21 @@ class Task:
         return hash(self.id)
 
     def __repr__(self) -> str:
-        return f"Task({self.name!r}, {self.domain!r}, epsilon={self.epsilon!r}, goal={self.goal!r})"
+        said = {"epsilon": self.epsilon, "goal": self.goal, **self._optional()}
+        parts = (f", {name}={value!r}" for name, value in said.items() if value is not None)
+        return f"Task({self.name!r}, {self.domain!r}{''.join(parts)})"
+
+    @property
+    def domain_words(self) -> str:
+        """The domain and the unit of its values in words, for people: "[0, 180] km/h"."""
+        return str(self.domain) if self.unit is None else f"{self.domain} {self.unit}"
 
     def epoch(self, timestamp: float) -> int:
         """Return the number of the period, counted from 1970-01-01 UTC, that holds a Unix time."""
         return int(timestamp // self.period)
+
+    def _optional(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in OPTIONAL}
 
     def _fields(self) -> list[Any]:
         return [
@@ -193,6 +237,7 @@ class Task:
             self.period,
             caps_to_fields(self.caps),
             mechanism_to_fields(self.mechanism),
+            *optional_to_fields(self._optional()),
         ]
 
     def to_bytes(self) -> bytes:
@@ -228,14 +273,17 @@ class Task:
         if fields[0] != SCHEMA_VERSION:
             raise TaskError(f"task schema version {fields[0]} is not known to this arcwise; it knows 1")
         try:
-            _, name, domain_fields, epsilon, goal, period, cap_fields, mechanism_fields = fields
+            _, name, domain_fields, epsilon, goal, period, cap_fields, mechanism_fields, *rest = fields
+            optional = optional_from_fields(rest)
             domain = domain_from_fields(domain_fields)
             caps = caps_from_fields(cap_fields)
             epsilon = check_epsilon(epsilon, least=0.0)  # the mechanism says which are its own
             mechanism = mechanism_from_fields(mechanism_fields, domain, epsilon)
             if not isinstance(goal, str):
                 raise TaskError(f"goal must be a string, got {goal!r}")
-            return cls(name, domain, epsilon, goal=goal, mechanism=mechanism, period=period, caps=caps)
+            return cls(
+                name, domain, epsilon, goal=goal, mechanism=mechanism, period=period, caps=caps, **optional
+            )
         except (TaskError, CertificateError):
             raise
         except (ValueError, TypeError, KeyError, OverflowError) as error:
@@ -261,7 +309,8 @@ class Task:
         if stated != task.id:
             raise TaskError(
                 f"the id in the file, {stated!r}, is not that of the task it describes, {task.id!r}: "
-                "the file was edited or damaged; make a new one with `arcwise task new`"
+                "the file was edited or damaged, or has a key that only a later arcwise knows; make a new "
+                "one with `arcwise task new`"
             )
         return task
 
@@ -292,13 +341,4 @@ def _least_epsilon(mechanism: object) -> float:
 
 def checked_name(name: object) -> str:
     """Return a name in NFC, or raise `TaskError` that says what a name must be."""
-    if not isinstance(name, str):
-        raise TaskError(f"name must be a string, got {name!r}")
-    normal = name
-    if not name.isascii():
-        import unicodedata  # ASCII is in NFC as it stands
-
-        normal = unicodedata.normalize("NFC", name)
-    if not 1 <= len(normal) <= 64 or not normal.isprintable() or normal != normal.strip():
-        raise TaskError(f"name must be 1 to 64 printable characters without outer spaces, got {name!r}")
-    return normal
+    return checked_text(name, "name", most=64)

@@ -1,0 +1,93 @@
+"""The optional ninth item of a task: a map of what some tasks say and others do not.
+
+A reader that does not know a key refuses the task, so that none is taken for another. A new key is a line of
+`OPTIONAL`, and an argument and an attribute of `Task` with its name.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from arcwise.errors import TaskError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = [
+    "OPTIONAL",
+    "checked_optional",
+    "checked_text",
+    "optional_from_fields",
+    "optional_from_json",
+    "optional_to_fields",
+]
+
+
+def checked_text(text: object, name: str, *, most: int) -> str:
+    """Return a text in NFC; raises `TaskError` unless it is 1 to `most` printable characters."""
+    if not isinstance(text, str):
+        raise TaskError(f"{name} must be a string, got {text!r}")
+    normal = text
+    if not text.isascii():
+        import unicodedata  # ASCII is in NFC as it stands
+
+        normal = unicodedata.normalize("NFC", text)
+    if not 1 <= len(normal) <= most or not normal.isprintable() or normal != normal.strip():
+        raise TaskError(f"{name} must be 1 to {most} printable characters without outer spaces, got {text!r}")
+    return normal
+
+
+OPTIONAL: Final[dict[str, Callable[[object, str], Any]]] = {
+    "description": partial(checked_text, most=200),
+    "unit": partial(checked_text, most=20),
+}
+"""The keys, and for each a function of its value and its name: it returns what bytes and JSON hold alike, or
+raises `TaskError`."""
+
+
+def checked_optional(given: Mapping[str, object]) -> dict[str, Any]:
+    """Return the values of all keys in their canonical form: None for those that are None or not given."""
+    return {
+        key: None if (value := given.get(key)) is None else check(value, key)
+        for key, check in OPTIONAL.items()
+    }
+
+
+def optional_to_fields(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the items behind the eighth: one map with sorted keys, or nothing where no value is set."""
+    said = {key: value for key, value in sorted(values.items()) if value is not None}
+    return [said] if said else []
+
+
+def optional_from_fields(items: list[Any]) -> dict[str, Any]:
+    """Return the map that stands behind the eighth item, where there is one; its values are not checked.
+
+    Raises
+    ------
+    TaskError
+        When it is not one map, has no keys, or one that is not known.
+    """
+    if not items:
+        return {}
+    if len(items) > 1 or not isinstance(items[0], dict) or not items[0]:
+        raise TaskError("behind its eighth item a task may have one map that is not empty, and nothing else")
+    said: dict[str, Any] = items[0]
+    for key, value in said.items():
+        if key not in OPTIONAL:
+            raise TaskError(
+                f"the key {key!r} of a task is not known to this arcwise, which knows {', '.join(OPTIONAL)}: "
+                "read the task with a later version"
+            )
+        if value is None:
+            raise TaskError(f"{key} must not be there where it is not set, got none")
+    return said
+
+
+def optional_from_json(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the items behind the eighth that a JSON object of a task holds.
+
+    A key that is not known is left out here; it shows in the id.
+    """
+    said = {key: data[key] for key in sorted(OPTIONAL) if key in data}
+    return [said] if said else []

@@ -1,0 +1,200 @@
+"""The optional ninth item of a task: absent when empty, part of the id, refused where a key is not known."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import TaskError
+from arcwise.tasks import Group, Task
+from arcwise.tasks.optional import OPTIONAL
+from nodejs import JAVASCRIPT
+from strategies import json_values, texts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from arcwise.domains import Domain
+
+SPEED = Interval(0, 180)
+WORDS = "How fast the car went, in the open"
+
+
+def a_task(**said: Any) -> Task:
+    return Task("speed", SPEED, 1.0, **said)
+
+
+def items(task: Task) -> list[Any]:
+    fields: list[Any] = msgpack.unpackb(task.to_bytes())
+    return fields
+
+
+# --- what is there -------------------------------------------------------------------------------------
+
+
+def test_the_map_is_there_where_something_is_set() -> None:
+    plain = a_task()
+    assert (plain.description, plain.unit, len(items(plain))) == (None, None, 8)
+    assert items(a_task(unit="km/h")) == [*items(plain), {"unit": "km/h"}]
+    both = a_task(unit="km/h", description=WORDS)
+    assert (both.description, both.unit) == (WORDS, "km/h")
+    assert items(both) == [*items(plain), {"description": WORDS, "unit": "km/h"}]
+    assert list(items(both)[8]) == ["description", "unit"]
+
+
+def test_a_task_without_keys_is_what_it_always_was() -> None:
+    plain = a_task(description=None, unit=None)
+    assert plain.id == "6bb43e2263edd165ab1d8c263cae3473ff0eb493723f0bcee76ec71144bbe4f9"
+    assert plain == a_task()
+    assert (
+        repr(plain)
+        == "Task('speed', Interval(low=0.0, high=180.0, clip=False), epsilon=1.0, goal='distribution')"
+    )
+    assert not set(OPTIONAL) & set(plain.to_json())
+    assert plain.domain_words == str(SPEED) == "[0, 180]"
+
+
+def test_files_name_the_keys_that_are_set() -> None:
+    shown = a_task(unit="km/h").to_json()
+    assert shown["unit"] == "km/h"
+    assert "description" not in shown
+    assert not set(OPTIONAL) & set(a_task().to_json())
+
+
+def test_the_id_covers_them() -> None:
+    variants = [
+        a_task(),
+        a_task(unit="km/h"),
+        a_task(unit="mph"),
+        a_task(description=WORDS),
+        a_task(description="km/h"),
+        a_task(description=WORDS, unit="km/h"),
+    ]
+    assert len({task.id for task in variants}) == len(set(variants)) == len(variants)
+    assert a_task(unit="km/h") == a_task(unit="km/h")
+
+
+def test_copies_keep_them_and_nothing_changes_them() -> None:
+    task: Any = a_task(unit="km/h", description=WORDS)
+    for other in (copy.deepcopy(task), pickle.loads(pickle.dumps(task))):
+        assert other == task
+        assert (other.unit, other.description) == ("km/h", WORDS)
+    with pytest.raises(AttributeError, match="a Task is immutable; cannot set 'unit'"):
+        task.unit = "mph"
+
+
+def test_words_for_people() -> None:
+    task = a_task(unit="km/h", description=WORDS)
+    assert repr(task).endswith(f", goal='distribution', description={WORDS!r}, unit='km/h')")
+    assert task.domain_words == "[0, 180] km/h"
+    ages = Task("age", Interval(0, 120, step=1), 1.0, unit="years")
+    assert ages.domain_words == "[0, 120] in steps of 1 years"
+
+
+def test_texts_are_normalised() -> None:
+    ohm, omega = "\u2126", "\u03a9"
+    assert a_task(unit=ohm).unit == omega
+    assert a_task(unit=ohm) == a_task(unit=omega)
+
+
+@pytest.mark.parametrize(("key", "most"), [("description", 200), ("unit", 20)])
+@pytest.mark.parametrize(
+    "bad", [7, b"x", ["x"], "", " ", " x", "x ", "a\nb", "a\x00", "\ud800", "a\u00a0b", None]
+)
+def test_bad_texts_are_refused(key: str, most: int, bad: Any) -> None:
+    assert getattr(a_task(**{key: "x" * most}), key) == "x" * most
+    bad = "x" * (most + 1) if bad is None else bad
+    with pytest.raises(TaskError, match=f"^{key} must be (a string|1 to {most} printable characters)"):
+        a_task(**{key: bad})
+
+
+# --- what is refused -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", OPTIONAL)
+def test_a_reader_without_the_key_refuses_the_task(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = a_task(**{key: "km/h"})
+    data, shown = task.to_bytes(), task.to_json()
+    monkeypatch.delitem(OPTIONAL, key)
+    with pytest.raises(TaskError, match=f"^the key '{key}' of a task is not known to this arcwise"):
+        Task.from_bytes(data)
+    with pytest.raises(TaskError, match="or has a key that only a later arcwise knows"):
+        Task.from_json(shown)
+
+
+@given(st.dictionaries(st.sampled_from([*OPTIONAL, "zone"]), texts(20) | json_values, max_size=3))
+def test_maps_are_read_or_refused(said: dict[str, Any]) -> None:
+    """Whatever the map holds: a task is read from the bytes that it writes, and from no others."""
+    try:
+        data = msgpack.packb([*items(a_task()), said])
+    except (OverflowError, UnicodeEncodeError):  # msgpack has no integer of this size, no lone surrogate
+        return
+    try:
+        task = Task.from_bytes(data)
+    except TaskError:
+        return
+    assert task.to_bytes() == data
+    assert {key: value for key in OPTIONAL if (value := getattr(task, key)) is not None} == said != {}
+
+
+def test_a_file_with_a_key_that_is_not_known_keeps_its_id() -> None:
+    """A note in a file is not a part of the task; a key that is one shows in the id."""
+    shown = a_task().to_json() | {"note": "by hand"}
+    assert Task.from_json(shown) == a_task()
+    with pytest.raises(TaskError, match="is not that of the task it describes"):
+        Task.from_json(shown | {"unit": "km/h"})
+
+
+# --- a key is one entry ---------------------------------------------------------------------------------
+
+
+def test_keys_are_arguments_and_attributes_and_no_other_key_of_a_file() -> None:
+    parameters = inspect.signature(Task).parameters
+    for key in OPTIONAL:
+        assert parameters[key].default is None
+        assert parameters[key].kind is inspect.Parameter.KEYWORD_ONLY
+        assert key in Task.__slots__
+        assert key in Task.__annotations__
+        assert key not in a_task().to_json()
+    assert list(OPTIONAL) == sorted(OPTIONAL)
+
+
+def test_the_javascript_client_knows_the_same_keys() -> None:
+    source = (JAVASCRIPT / "arcwise" / "optional.js").read_text(encoding="utf-8")
+    table = source.partition("const OPTIONAL = {\n")[2].partition("};")[0]
+    assert [line.partition(":")[0].strip() for line in table.splitlines()] == list(OPTIONAL)
+
+
+# --- groups -------------------------------------------------------------------------------------------
+
+
+def test_tasks_of_a_group_have_their_own() -> None:
+    domains: dict[str, Domain] = {"heading": Circle(360), "speed": SPEED}
+    group = Group.share_budget("car", domains, 2.0, units={"speed": "km/h"}, descriptions={"heading": WORDS})
+    assert [(task.unit, task.description) for task in group.tasks] == [(None, WORDS), ("km/h", None)]
+    assert Group.share_budget("car", domains, 2.0, units={}, descriptions={}) != group
+    for other in (
+        Group.from_bytes(group.to_bytes()),
+        Group.from_json(json.loads(json.dumps(group.to_json()))),
+    ):
+        assert other == group
+        assert other.tasks == group.tasks
+    for name in ("units", "descriptions"):
+        unknown: Any = {name: {"height": "m"}}
+        with pytest.raises(TaskError, match=f"^{name} must name tasks of the group, got 'height'$"):
+            Group.share_budget("car", domains, 2.0, **unknown)
+
+
+def test_a_group_keeps_its_files(tmp_path: Path) -> None:
+    group = Group("car", [a_task(unit="km/h"), Task("heading", Circle(360), 1.0, description=WORDS)])
+    group.save(tmp_path / "car.json")
+    assert Group.load(tmp_path / "car.json").tasks == group.tasks
