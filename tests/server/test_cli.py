@@ -183,6 +183,22 @@ def test_new_says_what_is_wrong_with_a_step(cli: Cli, args: list[str], message: 
     assert message in cli.bad("task", "new", "x", "--domain", "0:100", "--epsilon", "1", *args)
 
 
+def test_new_takes_a_unit_and_a_description(cli: Cli) -> None:
+    words = "How long you waited for the bus"
+    made = cli.good(
+        *("task", "new", "wait", "--domain", "0:60", "--clip", "--epsilon", "1"),
+        *("--unit", "min", "--description", words),
+    )
+    task = Task.load("wait.json")
+    assert task == Task("wait", Interval(0, 60, clip=True), 1.0, unit="min", description=words)
+    assert f"\ndescription  {words}\ndomain       [0, 60] min, values outside are clipped\n" in made
+    assert cli.good("task", "show", "wait.json") in made
+    assert "\nunit" not in made
+    bad = cli.bad("task", "new", "x", "--circle", "24", "--epsilon", "1", "--unit", "x" * 21)
+    assert "unit must be 1 to 20 printable characters" in bad
+    assert not Path("x.json").exists()
+
+
 def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCWISE_CACHE", "cache")
     args = ["task", "new", "dose", "--domain", "0:100", "--epsilon", "1", "--goal", "mean"]

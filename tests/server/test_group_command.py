@@ -76,6 +76,27 @@ def test_new_show_and_verify() -> None:
     assert new("--epsilon", "1", "--force").epsilon == 1.0
 
 
+def test_tasks_have_units_and_descriptions() -> None:
+    args = ("--epsilon", "2", "--unit", "speed=km/h", "--description", "speed=v = s/t", "--description")
+    made = good("group", "new", "vehicle", *VEHICLE, *args, "heading=0 is north")
+    heading, speed = Group.load("vehicle.json").tasks
+    assert (heading.unit, heading.description) == (None, "0 is north")
+    assert (speed.unit, speed.description) == ("km/h", "v = s/t")
+    assert "speed    epsilon 2, [0, 180] km/h, goal distribution, optimal-piecewise\n" in made
+    assert f"\n{'':<20}  v = s/t\n{'':<20}  {speed.id}" in made
+    for option in ("--unit", "--description"):
+        command = ("group", "new", "x", *VEHICLE, "--epsilon", "2", option)
+        for text in ("height=m", "speed", "=m"):
+            assert f"{option} takes NAME=TEXT, NAME that of a --task, one of heading, speed" in bad(
+                *command, text
+            )
+        assert "must name a task once, got 'speed' twice" in bad(*command, "speed=m", option, "speed=s")
+        assert "must be 1 to" in bad(*command, "speed=")
+    names = ("--task", "a=0:1", "--task", "a=b=0:1", "--unit", "a=b=m", "--epsilon", "2")
+    good("group", "new", "names", *names)
+    assert [task.unit for task in Group.load("names.json").tasks] == [None, "m"]
+
+
 def test_every_way_to_share() -> None:
     assert new("--epsilon", "4").sample == 1
     assert new("--epsilon", "4", "--sample", "best", "--force").sample is None

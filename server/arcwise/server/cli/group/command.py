@@ -75,6 +75,16 @@ def group() -> None:
     "estimates, of the worst single value, or of values on average (the latter two with goal value).",
 )
 @click.option("--period", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
+@click.option(
+    "--unit", "units", multiple=True, metavar="NAME=TEXT", help="A task's unit, as of arcwise task new."
+)
+@click.option(
+    "--description",
+    "descriptions",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="What a task asks, likewise.",
+)
 @caps_options
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="File to write; NAME.json unless given."
@@ -92,6 +102,8 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     weights: tuple[str, ...],
     split: str,
     period: int,
+    units: tuple[str, ...],
+    descriptions: tuple[str, ...],
     output: Path | None,
     force: bool,
     **caps: Unpack[CapOptions],
@@ -105,7 +117,9 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     bounds = read_caps(caps)
     path = new_path(name, output, force)  # before a solver takes its time
-    request = Request(tasks, clip, steps, roundings, epsilon, sample, goals, weights, split, period)
+    request = Request(
+        tasks, clip, steps, roundings, epsilon, sample, goals, weights, split, period, units, descriptions
+    )
     made = made_group(name, request, bounds)
     write_new(made, path)
     click.echo(describe(made))

@@ -39,6 +39,8 @@ class Request(NamedTuple):
     weights: tuple[str, ...]
     split: str
     period: int
+    units: tuple[str, ...]
+    descriptions: tuple[str, ...]
 
 
 def made_group(name: str, request: Request, caps: Caps) -> Group:
@@ -60,6 +62,8 @@ def made_group(name: str, request: Request, caps: Caps) -> Group:
     }
     goals = _pairs("--goal", request.goals)
     _check_names("--goal", goals, domains)
+    units = _texts("--unit", request.units, domains)
+    descriptions = _texts("--description", request.descriptions, domains)
     weights = _weights(request, domains)
     sample: Sample
     if request.sample == "best":
@@ -84,6 +88,8 @@ def made_group(name: str, request: Request, caps: Caps) -> Group:
             goal=goals.get(task),
             mechanism=mechanism_for(domain, shares[task], goal=goals.get(task), name=None, delta=None),
             period=request.period,
+            description=descriptions.get(task),
+            unit=units.get(task),
         )
         for task, domain in domains.items()
     ]
@@ -125,6 +131,21 @@ def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
         if name in pairs:
             raise click.UsageError(f"{option} must name a task once, got {name!r} twice")
         pairs[name] = value
+    return pairs
+
+
+def _texts(option: str, texts: tuple[str, ...], tasks: Iterable[str]) -> dict[str, str]:
+    """Return NAME=TEXT pairs, in which a text may hold equals signs: the name is the longest that fits."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name = max((task for task in tasks if text.startswith(f"{task}=")), key=len, default=None)
+        if name is None:
+            raise click.UsageError(
+                f"{option} takes NAME=TEXT, NAME that of a --task, one of {', '.join(tasks)}; got {text!r}"
+            )
+        if name in pairs:
+            raise click.UsageError(f"{option} must name a task once, got {name!r} twice")
+        pairs[name] = text[len(name) + 1 :]
     return pairs
 
 

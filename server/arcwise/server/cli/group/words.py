@@ -31,9 +31,8 @@ def describe(group: Group) -> str:
     }
     words = [f"{key:<12} {value}" for key, value in lines.items() if value]
     width = max(len(task.name) for task in group.tasks)
-    words += [
-        f"{'task':<12} {task.name:<{width}}  epsilon {task.epsilon:.7g}, {task.domain}, goal {task.goal}, "
-        f"{task.mechanism.name}\n{'':<12} {'':<{width}}  {task.id}"
-        for task in group.tasks
-    ]
+    for task in group.tasks:
+        said = f"epsilon {task.epsilon:.7g}, {task.domain_words}, goal {task.goal}, {task.mechanism.name}"
+        words.append(f"{'task':<12} {task.name:<{width}}  {said}")
+        words += [f"{'':<12} {'':<{width}}  {line}" for line in (task.description, task.id) if line]
     return "\n".join(words)

@@ -71,6 +71,8 @@ def task() -> None:
 @click.option("--dry-run", is_flag=True, help="Show the task, and write nothing.")
 @click.option("--expected-reports", type=int, help="From a million on, distributions get a finer grid.")
 @click.option("--period", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
+@click.option("--unit", metavar="TEXT", help="Unit of the values, for people: min, km/h.")
+@click.option("--description", metavar="TEXT", help="What is asked, for people, in up to 200 characters.")
 @caps_options
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="File to write; NAME.json unless given."
@@ -93,6 +95,8 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     dry_run: bool,
     expected_reports: int | None,
     period: int,
+    unit: str | None,
+    description: str | None,
     output: Path | None,
     force: bool,
     **caps: Unpack[CapOptions],
@@ -103,6 +107,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     arcwise task new delay --domain -60:180 --clip --epsilon 1
     arcwise task new heading --circle 360 --epsilon 0.5 --lifetime-cap 15
     arcwise task new score --domain 0:100 --step 1 --epsilon 1
+    arcwise task new wait --domain 0:60 --unit min --description "Time until the bus came" --epsilon 1
     arcwise task new dose --domain 0:100 --epsilon 1 --goal mean
     arcwise task new age --domain 0:120 --epsilon 2 --goal mean --population "normal:40,12"
     arcwise task new load --domain 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
@@ -135,6 +140,8 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
         expected_reports=expected_reports,
         period=period,
         caps=bounds,
+        description=description,
+        unit=unit,
     )
     if path is not None:
         write_new(made, path)

@@ -28,7 +28,8 @@ def describe(task: Task) -> str:
     lines = {
         "task": task.name,
         "id": task.id,
-        "domain": f"{task.domain}{clip}",
+        "description": task.description,
+        "domain": f"{task.domain_words}{clip}",
         "values": _values(task),
         "goal": task.goal,
         "epsilon": f"{task.epsilon:g} per report",
