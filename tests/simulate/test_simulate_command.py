@@ -107,6 +107,12 @@ def test_the_truth_is_printed_beside_the_estimates() -> None:
     assert re.search(r"^mean +0\.28571 +\[.*\] +inside", text, re.MULTILINE)
 
 
+def test_a_unit_is_printed_and_is_no_markup() -> None:
+    good("task", "new", "height", "--domain", "0:10", "--epsilon", "1", "--unit", "[m]")
+    text = good("simulate", "height.json", "--distribution", "uniform", "--reports", "100", "--estimate")
+    assert text.splitlines()[0] == "100 simulated reports at epsilon 1, values in [0, 10] [m]"
+
+
 def test_data_from_files() -> None:
     Path("values.txt").write_text("10\n20\n\n30.5\n")
     Path("table.csv").write_text('name,"age, years"\n"x, y",10\nz,20\nw,30.5\n')

@@ -168,7 +168,8 @@ def _print(result: Estimate, population: Population, domain: Domain, *, fixed: b
     console = Console()
     if not console.is_terminal:
         console = Console(width=100)  # a file or a pipe has no width to keep to
-    console.print(f"{result.n:,} simulated reports at epsilon {result.epsilon:g}, values in {domain}")
+    head = f"{result.n:,} simulated reports at epsilon {result.epsilon:g}, values in {result.domain}"
+    console.print(head, markup=False)
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for heading in ("truth", "estimate", f"{result.level:.4g} interval", ""):

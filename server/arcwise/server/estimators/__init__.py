@@ -117,7 +117,9 @@ def estimate(
             epsilon=task.epsilon,
             level=level,
             target=target_words(target, sampled),
-            domain=str(task.domain),
+            domain=task.domain_words,
+            unit=task.unit,
+            description=task.description,
             # Pure mechanisms have none: their rows were walked when the task was made.
             delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
             distribution=distribution.distribution(mechanism, fitted),

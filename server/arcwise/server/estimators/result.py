@@ -201,7 +201,7 @@ class Estimate:
     target
         Whom the numbers speak about.
     domain
-        The domain in words, for people.
+        The domain and the unit of its values in words, for people.
     mean, variance, standard_deviation
         On an interval; the variance in the squared unit of the domain.
     direction, resultant_length, circular_variance
@@ -219,6 +219,8 @@ class Estimate:
         The shares of equally wide bins, by "low:high", when bands were asked for.
     band
         Around the distribution function of an interval, simultaneous, when bands were asked for.
+    unit, description
+        Of the values and of the task, for people; None where the task says neither.
     """
 
     task: str
@@ -241,6 +243,8 @@ class Estimate:
     shares: Mapping[str, Value] = field(default_factory=dict)
     bins: Mapping[str, Value] = field(default_factory=dict)
     band: Band | None = None
+    unit: str | None = None
+    description: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
@@ -254,6 +258,8 @@ class Estimate:
         }
         if self.delta:
             result["delta"] = self.delta
+        if self.unit is not None:
+            result["unit"] = self.unit
         for name in (*_VALUES, "distribution"):
             part = getattr(self, name)
             if part is not None:
@@ -293,9 +299,9 @@ class Estimate:
             f"<td>{escape(value.method)}</td></tr>"
             for name, value in self._rows()
         ]
-        head, target, *_ = str(self).splitlines()
+        head, *rest = map(escape, self._head())
         return (
-            f"<p><b>{escape(head)}</b><br>{escape(target)}</p><table><thead><tr><th></th><th>estimate</th>"
+            f"<p>{'<br>'.join([f'<b>{head}</b>', *rest])}</p><table><thead><tr><th></th><th>estimate</th>"
             f"<th>method</th></tr></thead><tbody>{''.join(cells)}</tbody></table>"
             + "".join(f"<p>note: {escape(note)}</p>" for note in self._notes())
         )
@@ -309,12 +315,16 @@ class Estimate:
         ]
         return [(name, value) for name, value in rows if value is not None]
 
-    def __str__(self) -> str:
+    def _head(self) -> list[str]:
         loss = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:.3g}" if self.delta else "")
-        lines = [
+        return [
             f"{self.task}: {self.n:,} report{'s' * (self.n != 1)} at {loss}, values in {self.domain}",
+            *([] if self.description is None else [self.description]),
             f"intervals at level {self.level:g}, for {self.target}",
         ]
+
+    def __str__(self) -> str:
+        lines = self._head()
         lines += [f"  {name:<18} {value}" for name, value in self._rows()]
         if self.distribution is not None:
             cells, mean = len(self.distribution.probabilities), self.distribution.fitted_mean

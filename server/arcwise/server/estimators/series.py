@@ -153,7 +153,8 @@ def series(
         level=level,
         simultaneous=simultaneous,
         every=every,
-        domain=str(task.domain),
+        domain=task.domain_words,
+        unit=task.unit,
         target=_target_words(target, sampled),
         points=tuple(
             Point(

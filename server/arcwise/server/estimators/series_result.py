@@ -89,7 +89,7 @@ class Series:
 
     Attributes
     ----------
-    task, task_id, n, epsilon, delta, domain, target
+    task, task_id, n, epsilon, delta, domain, target, unit
         As in `Estimate`; n over all points.
     level
         Of the intervals: of each one, or, where `simultaneous`, of all points' intervals of one estimate
@@ -119,6 +119,7 @@ class Series:
     points: Sequence[Point]
     change: Change | None
     period: float | None
+    unit: str | None = None
 
     def columns(self) -> dict[str, list[Value | None]]:
         """Return each estimate's values over the points, by its name in words; None in gaps."""
@@ -156,6 +157,8 @@ class Series:
         }
         if self.delta:
             result["delta"] = self.delta
+        if self.unit is not None:
+            result["unit"] = self.unit
         if self.change is not None:
             result["change"] = self.change.to_dict()
         result["points"] = [point.to_dict() for point in self.points]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcwise.errors import ParameterError
-from arcwise.server.plotting.style import COLOURS, finish
+from arcwise.server.plotting.style import COLOURS, finish, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,8 @@ def draw_estimate(figure: Figure | SubFigure, estimate: Estimate) -> None:
         probabilities, with the intervals of sectors.
     """
     level = f"{100 * estimate.level:g} %"
-    figure.suptitle(f"{estimate.task}: {estimate.n:,} reports at epsilon {estimate.epsilon:g}", fontsize=10)
+    title = f"{estimate.task}: {estimate.n:,} reports at epsilon {estimate.epsilon:g}"
+    figure.suptitle(literal(title), fontsize=10)
     if estimate.resultant_length is not None:
         _rose(figure, estimate, level)
         return
@@ -94,7 +95,7 @@ def _density(axes: Axes, estimate: Estimate, level: str) -> None:
             axes.axvline(mean.value, color=_MARK, linewidth=1.0)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0)
-    finish(axes, x=f"value in {estimate.domain}", y="density")
+    finish(axes, x=literal(f"value in {estimate.domain}"), y="density")
 
 
 def _cumulative(axes: Axes, estimate: Estimate, level: str) -> None:
@@ -117,7 +118,7 @@ def _cumulative(axes: Axes, estimate: Estimate, level: str) -> None:
         label = ""
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, 1)
-    finish(axes, x=f"value in {estimate.domain}", y="share of values up to it")
+    finish(axes, x=literal(f"value in {estimate.domain}"), y="share of values up to it")
 
 
 def _rose(figure: Figure | SubFigure, estimate: Estimate, level: str) -> None:
@@ -157,7 +158,8 @@ def _rose(figure: Figure | SubFigure, estimate: Estimate, level: str) -> None:
     axes.set_xticks(ticks * turn, [f"{tick:g}" for tick in ticks])
     length = estimate.resultant_length
     if length is not None:
-        axes.set_xlabel(f"resultant length {length}")
+        above = "" if estimate.unit is None else f"value in {estimate.domain}\n"
+        axes.set_xlabel(literal(f"{above}resultant length {length}"))
     axes.legend(loc="upper left", bbox_to_anchor=(-0.12, 1.12))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcwise.server.estimators.series_text import shown_range
-from arcwise.server.plotting.style import COLOURS, finish
+from arcwise.server.plotting.style import COLOURS, finish, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,8 @@ def draw_series(figure: Figure | SubFigure, series: Series) -> None:
     A point is as wide as its epochs and as high as its interval; where no reports came there is nothing, and
     where they do not determine a direction, a grey column.
     """
-    figure.suptitle(f"{series.task}: {series.n:,} reports at epsilon {series.epsilon:g}", fontsize=10)
+    title = f"{series.task}: {series.n:,} reports at epsilon {series.epsilon:g}"
+    figure.suptitle(literal(title), fontsize=10)
     names = list(series.columns())
     rows: Any = figure.subplots(len(names), 1, sharex=True, squeeze=False)
     for axes, name in zip(rows[:, 0], names, strict=True):
@@ -67,7 +68,8 @@ def _draw(axes: Any, series: Series, name: str) -> None:
     locator = AutoDateLocator()  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    finish(axes, x="", y=name)
+    plain = series.unit is None or name.startswith(("resultant length", "share"))  # neither is a value
+    finish(axes, x="", y=name if plain else literal(f"{name} ({series.unit})"))
 
 
 def _modulo(axes: Axes, period: float) -> None:

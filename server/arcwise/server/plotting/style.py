@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "DASHES", "PICTURES", "finish", "new_figure", "plain_log"]
+__all__ = ["COLOURS", "DASHES", "PICTURES", "finish", "literal", "new_figure", "plain_log"]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#b8a200")
 """Colours that stay apart for colour-blind readers (Okabe and Ito 2008), ours first."""
@@ -78,6 +78,11 @@ def finish(axes: Axes, *, x: str, y: str, title: str = "", legend: bool = True) 
     handles: Sequence[Any] = axes.get_legend_handles_labels()[0]
     if legend and handles:
         axes.legend()
+
+
+def literal(text: str) -> str:
+    """Return a text of somebody else's, such as a task's name, in which matplotlib sees no formula."""
+    return text.replace("$", r"\$")
 
 
 def plain_log(axes: Axes, which: str) -> None:

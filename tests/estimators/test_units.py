@@ -1,0 +1,73 @@
+"""The unit and the description of a task, where people read its estimates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from arcwise.domains import Circle, Interval
+from arcwise.server.estimators import estimate
+from arcwise.server.estimators.series import series
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORDS = "How long you waited <for the bus>"
+WAIT = Task("wait", Interval(0, 60), 1.0, unit="min", description=WORDS)
+PLAIN = Task("wait", Interval(0, 60), 1.0)
+HOUR = Task("hour", Circle(24), 1.0, unit="h")
+
+
+def counts(task: Task) -> list[int]:
+    return [30] * task.mechanism.kernel.codes
+
+
+def test_an_estimate_says_the_unit_and_the_description() -> None:
+    said, plain = estimate(WAIT, counts(WAIT)), estimate(PLAIN, counts(PLAIN))
+    assert (said.unit, said.description) == ("min", WORDS)
+    head, words, target, *rest = str(said).splitlines()
+    assert head.endswith(" at epsilon 1, values in [0, 60] min")
+    assert words == WORDS
+    assert [head.removesuffix(" min"), target, *rest] == str(plain).splitlines()
+    page = said._repr_html_()
+    assert "[0, 60] min</b><br>How long you waited &lt;for the bus&gt;<br>intervals at" in page
+    assert "[0, 60]</b><br>intervals at" in plain._repr_html_()
+
+
+def test_a_unit_is_one_key_more_of_an_estimate() -> None:
+    said, plain = estimate(WAIT, counts(WAIT)).to_dict(), estimate(PLAIN, counts(PLAIN)).to_dict()
+    assert said.pop("unit") == "min"
+    assert said.pop("task_id") != plain.pop("task_id")
+    assert said == plain
+    said, plain = (series(task, {20_000: counts(task)}).to_dict() for task in (WAIT, PLAIN))
+    assert said.pop("unit") == "min"
+    assert said.pop("task_id") != plain.pop("task_id")
+    assert said == plain
+
+
+def test_a_series_says_the_unit() -> None:
+    said = series(WAIT, {20_000: counts(WAIT)})
+    assert "values in [0, 60] min" in str(said)
+    assert said.plot().axes[0].get_ylabel() == "mean (min)"
+    hours = series(HOUR, {20_000: counts(HOUR)})
+    assert [axes.get_ylabel() for axes in hours.plot().axes] == ["direction (h)", "resultant length"]
+
+
+def test_pictures_say_the_unit() -> None:
+    labels = [axes.get_xlabel() for axes in estimate(WAIT, counts(WAIT)).plot().axes]
+    assert labels == ["value in [0, 60] min"] * 2
+    (rose,) = estimate(HOUR, counts(HOUR)).plot().axes
+    assert rose.get_xlabel().startswith("value in [0, 24) modulo 24 h\nresultant length ")
+
+
+@pytest.mark.parametrize("domain", [Interval(0, 60), Circle(24)])
+def test_a_text_with_dollars_is_no_formula(domain: Any, tmp_path: Path) -> None:
+    r"""Matplotlib takes what lies between two dollars for TeX: "$x^$" is none, and "1 \$" has a backslash."""
+    task = Task(r"a $x^$ \$", domain, 1.0, unit="$/$")
+    for drawn in (estimate(task, counts(task)), series(task, {20_000: counts(task)})):
+        figure = drawn.plot()
+        figure.savefig(tmp_path / "picture.svg")
+        (title,) = figure.texts
+        assert title._preprocess_math(title.get_text())[0].startswith(task.name)  # type: ignore[attr-defined]
