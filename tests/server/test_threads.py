@@ -16,8 +16,9 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server import compare, design, simulate
 from arcwise.server.cli import main
-from arcwise.server.estimators import difference
+from arcwise.server.estimators import comparison, difference
 from arcwise.server.estimators import series as series_module
+from arcwise.server.estimators.poststratification import post_stratify
 from arcwise.server.estimators.threads import one_thread
 from arcwise.server.planning import plan
 from arcwise.tasks import Task
@@ -60,6 +61,9 @@ def computing() -> dict[str, Callable[[], object]]:
             mechanism, np.array([0.5]), 10, np.random.default_rng(1)
         ),
         "mean_difference": lambda: difference.mean_difference((mechanism, counts), (mechanism, counts)),
+        "compare_samples": lambda: comparison.compare_samples(TASK, COUNTS, COUNTS),
+        "compare_reference": lambda: comparison.compare_reference(TASK, COUNTS, "uniform"),
+        "post_stratify": lambda: post_stratify(TASK, {"a": COUNTS}, {"a": 1.0}),
         "series": lambda: series_module.series(TASK, {1: COUNTS}, every=1),
     }
 

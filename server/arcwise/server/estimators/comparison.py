@@ -32,6 +32,7 @@ from arcwise.server.estimators.share_differences import (
 from arcwise.server.estimators.shares import unit_ends
 from arcwise.server.estimators.smooth_test import SmoothTest, same_as, same_population
 from arcwise.server.estimators.targets import check_target
+from arcwise.server.estimators.threads import one_thread
 from arcwise.server.simulate.counts import as_population, node_law
 from arcwise.server.simulate.truth import Truth, on_lattice
 
@@ -131,6 +132,7 @@ class Comparison:
         return [(name, value) for name, value in rows if value is not None]
 
 
+@one_thread()
 def compare_samples(
     task: Task,
     counts: ArrayLike,
@@ -216,6 +218,7 @@ def compare_samples(
     return Comparison(task.name, task.id, int(one[1].sum()), f"{n:,} other reports", n, level, **differences)
 
 
+@one_thread()
 def compare_reference(
     task: Task,
     counts: ArrayLike,

@@ -144,7 +144,8 @@ def post_stratify(
         epsilon=task.epsilon,
         level=level,
         target=f"the population of which these parts are strata: {names}",
-        domain=str(task.domain),
+        domain=task.domain_words,
+        unit=task.unit,
         delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
         mode=mode.mode(*given, level=level, bounds=bounds if bands else None),
         distribution=distribution.distribution(

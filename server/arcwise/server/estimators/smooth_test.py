@@ -24,7 +24,7 @@ from arcwise.server.estimators.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from arcwise.mechanisms.base import Mechanism
 
@@ -91,7 +91,7 @@ class SmoothTest:
 
 @one_thread()
 def same_population(
-    mechanism: Mechanism, counts: FloatArray, other: FloatArray, *, seed: int | None = None
+    mechanism: Mechanism, counts: ArrayLike, other: ArrayLike, *, seed: int | None = None
 ) -> SmoothTest:
     """Test whether two samples come from one population, whatever that is.
 
@@ -143,7 +143,7 @@ def same_population(
 
 @one_thread()
 def same_as(
-    mechanism: Mechanism, counts: FloatArray, law: FloatArray, *, seed: int | None = None
+    mechanism: Mechanism, counts: ArrayLike, law: FloatArray, *, seed: int | None = None
 ) -> SmoothTest:
     """Test whether a sample comes from a given population.
 

@@ -1,0 +1,302 @@
+"""Two samples, or one and a given population, compared: bounds by brute force, coverage, what is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.server.estimators.bounds import USUAL, Average, Bounds
+from arcwise.server.estimators.comparison import Comparison, compare_reference, compare_samples
+from arcwise.server.estimators.difference import direction_difference, length_difference
+from arcwise.server.estimators.grid import first_cell
+from arcwise.server.estimators.quantiles import LEVELS, quantile_ends, quantiles
+from arcwise.server.estimators.share_differences import Sample, quantile_differences, share_difference
+from arcwise.server.estimators.totals import Samples
+from arcwise.server.simulate import as_population, simulate_counts
+from arcwise.server.simulate.truth import Truth, on_lattice
+from arcwise.tasks import Task
+from strategies import ALL_EXAMPLES, Example
+from surveys import drawn_counts
+
+if TYPE_CHECKING:
+    from arcwise.domains import Domain
+    from arcwise.server.estimators import Value
+
+LINE, CIRCLE, SCORES = Interval(0, 100), Circle(360), Interval(0, 10, step=1)
+GAP = "0.5*uniform:0,20 + 0.5*uniform:80,100"
+
+
+def truth_of(domain: Domain, population: str) -> Truth:
+    return Truth(on_lattice(as_population(population, domain), domain))
+
+
+def numbers(value: Value) -> Any:
+    """Return value, low and high."""
+    return np.array([value.value, value.low, value.high], np.float64)
+
+
+def width(value: Value) -> float:
+    return float(numbers(value)[2] - numbers(value)[1])
+
+
+def survey(task: Task, population: str, n: int, generator: np.random.Generator) -> Any:
+    return simulate_counts(task, population, n, generator)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    example=st.sampled_from(ALL_EXAMPLES),
+    ends=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    sizes=st.tuples(st.sampled_from([2, 300, 10**5]), st.sampled_from([30, 10**4])),
+    seed=st.integers(0, 2**32),
+)
+def test_sums_of_averages_are_above_differences_of_all_populations(
+    example: Example, ends: tuple[float, float], sizes: tuple[int, int], seed: int
+) -> None:
+    """Each sample's weights have means above its functional at every node, so the sum is above always."""
+    mechanism = example.make(2.0)
+    generator = np.random.default_rng(seed)
+    nodes = mechanism.kernel.nodes
+    bounds = [
+        Bounds(
+            mechanism, drawn_counts(mechanism, generator.dirichlet(np.full(nodes, 0.1) + 1e-3), n, seed + k)
+        )
+        for k, n in enumerate(sizes)
+    ]
+    functionals = bounds[0].places.between(*sorted(ends))
+    total = Samples(bounds, [1.0, 1.0]).total(functionals, USUAL)
+    assert total.variance == pytest.approx(float(total.errors @ total.errors))
+    uppers = [total.upper(root) for root in (0.0, 0.5, 2.0, 4.0)]
+    assert uppers == sorted(uppers)
+    assert total.value == pytest.approx(uppers[0])
+    if uppers[0] < uppers[2] - 1e-6:
+        assert total.roots(uppers[2]) == pytest.approx(2.0, abs=1e-3)
+    for average, rows in zip(total.averages, functionals, strict=True):
+        for weights in average.weights:
+            block = -(-mechanism.kernel.codes // len(weights))
+            means = mechanism.kernel.matrix() @ np.repeat(weights, block)[: mechanism.kernel.codes]
+            lacks = [float((np.roll(row, first_cell(mechanism)) - means).max()) for row in rows]
+            assert min(lacks) <= 1e-9 * max(1.0, float(np.abs(weights).max()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    value=st.floats(-1, 1),
+    up=st.floats(1e-6, 3),
+    seed=st.integers(0, 2**32),
+)
+def test_roots_undo_upper(value: float, up: float, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    errors = generator.normal(size=3) * 0.01
+    average = Average(value, np.zeros((2, 1)), errors, value + 5.0, 1000.0)
+    root = average.roots(value + up)
+    assert root > 0.0
+    assert average.upper(root) == pytest.approx(value + up, rel=1e-6)
+    assert average.roots(value) == average.roots(value - 1.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("domain", "epsilon", "populations", "sizes"),
+    [
+        (LINE, 1.0, ("normal:40,12", "normal:45,12"), (3000, 1000)),
+        (LINE, 4.0, (GAP, GAP), (500, 500)),
+        (LINE, 8.0, ("atom:31.4", "0.5*atom:31.4 + 0.5*atom:70"), (300, 300)),
+        (SCORES, 2.0, ("0.5*atom:2 + 0.5*atom:8", "0.4*atom:2 + 0.6*atom:8"), (2000, 1000)),
+        (CIRCLE, 2.0, ("vonmises:10,2", "0.5*atom:0 + 0.5*atom:90"), (1000, 1000)),
+    ],
+)
+def test_coverage_of_comparisons(
+    domain: Domain, epsilon: float, populations: tuple[str, str], sizes: tuple[int, int]
+) -> None:
+    """12 surveys: at 0.95, more than 4 misses of an interval have a probability of 2e-4."""
+    mechanism = None
+    if domain.lattice is None:
+        mechanism = (OptimalCircular if domain is CIRCLE else OptimalPiecewise)(domain, epsilon, nodes=48)  # type: ignore[arg-type]
+    task = Task("a", domain, epsilon, mechanism=mechanism)
+    first, second = (truth_of(domain, each) for each in populations)
+    low, length = float(domain.from_unit(np.float64(0.0))), domain.length
+    part, circular = (0.2, 0.6), domain is CIRCLE
+    generator = np.random.default_rng(5)
+    missed: dict[str, int] = {}
+
+    def judge(name: str, value: Value | None, truth: float, period: float | None = None) -> None:
+        assert value is not None
+        missed[name] = missed.get(name, 0) + (not value.contains(truth, period=period))
+
+    for _ in range(12):
+        counts = [survey(task, each, n, generator) for each, n in zip(populations, sizes, strict=True)]
+        ask: dict[str, Any] = {
+            "between": [(low + part[0] * length, low + part[1] * length)],
+            "bands": True,
+            "origin": 0.0 if circular else None,
+        }
+        told = {
+            "difference": compare_samples(task, counts[0], counts[1], **ask),
+            "reference": compare_reference(task, counts[0], second.population, **ask),
+        }
+        for which, result in told.items():
+            for tau in LEVELS:
+                ends = [t.quantile_above(0.0, tau) if circular else t.quantile(tau) for t in (first, second)]
+                # To a rounding error of where the truths are.
+                value = result.quantiles[f"{tau:g}"]
+                assert value.low is not None
+                assert value.high is not None
+                apart = length * (ends[1] - ends[0])
+                missed[f"{which} {tau}"] = missed.get(f"{which} {tau}", 0) + (
+                    not value.low - 1e-6 <= apart <= value.high + 1e-6
+                )
+            (share,) = result.shares.values()
+            mass = [t.arc(*part) if circular else t.share(*part) for t in (first, second)]
+            judge(f"{which} share", share, mass[1] - mass[0])
+            if circular:
+                angle = np.angle(second.moment / first.moment) / (2 * np.pi) * length
+                judge(f"{which} direction", result.direction, float(angle), length)
+                judge(f"{which} length", result.resultant_length, abs(second.moment) - abs(first.moment))
+            else:
+                judge(f"{which} mean", result.mean, length * (second.mean - first.mean))
+                held = True
+                for place, value in result.cdf.items():
+                    unit = (float(place) - low) / length
+                    apart = second.below(unit) - first.below(unit)
+                    assert value.low is not None
+                    assert value.high is not None
+                    held &= value.low - 1e-7 <= apart <= value.high + 1e-7
+                missed[f"{which} cdf"] = missed.get(f"{which} cdf", 0) + (not held)
+    assert max(missed.values()) <= 4, missed
+
+
+def test_turned_round_a_comparison_changes_its_sign() -> None:
+    task = Task("a", LINE, epsilon=2.0)
+    generator = np.random.default_rng(6)
+    first, second = (survey(task, f"normal:{m},10", 2000, generator) for m in (40, 50))
+    there = compare_samples(task, first, second, between=[(0, 45)])
+    back = compare_samples(task, second, first, between=[(0, 45)])
+    pairs = [(there.mean, back.mean), (there.shares["0:45"], back.shares["0:45"])]
+    pairs += [(there.quantiles[tau], back.quantiles[tau]) for tau in there.quantiles]
+    for one, other in pairs:
+        assert one is not None
+        assert other is not None
+        assert numbers(one) == pytest.approx(-numbers(other)[[0, 2, 1]], abs=1e-9)
+    assert there.mean is not None
+    assert there.mean.contains(10.0)
+    wider = compare_samples(task, first, second, level=0.99)
+    for name, value in there.quantiles.items():
+        assert width(wider.quantiles[name]) >= width(value)
+
+
+def test_steps_of_quantile_ends_go_inwards() -> None:
+    task = Task("a", LINE, epsilon=2.0)
+    counts = survey(task, GAP, 3000, np.random.default_rng(7)).astype(np.float64)
+    bounds = Bounds(task.mechanism, counts)
+    known = quantiles(task.mechanism, counts, bounds.fitted, bounds=bounds)
+    for tau, ends in zip(LEVELS, quantile_ends(bounds, 0.95, 2.5), strict=True):
+        assert np.all(np.diff(ends.low.at) >= 0.0)
+        assert np.all(np.diff(ends.high.at) <= 0.0)
+        for steps in ends[:2]:
+            assert np.all(np.diff(steps.roots) <= 0.0)
+            assert steps.roots[-1] == 0.0
+            assert len(steps.roots) == len(steps.at)
+        outermost = 100 * ends.low.at[0], 100 * ends.high.at[0]
+        value = known[f"{tau:g}"]
+        assert outermost[0] <= value.low
+        assert value.high <= outermost[1]
+
+
+def test_samples_of_two_mechanisms_are_compared_without_a_test() -> None:
+    task, other = Task("a", LINE, epsilon=4.0), Task("a", LINE, epsilon=1.0)
+    generator = np.random.default_rng(8)
+    first, second = (
+        survey(task, "normal:40,12", 3000, generator),
+        survey(other, "normal:60,12", 20_000, generator),
+    )
+    result = compare_samples(task, first, second, other_task=other, between=[(0, 50)], bands=True)
+    assert result.test is None
+    assert result.mean is not None
+    assert result.mean.contains(20.0)
+    assert result.mean.low > 0.0  # type: ignore[operator]
+    assert result.shares["0:50"].high < 0.0  # type: ignore[operator]
+    assert result.quantiles["0.5"].low > 0.0  # type: ignore[operator]
+    assert min(value.high for value in result.cdf.values()) < 0.0  # type: ignore[type-var, operator]
+
+
+def test_directions_that_are_not_determined_have_no_difference() -> None:
+    task = Task("a", CIRCLE, epsilon=1.0)
+    generator = np.random.default_rng(9)
+    plain, wind = survey(task, "uniform", 300, generator), survey(task, "vonmises:90,4", 3000, generator)
+    pair = [(task.mechanism, each.astype(np.float64)) for each in (plain, wind)]
+    value = direction_difference(pair[0], pair[1])
+    assert width(value) == pytest.approx(360.0)
+    assert "not determined" in value.note
+    length = length_difference(pair[0], pair[1])
+    assert length.low > 0.3  # type: ignore[operator]
+    over = direction_difference(
+        *[
+            (task.mechanism, survey(task, f"vonmises:{at},8", 20_000, generator).astype(float))
+            for at in (350, 10)
+        ]
+    )
+    assert over.contains(20.0)
+    assert width(over) < 30
+
+
+def test_what_is_shown_of_a_comparison() -> None:
+    task = Task("age", LINE, epsilon=2.0)
+    generator = np.random.default_rng(10)
+    first, second = (survey(task, f"normal:{m},10", 5000, generator) for m in (40, 60))
+    result = compare_samples(task, first, second, between=[(0, 50)], bands=True)
+    text = str(result)
+    assert text.splitlines()[0] == "5,000 other reports, less age's 5,000 reports:"
+    for word in ("mean", "quantile 0.5", "share 0:50", "bin 10:20", "speak against it"):
+        assert word in text
+    shown = result.to_dict()
+    assert set(shown) == {"other", "n", "level", "mean", "quantiles", "shares", "bins", "cdf", "test"}
+    assert set(shown["cdf"][next(iter(shown["cdf"]))]) == {"value", "low", "high", "method", "note"}
+    reference = compare_reference(task, first, "normal:40,10", bands=True)
+    assert reference.other == "normal:40,10"
+    assert reference.other_n is None
+    assert reference.test is not None
+    assert reference.test.p > 0.001
+    assert set(reference.bins) == set(result.bins)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"level": 0.3}, "level must be from"),
+        ({"target": "people"}, "target must be"),
+        ({"origin": 3.0}, "origin must be None on an interval"),
+        ({"between": [(50, 40)]}, "low and high"),
+        ({"other": [0] * 174}, "at least one report"),
+        ({"other": [1] + [0] * 173}, "other must hold at least 2 reports"),
+        ({"other": [1, 2]}, "counts must have the shape"),
+        ({"other_task": Task("b", Interval(0, 50), epsilon=2.0)}, "other_task must be on"),
+    ],
+)
+def test_what_cannot_be_compared(change: dict[str, Any], message: str) -> None:
+    task = Task("a", LINE, epsilon=2.0)
+    arguments: dict[str, Any] = {"counts": [5] * 174, "other": [4] * 174, **change}
+    with pytest.raises(ParameterError, match=message):
+        compare_samples(task, **arguments)
+
+
+def test_circles_need_an_origin_for_quantiles() -> None:
+    task = Task("a", CIRCLE, epsilon=2.0)
+    generator = np.random.default_rng(11)
+    samples = [
+        Sample.of(task.mechanism, survey(task, "vonmises:90,2", 500, generator).astype(float))
+        for _ in range(2)
+    ]
+    with pytest.raises(ParameterError, match="origin must be a place"):
+        quantile_differences(samples[0], samples[1])
+    assert isinstance(
+        compare_samples(task, samples[0].counts.astype(int), samples[1].counts.astype(int)), Comparison
+    )
+    over = share_difference(samples[0], samples[1], 350, 10)
+    assert over.contains(0.0)

@@ -1,0 +1,128 @@
+"""Tests of one population: levels over populations and mechanisms, power, and what they are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.server.estimators.rows import code_laws
+from arcwise.server.estimators.smooth_test import _scores, same_as, same_population
+from arcwise.server.simulate import as_population, node_law, simulate_counts
+from arcwise.tasks import Task
+from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
+
+if TYPE_CHECKING:
+    from arcwise.mechanisms import Mechanism
+
+LINE, CIRCLE = Interval(0, 100), Circle(360)
+SURVEYS = 60
+MOST = int(binom.isf(1e-4, SURVEYS, 0.05))
+"""False alarms in 60 surveys at level 0.05 that more are seen with a probability below 1e-4."""
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "population", "sizes"),
+    [
+        (OptimalPiecewise(LINE, 1.0), "normal:40,12", (2000, 500)),
+        (OptimalPiecewise(LINE, 8.0), "0.5*atom:20 + 0.5*atom:80", (30, 30)),
+        (OptimalPiecewise(Interval(0, 10, step=1), 4.0), "0.9*atom:0 + 0.1*uniform", (300, 5000)),
+        (OptimalCircular(CIRCLE, 2.0), "0.5*atom:0 + 0.5*vonmises:90,3", (1000, 1000)),
+    ],
+    ids=repr,
+)
+def test_one_population_is_seldom_rejected(
+    mechanism: Mechanism, population: str, sizes: tuple[int, int]
+) -> None:
+    law = node_law(mechanism, as_population(population, mechanism.domain))
+    generator = np.random.default_rng(1)
+    alarms = np.zeros(2, np.int64)
+    for _ in range(SURVEYS):
+        first, second = (simulate_counts(mechanism, population, n, generator) for n in sizes)
+        alarms += [
+            same_population(mechanism, first, second).p <= 0.05,
+            same_as(mechanism, first, law).p <= 0.05,
+        ]
+    assert alarms.max() <= MOST
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "populations", "n"),
+    [
+        (OptimalPiecewise(LINE, 1.0), ("normal:40,12", "normal:45,12"), 10_000),
+        (OptimalPiecewise(LINE, 1.0), ("normal:50,10", "normal:50,20"), 10_000),
+        (OptimalPiecewise(LINE, 8.0), ("0.5*atom:40 + 0.5*atom:60", "0.5*atom:41 + 0.5*atom:60"), 3000),
+        (OptimalPiecewise(LINE, 4.0), ("uniform:0,50", "0.9*uniform:0,50 + 0.1*atom:80"), 1000),
+        (OptimalCircular(CIRCLE, 2.0), ("uniform", "vonmises:200,0.5"), 3000),
+        (OptimalCircular(CIRCLE, 4.0), ("uniform", "0.5*vonmises:0,2 + 0.5*vonmises:180,2"), 3000),
+    ],
+    ids=repr,
+)
+def test_other_populations_are_found(mechanism: Mechanism, populations: tuple[str, str], n: int) -> None:
+    """Of 10 surveys at least 8; each has a power above 0.97, so fewer have a probability below 0.003."""
+    law = node_law(mechanism, as_population(populations[0], mechanism.domain))
+    generator = np.random.default_rng(2)
+    found = np.zeros(2, np.int64)
+    for _ in range(10):
+        first, second = (simulate_counts(mechanism, each, n, generator) for each in populations)
+        found += [
+            same_population(mechanism, first, second).p <= 0.05,
+            same_as(mechanism, second, law).p <= 0.05,
+        ]
+    assert found.min() >= 8
+
+
+@pytest.mark.parametrize("example", [*ALL_EXAMPLES, *LATTICE_EXAMPLES], ids=repr)
+def test_waves_are_uncorrelated_under_the_hypothesis(example: Example) -> None:
+    mechanism = example.make(2.0)
+    nodes = mechanism.kernel.nodes
+    fitted = np.random.default_rng(1).dirichlet(np.full(nodes, 0.5)) * 0.9 + 0.1 / nodes
+    codes = code_laws(mechanism.kernel, fitted[None])[0]
+    codes /= codes.sum()
+    scores = _scores(mechanism, fitted, codes)
+    assert scores.shape[0] == mechanism.kernel.codes
+    assert 1 <= scores.shape[1] <= 32
+    np.testing.assert_allclose(codes @ scores, 0.0, atol=1e-6)
+    if np.ptp(scores):
+        np.testing.assert_allclose((scores.T * codes) @ scores, np.eye(scores.shape[1]), atol=1e-5)
+
+
+def test_equal_counts_give_equal_answers_and_words_say_which() -> None:
+    task = Task("a", LINE, epsilon=2.0)
+    generator = np.random.default_rng(3)
+    first, second = (simulate_counts(task, f"normal:{m},10", 5000, generator) for m in (40, 60))
+    found = same_population(task.mechanism, first, second)
+    assert found == same_population(task.mechanism, first, second)
+    assert found.p == 1 / (found.draws + 1)
+    assert (
+        found.words(0.95)
+        == "both samples come from one population: the reports speak against it (p <= 0.001)"
+    )
+    assert "no sign against it" in same_population(task.mechanism, first, first).words(0.95)
+    assert set(found.to_dict()) == {"hypothesis", "p", "statistic", "waves", "draws"}
+
+
+def test_more_reports_than_can_be_divided_one_by_one() -> None:
+    task = Task("a", LINE, epsilon=1.0)
+    generator = np.random.default_rng(4)
+    law = node_law(task.mechanism, as_population("normal:40,12", LINE))
+    first, second = (simulate_counts(task, "normal:40,12", 10**10, generator) for _ in range(2))
+    third = simulate_counts(task, "normal:40.1,12", 10**10, generator)
+    assert same_population(task.mechanism, first, second).p > 0.01
+    assert same_population(task.mechanism, first, third).p <= 0.01
+    assert same_as(task.mechanism, first, law).p > 0.01
+    assert same_as(task.mechanism, third, law).p <= 0.01
+
+
+def test_samples_without_reports_are_refused() -> None:
+    mechanism = OptimalPiecewise(LINE, 1.0)
+    none, one = np.zeros(mechanism.kernel.codes), np.ones(mechanism.kernel.codes)
+    with pytest.raises(ParameterError, match="at least one report each"):
+        same_population(mechanism, none, one)
+    with pytest.raises(ParameterError, match="at least one report"):
+        same_as(mechanism, none, np.full(mechanism.kernel.nodes, 1 / mechanism.kernel.nodes))
