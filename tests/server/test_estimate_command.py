@@ -14,6 +14,8 @@ from click.testing import CliRunner, Result
 from arcwise.domains import Circle, Interval
 from arcwise.server.cli import main
 from arcwise.server.estimators import estimate
+from arcwise.server.estimators.comparison import compare_samples
+from arcwise.server.estimators.poststratification import post_stratify
 from arcwise.server.estimators.series import series
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
@@ -208,4 +210,82 @@ def test_what_is_wrong_is_said(command: Command) -> None:
     ):
         result = command(*args)
         assert result.exit_code in (1, 2)
+        assert message in " ".join(result.output.split()), result.output
+
+
+def test_two_ranges_of_a_store_are_compared(command: Command) -> None:
+    ranges = ("--to", "2026-11-05", "--against-from", "2026-11-05", "--against-to", "2026-11-08")
+    shown = json.loads(good(command("delay.json", *STORE, *ranges, "--json", "--csv", "all.csv")))
+    first, other = the_counts(DELAY, range(DAY, DAY + 4)), the_counts(DELAY, range(DAY + 4, DAY + 7))
+    assert shown["difference"] == compare_samples(DELAY, first, other).to_dict()
+    assert shown["n"] == first.sum()
+    with Path("all.csv").open(encoding="utf-8", newline="") as file:
+        names = {line["estimate"] for line in csv.DictReader(file)}
+    assert {"mean", "difference mean", "difference quantiles 0.5"} <= names
+    text = good(command("delay.json", *STORE, *ranges, "--reference", "uniform"))
+    assert f"{other.sum():,} other reports, less delay's {first.sum():,} reports:" in text
+    assert "uniform, less delay's" in text
+
+
+def test_two_tasks_of_a_store_are_compared(command: Command) -> None:
+    slow = Task("slow", DELAY.domain, 1.0)
+    slow.save("slow.json")
+    store = open_store("sqlite:///a.db")
+    store.register([slow])
+    store.add([a_batch(slow, DAY)])
+    store.close()
+    result = json.loads(good(command("delay.json", *STORE, "--against-task", "slow.json", "--json")))
+    assert result["difference"]["n"] == the_counts(slow, range(DAY, DAY + 1)).sum()
+    assert "test" not in result["difference"]
+
+
+def test_tasks_are_strata_of_one_population(command: Command) -> None:
+    later = Task("later", DELAY.domain, 2.0)
+    later.save("later.json")
+    store = open_store("sqlite:///a.db")
+    store.register([later])
+    store.add([a_batch(later, DAY + 1)])
+    store.close()
+    Path("weights.json").write_text('{"delay": 1, "later": 3}', encoding="ascii")
+    weighted = ("delay.json", "later.json", *STORE, "--weights", "weights.json")
+    shown = json.loads(good(command(*weighted, "--share", "0:50", "--json", "--plot", "all.svg")))
+    strata = {
+        "delay": the_counts(DELAY, range(DAY, DAY + 10)),
+        "later": the_counts(later, range(DAY + 1, DAY + 2)),
+    }
+    expected = post_stratify(DELAY, strata, {"delay": 1, "later": 3}, between=[(0, 50)], bands=True)
+    assert shown == expected.to_dict()
+    assert shown["task"] == "delay + later"
+    assert Path("all.svg").stat().st_size > 10_000
+    assert "these parts are strata: delay 0.25, later 0.75" in good(command(*weighted))
+    Path("weights.json").write_text('{"delay": 1}', encoding="ascii")
+    assert "must have the same names" in command(*weighted).output
+    Path("weights.json").write_text("[1, 2]", encoding="ascii")
+    assert "--weights must hold a JSON object" in command(*weighted).output
+
+
+def test_what_cannot_be_compared_or_weighted_is_said(command: Command) -> None:
+    counts = ["--counts", "counts.json"]
+    Path("counts.json").write_text(json.dumps([3] * DELAY.mechanism.kernel.codes), encoding="ascii")
+    Path("weights.json").write_text('{"delay": 1, "heading": 3}', encoding="ascii")
+    weights = ("--weights", "weights.json")
+    for args, message in (
+        (["delay.json", *counts, "--against-from", "3"], "need --store or --against"),
+        (["delay.json", *counts, "--against", "counts.json", "--against-to", "3"], "are for --store"),
+        (["delay.json", *STORE, "--against-from", "2027-01-01"], "delay: no other reports to compare with"),
+        (["delay.json", *STORE, "--against-from", "soon"], "--against-from must be a date"),
+        (["delay.json", *STORE, "--against-task", "heading.json"], "other_task must be on [0, 100]"),
+        (
+            ["delay.json", *STORE, "--by", "day", "--reference", "uniform"],
+            "--reference does not go with --by",
+        ),
+        (["delay.json", *STORE, "--reference", "gauss:3"], "gauss"),
+        (["delay.json", "heading.json", *STORE, "--reference", "uniform"], "--reference takes a single task"),
+        (["delay.json", "heading.json", *STORE, *weights], "tasks of one domain and mechanism"),
+        (["delay.json", *counts, *weights], "--counts does not go with --weights"),
+        (["delay.json", *STORE, "--by", "day", *weights], "--by does not go with --weights"),
+        (["delay.json", *STORE, "--fit-test", *weights], "--fit-test does not go with --weights"),
+    ):
+        result = command(*args)
+        assert result.exit_code in (1, 2), result.output
         assert message in " ".join(result.output.split()), result.output
