@@ -300,3 +300,17 @@ def test_circles_need_an_origin_for_quantiles() -> None:
     )
     over = share_difference(samples[0], samples[1], 350, 10)
     assert over.contains(0.0)
+
+
+def test_pictures_of_comparisons_show_every_difference() -> None:
+    generator = np.random.default_rng(16)
+    for domain, ask in ((LINE, {"bands": True}), (CIRCLE, {"between": [(0, 90)]}), (LINE, {})):
+        task = Task("a$b$", domain, epsilon=2.0, unit="min")
+        first, second = survey(task, "uniform", 500, generator), survey(task, "uniform", 500, generator)
+        result = compare_samples(task, first, second, **ask)
+        figure = result.plot()
+        figure.canvas.draw()
+        left, *right = figure.axes
+        assert len(left.get_yticklabels()) == 1 + len(result.quantiles)
+        assert "(min)" in left.get_xlabel()
+        assert len(right) == bool(result.cdf or result.shares)

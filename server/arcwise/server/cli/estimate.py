@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from arcwise.server.estimators import Estimate
-    from arcwise.server.estimators.series import Series
     from arcwise.server.estimators.targets import Target
+    from arcwise.server.plotting.rows import Drawing
 
 __all__ = ["estimate"]
 
@@ -190,7 +189,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
                 series(task, by_epoch, every=every, sampled=sampled, target=target, **over_time, **options)
             )
         result = estimate_counts(task, array, bands=bands_too, sampled=sampled, target=target, **options)
-        comparisons = compare.comparisons(task, array, store, bands=bands, target=target, **options)
+        comparisons = compare.comparisons(task, array, store, bands=bands_too, target=target, **options)
         return estimated(task, span, array, result, comparisons, tested=tested)
 
     counted = _all_counts(tasks, store, counts, start, end)
@@ -203,7 +202,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     ):
         if not as_json:
             click.echo(outcome.words + "\n" * (several and len(outcomes) + 1 < len(tasks)))
-        elif outcome.drawing is None:
+        elif not outcome.drawings:
             click.echo(outcome.words, err=True)
         outcomes.append(outcome)
     documents = [outcome.document for outcome in outcomes]
@@ -213,7 +212,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     if as_json:
         whole = documents if together is None else {"group": together.to_dict(), "tasks": documents}
         click.echo(json.dumps(whole if several else documents[0], indent=2))
-    drawn = [outcome.drawing for outcome in outcomes if outcome.drawing is not None]
+    drawn = [drawing for outcome in outcomes for drawing in outcome.drawings]
     _write(documents, csv_file, drawn, plot_file)
     if not drawn:
         raise click.exceptions.Exit(1)
@@ -233,7 +232,7 @@ def _asked(task_files: Sequence[Path], group_file: Path | None) -> tuple[Group |
 def _write(
     documents: Sequence[dict[str, Any]],
     csv_file: Path | None,
-    drawn: Sequence[Estimate | Series],
+    drawn: Sequence[Drawing],
     plot: Path | None,
 ) -> None:
     try:

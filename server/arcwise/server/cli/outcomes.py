@@ -8,7 +8,7 @@ from arcwise.server.estimators.epochs import Span, no_reports, span_to_dict
 from arcwise.server.estimators.fit_test import fit_test
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -16,23 +16,24 @@ if TYPE_CHECKING:
     from arcwise.server.estimators import Estimate
     from arcwise.server.estimators.comparison import Comparison
     from arcwise.server.estimators.series import Series
+    from arcwise.server.plotting.rows import Drawing
     from arcwise.tasks import Task
 
 __all__ = ["Outcome", "estimated", "nothing", "over"]
 
 
 class Outcome(NamedTuple):
-    """As JSON, in words, and what can draw itself; None: there were no reports."""
+    """As JSON, in words, and what can draw itself: nothing where there were no reports."""
 
     document: dict[str, Any]
     words: str
-    drawing: Estimate | Series | None
+    drawings: Sequence[Drawing] = ()
 
 
 def nothing(task: Task, span: Span) -> Outcome:
     """Return that a task has no reports in these epochs."""
     words = f"{task.name}: no reports {_words(task, span) or 'yet'}"
-    return Outcome(no_reports(task) | _epochs(task, span), words, None)
+    return Outcome(no_reports(task) | _epochs(task, span), words)
 
 
 def estimated(
@@ -55,12 +56,12 @@ def estimated(
         fit = fit_test(mechanism, array)
         document["fit"] = fit.to_dict()
         words += f"\n{fit}"
-    return Outcome(document, words, result)
+    return Outcome(document, words, [result, *comparisons.values()])
 
 
 def over(result: Series) -> Outcome:
     """Return a time series."""
-    return Outcome(result.to_dict(), str(result), result)
+    return Outcome(result.to_dict(), str(result), [result])
 
 
 def _epochs(task: Task, span: Span) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from arcwise.server.simulate.truth import Truth, on_lattice
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
 
     from arcwise.server.estimators.result import Band
@@ -82,6 +83,8 @@ class Comparison:
     cdf
         Of the distribution functions at several places at once, by place, on an interval when bands were
         asked for.
+    unit
+        Of the values, where the task names one.
     test
         Whether the populations are one. None for samples of two mechanisms, where there is no exact test.
     """
@@ -100,6 +103,7 @@ class Comparison:
     bins: Mapping[str, Value] = field(default_factory=dict)
     cdf: Mapping[str, Value] = field(default_factory=dict)
     test: SmoothTest | None = None
+    unit: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply is absent."""
@@ -115,6 +119,21 @@ class Comparison:
         if self.test is not None:
             result["test"] = self.test.to_dict()
         return result
+
+    def plot(self) -> Figure:
+        """Return the picture as a matplotlib figure: differences with their intervals.
+
+        Raises
+        ------
+        MissingExtraError
+            When matplotlib is not installed: the extra is `plots`.
+        """
+        from arcwise.server.plotting.comparisons import COMPARISON_SIZE, draw_comparison
+        from arcwise.server.plotting.style import new_figure
+
+        with new_figure(COMPARISON_SIZE) as figure:
+            draw_comparison(figure, self)
+        return figure
 
     def __str__(self) -> str:
         rows = self._rows()
@@ -215,7 +234,9 @@ def compare_samples(
             differences["cdf"] = cdf_differences(first, second, level=level)
     if mechanism.kernel == second_task.mechanism.kernel:
         differences["test"] = same_population(mechanism, one[1], two[1])
-    return Comparison(task.name, task.id, int(one[1].sum()), f"{n:,} other reports", n, level, **differences)
+    return Comparison(
+        task.name, task.id, int(one[1].sum()), f"{n:,} other reports", n, level, unit=task.unit, **differences
+    )
 
 
 @one_thread()
@@ -287,7 +308,7 @@ def compare_reference(
         mechanism, check_counts(counts, mechanism.kernel.codes), node_law(mechanism, truth.population)
     )
     name = reference if isinstance(reference, str) else "the given population"
-    return Comparison(task.name, task.id, result.n, name, None, level, **differences)
+    return Comparison(task.name, task.id, result.n, name, None, level, unit=task.unit, **differences)
 
 
 _NO_DIRECTION = 1e-12

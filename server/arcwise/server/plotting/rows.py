@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from arcwise.server.estimators.comparison import Comparison
 from arcwise.server.estimators.series_result import Series
+from arcwise.server.plotting.comparisons import COMPARISON_SIZE, draw_comparison
 from arcwise.server.plotting.estimates import SIZES, draw_estimate
 from arcwise.server.plotting.series import draw_series, series_size
 from arcwise.server.plotting.style import new_figure
@@ -16,11 +18,14 @@ if TYPE_CHECKING:
 
     from arcwise.server.estimators.result import Estimate
 
-__all__ = ["plot_rows"]
+__all__ = ["Drawing", "plot_rows"]
+
+Drawing: TypeAlias = "Estimate | Series | Comparison"
+"""What can draw itself."""
 
 
-def plot_rows(drawn: Sequence[Estimate | Series]) -> Figure:
-    """Return a figure of estimates and series, one below the other, each as its own `plot` draws it.
+def plot_rows(drawn: Sequence[Drawing]) -> Figure:
+    """Return a figure of pictures one below the other, each as its own `plot` draws it.
 
     Raises
     ------
@@ -36,12 +41,16 @@ def plot_rows(drawn: Sequence[Estimate | Series]) -> Figure:
         for row, each in zip(rows, drawn, strict=True):
             if isinstance(each, Series):
                 draw_series(row, each)
+            elif isinstance(each, Comparison):
+                draw_comparison(row, each)
             else:
                 draw_estimate(row, each)
     return figure
 
 
-def _size(drawn: Estimate | Series) -> tuple[float, float]:
+def _size(drawn: Drawing) -> tuple[float, float]:
     if isinstance(drawn, Series):
         return series_size(drawn)
+    if isinstance(drawn, Comparison):
+        return COMPARISON_SIZE
     return SIZES["interval" if drawn.resultant_length is None else "circle"]
