@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -52,6 +53,9 @@ def test_a_task_that_nobody_registered_cannot_be_closed_or_opened(store: Store) 
 def test_no_writer_counts_after_a_task_was_closed(opener: Callable[[], Store]) -> None:
     stop = threading.Event()
     outcomes: list[Outcome] = []
+    store = (
+        opener()
+    )  # before anybody writes: opening a new file waits its turn, and SQLite's turns are not fair
 
     def write(offset: int) -> None:
         mine = opener()
@@ -59,21 +63,22 @@ def test_no_writer_counts_after_a_task_was_closed(opener: Callable[[], Store]) -
         while not stop.is_set():
             outcomes.extend(mine.add([batch(DELAY, [3], number=number)]))
             number += 2
+            time.sleep(0.001)  # so that the others have their turns
         mine.close()
 
-    threads = [threading.Thread(target=write, args=(offset,)) for offset in range(2)]
-    for thread in threads:
-        thread.start()
-    store = opener()
-    while store.version(DELAY) < 20:
-        time.sleep(0.001)
-    store.close_task(DELAY.id, 5_000)
-    version = store.version(DELAY)
-    while outcomes.count(CLOSED) < 20:
-        time.sleep(0.001)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as threads:
+        writers = [threads.submit(write, offset) for offset in range(2)]
+        try:
+            while store.version(DELAY) < 20:
+                time.sleep(0.001)
+            store.close_task(DELAY.id, 5_000)
+            version = store.version(DELAY)
+            while outcomes.count(CLOSED) < 20:
+                time.sleep(0.001)
+        finally:
+            stop.set()
+        for writer in writers:
+            writer.result()
     assert store.version(DELAY) == version == outcomes.count(COUNTED)
     store.close()
 
@@ -104,20 +109,22 @@ def test_administration_while_a_writer_writes(store: Store, method: str) -> None
             added.extend(store.add([batch(DELAY, [3], number=number)]))
             number += 1
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    while not added:
-        pass
-    for n in range(20):
-        if method == "close_task":
-            assert store.close_task(HEADING.id, n)
-            assert store.open_task(HEADING.id)
-        elif method == "vacuum":
-            store.vacuum()
-        else:
-            store.add_key(StoredKey(f"k{n}", bytes(32), "read", None, "", n, None))
-    stop.set()
-    thread.join()
+    with ThreadPoolExecutor(1) as thread:
+        writing = thread.submit(write)
+        try:
+            while not added and not writing.done():
+                time.sleep(0.001)
+            for n in range(20):
+                if method == "close_task":
+                    assert store.close_task(HEADING.id, n)
+                    assert store.open_task(HEADING.id)
+                elif method == "vacuum":
+                    store.vacuum()
+                else:
+                    store.add_key(StoredKey(f"k{n}", bytes(32), "read", None, "", n, None))
+        finally:
+            stop.set()
+        writing.result()
     assert added == [COUNTED] * len(added)
     assert store.counts(DELAY).sum() == len(added)
 
