@@ -24,7 +24,7 @@ REFERENCE: dict[str, Any] = json.loads((Path(__file__).parent / "reference_desig
 UNIT = Interval(0, 1)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@pytest.mark.parametrize("epsilon", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_bounds_agree_with_the_optimum_on_a_grid(epsilon: float) -> None:
     """The grid's optimum restricts outputs and inputs to a grid: it is near the bound, on either side."""
     entry = REFERENCE["optimum"][str(epsilon)]

@@ -67,7 +67,18 @@ def test_variance_is_near_the_bound_of_all_mechanisms(epsilon: float, bound: flo
     assert (mechanism.kernel.nodes, mechanism.kernel.codes) == (17, 16)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 8.0])
+@pytest.mark.parametrize(
+    "epsilon",
+    [
+        0.1,
+        0.5,
+        1.0,
+        2.0,
+        4.0,
+        8.0,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (0.25, 3.0, 5.0, 6.5)),
+    ],
+)
 def test_variance_is_below_every_published_mechanism(epsilon: float) -> None:
     worst = worst_case(designed(UNIT_INTERVAL, epsilon, "mean"))
     assert worst < best_published_variance(epsilon)
@@ -95,13 +106,14 @@ def test_tables_are_symmetric(epsilon: float) -> None:
         assert rows[node] == rows[-1 - node][::-1]
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 4.0, 8.0])
-def test_worst_case_counts_inputs_between_nodes(epsilon: float) -> None:
-    domain = Interval(-3.0, 5.0)
+@pytest.mark.parametrize(
+    ("domain", "epsilon"), [(Interval(-3.0, 5.0), 0.5), (UNIT_INTERVAL, 4.0), (UNIT_INTERVAL, 8.0)]
+)
+def test_worst_case_counts_inputs_between_nodes(domain: Interval, epsilon: float) -> None:
     mechanism = designed(domain, epsilon, "mean")
     assert mechanism.kernel == designed(UNIT_INTERVAL, epsilon, "mean").kernel
     worst = worst_case(mechanism)
-    x = np.linspace(-3.0, 5.0, 64 * (mechanism.kernel.nodes - 1) + 1)
+    x = np.linspace(domain.low, domain.high, 64 * (mechanism.kernel.nodes - 1) + 1)
     errors = mechanism.expected_errors(x, 2.0)
     assert errors.max() <= worst * (1 + 1e-9)
     assert errors.max() >= worst * (1 - 1e-3)
@@ -183,7 +195,7 @@ def test_value_is_below_the_best_density_and_near_the_bound(epsilon: float, belo
     assert worst * (1 - 1e-3) <= errors.max() <= worst * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@pytest.mark.parametrize("epsilon", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_value_agrees_with_the_optimum_on_a_grid(epsilon: float) -> None:
     entry = REFERENCE["optimum"][str(epsilon)]
     absolute = worst_case(designed(UNIT_INTERVAL, epsilon, "value"), goal="value")

@@ -34,9 +34,11 @@ def variance(mechanism: Any, *populations: str) -> float:
     return MeanCurve(mechanism, as_populations(populations, mechanism.domain), "population").variance
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
-@pytest.mark.parametrize("population", [SKEWED, NARROW, "0.5*atom:0 + 0.5*atom:1", "atom:0.3"])
-def test_the_table_is_exact_and_unbiased_for_everybody(epsilon: float, population: str) -> None:
+@pytest.mark.parametrize(
+    ("population", "epsilon"),
+    [(SKEWED, 2.0), (NARROW, 2.0), (NARROW, 4.0), ("0.5*atom:0 + 0.5*atom:1", 0.5), ("atom:0.3", 6.0)],
+)
+def test_the_table_is_exact_and_unbiased_for_everybody(population: str, epsilon: float) -> None:
     mechanism = designed(epsilon, population)
     ratio = mechanism.kernel.ratio()
     assert exp_lower_bound(epsilon) * (1 - Fraction(1, 10**7)) < ratio <= exp_lower_bound(epsilon)
