@@ -1,7 +1,7 @@
 """Few reports at a large epsilon: intervals of averages cover skewed populations and values not seen yet.
 
-Surveys are seeded. At a coverage of 0.95 fewer than 269 of 300, 177 of 200 and 86 of 100 have a probability
-of 1e-4 each; there are 50 such counts, so chance fails this file once in 200 seeds.
+Surveys are seeded. At a coverage of 0.95 fewer than 177 of 200 and 86 of 100 have a probability of 1e-4 each;
+there are 72 such counts, so chance fails this file once in 140 seeds.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def surveys(law: FloatArray, n: int, many: int) -> FloatArray:
 def test_mean_and_variance_are_covered(name: str, epsilon: float, n: int) -> None:
     mechanism, law, centre, variance = interval(name, epsilon)
     means = variances = deviations = 0
-    for counts in surveys(law, n, 300):
+    for counts in surveys(law, n, 100):
         found = spread(mechanism, counts)
         means += mean(mechanism, counts).contains(centre)
         variances += found.variance.contains(variance)
         deviations += found.standard_deviation.contains(math.sqrt(variance))
-    assert min(means, variances, deviations) >= 269
+    assert min(means, variances, deviations) >= 86
 
 
 @pytest.mark.parametrize("name", ["lognormal", "3 % far"])
@@ -99,7 +99,7 @@ def test_differences_are_covered(name: str) -> None:
 
 
 @pytest.mark.parametrize("population", ["uniform:0,0.02", "beta:2,5"])
-@pytest.mark.parametrize("n", [30, 200])
+@pytest.mark.parametrize("n", [30, pytest.param(200, marks=pytest.mark.slow)])
 def test_mean_and_variance_of_these_users_are_covered(population: str, n: int) -> None:
     mechanism, drawn = OptimalPiecewise(UNIT, 8.0), as_population(population, UNIT)
     means = variances = 0
@@ -129,14 +129,14 @@ def test_direction_and_length_are_covered(population: str, epsilon: float, n: in
     truth = of.trigonometric_moment()
     angle = math.atan2(truth.imag, truth.real) / (2 * math.pi)
     directions = lengths = 0
-    for counts in surveys(code_law(mechanism, of), n, 300):
+    for counts in surveys(code_law(mechanism, of), n, 200):
         directions += direction(mechanism, counts).contains(angle, period=1.0)
         length = resultant_length(mechanism, counts)
         assert length.low is not None
         assert length.high is not None
         # Rounding to nodes shrinks it by up to (pi/K)^2 / 2.
         lengths += length.low <= abs(truth) <= length.high + (math.pi / 128) ** 2 / 2
-    assert min(directions, lengths) >= 269
+    assert min(directions, lengths) >= 177
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])

@@ -21,7 +21,7 @@ NAMES = tuple(populations(0.1))
 
 
 def test_sets_hold_the_truth() -> None:
-    # 3 x 6 x 4 surveys. Were each to hold the truth in 0.95 of them, fewer than this would in 1e-4 of runs;
+    # 3 x 6 x 2 surveys. Were each to hold the truth in 0.95 of them, fewer than this would in 1e-4 of runs;
     # quantiles of one survey go together, so their average is taken as one coin.
     means, quantiles = [], []
     for epsilon in (0.5, 1.0, 4.0):
@@ -29,7 +29,7 @@ def test_sets_hold_the_truth() -> None:
         for name, population in populations(zone(task)).items():
             truth, law = Truth(population), code_law(task.mechanism, population)
             generator = np.random.default_rng([NAMES.index(name), round(10 * epsilon)])
-            for _ in range(4):
+            for _ in range(2):
                 of_mean, of_quantiles = covers(
                     estimate(task, multinomial(np.int64(10_000), law, generator)), truth
                 )
