@@ -1,7 +1,8 @@
 """What leaves the process, byte for byte: the code, and nothing else that the value could change.
 
-The same app runs in processes of its own, with values that differ and draws that do not. A server that reads
-bytes from a socket, and knows no HTTP beyond a length, keeps all that arrives.
+The same app runs in processes of its own, with values that differ and draws that do not; where nothing but
+these differs, one process runs it several times, each time with a new ledger and a new client. A server that
+reads bytes from a socket, and knows no HTTP beyond a length, keeps all that arrives.
 """
 
 from __future__ import annotations
@@ -35,25 +36,27 @@ VALUES: Sequence[Sequence[float]] = ((0, 0.0, 1e-300), (350.5, 359.9999999999999
 APP = """
 import asyncio, json, sys
 sys.path.insert(0, sys.argv[1])
-url, kind, ledger, task, values, u = json.loads(sys.argv[2])
-from arcwise.client import AsyncClient, Client, FileLedger, MemoryLedger
+url, kind, task, runs = json.loads(sys.argv[2])
+from arcwise.client import AsyncClient, Client, FileLedger, MemoryLedger, delivery
 from arcwise.tasks import Task
 from fixed_draw import FixedDraw
+delivery.FIRST_BACKOFF = 0.002
 task = Task.load(task)
-ledger = FileLedger(ledger, create=True) if ledger else MemoryLedger()
-options = dict(tasks=[task], ledger=ledger, randomness=FixedDraw(2**63, u), interval=600)
-if kind == "sync":
-    with Client(url, **options) as client:
-        for value in values:
-            assert client.report("heading", value)
-        assert client.flush(30)
-else:
-    async def main():
-        async with AsyncClient(url, **options) as client:
+for ledger, values, u in runs:
+    ledger = FileLedger(ledger, create=True) if ledger else MemoryLedger()
+    options = dict(tasks=[task], ledger=ledger, randomness=FixedDraw(2**63, u), interval=600)
+    if kind == "sync":
+        with Client(url, **options) as client:
             for value in values:
-                assert await client.report("heading", value)
-            assert await client.flush(30)
-    asyncio.run(main())
+                assert client.report("heading", value)
+            assert client.flush(60)
+    else:
+        async def main():
+            async with AsyncClient(url, **options) as client:
+                for value in values:
+                    assert await client.report("heading", value)
+                assert await client.flush(60)
+        asyncio.run(main())
 """
 
 
@@ -107,7 +110,7 @@ class Socket:
     def taken(self) -> list[bytes]:
         """Return the bytes of the connections since the last time, once all of them have ended."""
         with self._ended:
-            assert self._ended.wait_for(lambda: self._open == 0, 30)
+            assert self._ended.wait_for(lambda: self._open == 0, 60)
             taken, self._connections = self._connections, []
             return taken
 
@@ -134,30 +137,34 @@ class App(NamedTuple):
         self,
         folder: Path,
         recorder: Socket,
-        values: Sequence[float],
-        u: int,
-        *,
+        *runs: tuple[Sequence[float], int],
         url: str | None = None,
         **environment: str,
-    ) -> bytes:
-        """Run it in a process of its own; return every byte that it sent."""
+    ) -> list[bytes]:
+        """Run it in a process of its own with values and draws; return every byte of each connection."""
         task = folder / "heading.json"
         TASK.save(task)
-        ledger = folder / f"{len(list(folder.iterdir()))}.db" if self.in_file else None
+        first = len(list(folder.iterdir()))
+        ledgers = [folder / f"{first + number}.db" if self.in_file else None for number in range(len(runs))]
         url = f"http://127.0.0.1:{recorder.port}" if url is None else url
-        arguments = [url, self.kind, ledger and str(ledger), str(task), list(values), u]
+        made = [
+            (ledger and str(ledger), list(values), u)
+            for ledger, (values, u) in zip(ledgers, runs, strict=True)
+        ]
         clean = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
         tests = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 (a string for sys.path)
         subprocess.run(
-            [sys.executable, "-c", APP, tests, json.dumps(arguments)],
+            [sys.executable, "-c", APP, tests, json.dumps([url, self.kind, str(task), made])],
             env=clean | environment,
             check=True,
-            timeout=60,
+            timeout=120,
         )
-        if ledger is not None:
-            with FileLedger(ledger) as opened:
-                assert opened.outbox(batch_size=1, capacity=1, delay=0, lease=1).counts()[1] == len(values)
-        return b"".join(recorder.taken())
+        for ledger, (values, _) in zip(ledgers, runs, strict=True):
+            if ledger is not None:
+                with FileLedger(ledger) as opened:
+                    outbox = opened.outbox(batch_size=1, capacity=1, delay=0, lease=1)
+                    assert outbox.counts()[1] == len(values)
+        return recorder.taken()
 
 
 APPS = [App(kind, in_file) for kind in ("sync", "async") for in_file in (False, True)]
@@ -192,7 +199,7 @@ def without_id(sent: bytes) -> tuple[bytes, bytes]:
 
 def test_a_request_is_these_bytes(app: App, recorder: Socket, tmp_path: Path) -> None:
     u = draw_of("window")
-    sent = app.run(tmp_path, recorder, VALUES[1], u)
+    sent = b"".join(app.run(tmp_path, recorder, (VALUES[1], u)))
     head, _, body = sent.partition(b"\r\n\r\n")
     assert head.decode("ascii").split("\r\n") == [
         f"POST /v1/tasks/{TASK.id}/reports HTTP/1.1",
@@ -211,9 +218,12 @@ def test_a_request_is_these_bytes(app: App, recorder: Socket, tmp_path: Path) ->
 
 
 def test_nothing_but_the_code_tells_of_the_value(app: App, recorder: Socket, tmp_path: Path) -> None:
-    for place in ("outside", "window"):
-        u = draw_of(place)
-        sent = [app.run(tmp_path, recorder, values, u) for values in VALUES]
+    draws = {place: draw_of(place) for place in ("outside", "window")}
+    runs = [(values, u) for u in draws.values() for values in VALUES]
+    connections = app.run(tmp_path, recorder, *runs)
+    assert len(connections) == len(runs)
+    for place, u in draws.items():
+        sent, connections = connections[: len(VALUES)], connections[len(VALUES) :]
         assert len({len(each) for each in sent}) == 1
         codes = [codes_of(values, u) for values in VALUES]
         assert len(set(codes)) == (1 if place == "outside" else len(VALUES))
@@ -225,7 +235,7 @@ def test_nothing_but_the_code_tells_of_the_value(app: App, recorder: Socket, tmp
 
 def test_what_is_sent_again_is_the_same(app: App, recorder: Socket, tmp_path: Path) -> None:
     recorder.trouble = 2
-    sent = app.run(tmp_path, recorder, VALUES[1], draw_of("window"))
+    sent = b"".join(app.run(tmp_path, recorder, (VALUES[1], draw_of("window"))))
     once, rest = divmod(len(sent), 3)
     assert rest == 0
     assert sent == 3 * sent[:once]
@@ -240,8 +250,8 @@ def test_nothing_tells_of_the_device(recorder: Socket, tmp_path: Path) -> None:
         "USER": "somebody",
     }
     app, u = APPS[0], draw_of("window")
-    here, _ = without_id(app.run(tmp_path, recorder, VALUES[0], u))
-    there, _ = without_id(app.run(tmp_path, recorder, VALUES[0], u, **device))
+    here, _ = without_id(b"".join(app.run(tmp_path, recorder, (VALUES[0], u))))
+    there, _ = without_id(b"".join(app.run(tmp_path, recorder, (VALUES[0], u), **device)))
     assert here == there
 
 
@@ -249,10 +259,8 @@ def test_a_proxy_sees_no_more_than_the_address(app: App, recorder: Socket, tmp_p
     """Where the environment names one, as in many companies: its requests have no value in them either."""
     proxy = f"http://127.0.0.1:{recorder.port}"
     u = draw_of("window")
-    sent = [
-        app.run(tmp_path, recorder, values, u, url="http://localhost:9", HTTP_PROXY=proxy, NO_PROXY="")
-        for values in VALUES[:2]
-    ]
+    runs = [(values, u) for values in VALUES[:2]]
+    sent = app.run(tmp_path, recorder, *runs, url="http://localhost:9", HTTP_PROXY=proxy, NO_PROXY="")
     (first, _), (second, _) = map(without_id, sent)
     own = codes_of(VALUES[1], u)
     assert second == first[: -len(own)] + own
