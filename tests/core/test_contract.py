@@ -34,8 +34,16 @@ if TYPE_CHECKING:
 
     from arcwise.mechanisms import Mechanism
 
-EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
-CASES = [(example, epsilon) for example in (*ALL_EXAMPLES, *LATTICE_EXAMPLES) for epsilon in EPSILONS]
+EPSILONS = (0.1, 1.0, 4.0, 8.0)
+BETWEEN = (0.5, 2.0)
+"""In the slow tests: no mechanism does otherwise there than at one of the others."""
+
+CASES = [
+    pytest.param((example, epsilon), id=f"{example}-{epsilon:g}", marks=marks)
+    for example in (*ALL_EXAMPLES, *LATTICE_EXAMPLES)
+    for epsilons, marks in ((EPSILONS, ()), (BETWEEN, pytest.mark.slow))
+    for epsilon in epsilons
+]
 
 
 @cache
@@ -44,7 +52,7 @@ def made(example: Example, epsilon: float) -> Mechanism:
     return example.make(epsilon)
 
 
-@pytest.fixture(params=CASES, ids=lambda case: f"{case[0]}-{case[1]:g}")
+@pytest.fixture(params=CASES)
 def mechanism(request: pytest.FixtureRequest) -> Mechanism:
     return made(*request.param)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = list(reproductions())
-SLOW = ("opm-gap", "unbiased-variance")  # whatever takes the outcome of one is slow
+SLOW = ("opm-gap", "opm-worst-case", "unbiased-variance")  # whatever takes the outcome of one is slow
 CASES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 
 

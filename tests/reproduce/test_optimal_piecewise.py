@@ -164,6 +164,7 @@ def test_reference_values_of_the_domain_figure() -> None:
     )
 
 
+@pytest.mark.slow
 def test_opm_is_least_on_average_but_not_in_the_worst_case() -> None:
     rows = table("opm-worst-case", "worst")
     absolute = {float(row["epsilon"]): row for row in rows if row["power"] == 1.0}
