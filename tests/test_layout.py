@@ -234,6 +234,19 @@ def test_one_report_needs_no_heavy_library() -> None:
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
 
 
+def test_a_server_loads_no_scipy_before_an_estimate() -> None:
+    """A third of a second of each start, and 40 MB of each worker, for what a process apart computes."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "import sys, arcwise.server.app; print('scipy' in sys.modules)"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "False", "")
+
+
 ESTIMATORS = """
 import importlib
 import pkgutil

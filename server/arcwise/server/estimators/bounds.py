@@ -21,7 +21,6 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from arcwise.kernels.window import WindowKernel
 from arcwise.server.estimators.distribution import leap_stages, thin, uniform_start
@@ -376,6 +375,8 @@ class _Program:
     """
 
     def __init__(self, bounds: Bounds, fit: FloatArray) -> None:
+        from scipy.linalg.lapack import dpotrf, dpotrs
+
         self._bounds = bounds
         self._fit = bounds.mass(fit)
         rows = bounds.rows
@@ -437,6 +438,8 @@ class _Program:
 
     def _spread(self, phi: FloatArray) -> float:
         """Return about the standard error of a functional, for first guesses."""
+        from scipy.linalg.lapack import dpotrs
+
         solved = dpotrs(self._factor, phi, lower=0)[0]
         variance = float(phi @ solved) - float(phi @ self._level) ** 2 / float(self._level.sum())
         return math.sqrt(max(variance, 1e-20))
@@ -446,6 +449,8 @@ class _Program:
 
         A primal-dual interior point method with Mehrotra's corrector, and one step length for both.
         """
+        from scipy.linalg.lapack import dpotrf, dpotrs
+
         g, information, matrix = self._fit, self._information, self._matrix
         n, enough = len(g), _LOOSE * root**2
         a, b = np.stack([np.ones(n), phi]), np.array([1.0, value])

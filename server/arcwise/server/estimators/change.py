@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from scipy.special import fdtrc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,6 +98,8 @@ def _own(values: FloatArray, covariances: FloatArray, reports: FloatArray) -> fl
     Johansen (1980), The Welch-James approximation to the distribution of the residual sum of squares in a
     weighted linear regression. Biometrika.
     """
+    from scipy.special import fdtrc
+
     k, p = values.shape
     weights = np.linalg.inv(covariances)
     total = weights.sum(axis=0)
@@ -120,6 +121,8 @@ def _pooled(values: FloatArray, covariances: FloatArray, reports: FloatArray) ->
     degrees of freedom: exactly for p = 1 (Fisher) and for k = 2 (Hotelling) if reports are normal, and
     with the right expectation for all k.
     """
+    from scipy.special import fdtrc
+
     k, p = values.shape
     rest = float(reports.sum()) - k
     pooled = np.einsum("k,kij->ij", reports * (reports - 1.0), covariances) / rest

@@ -13,8 +13,6 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import chndtr
 
 from arcwise.server.estimators.few import FEW, NO_POPULATION, few_note, hotelling, join, two_sided
 from arcwise.server.estimators.grid import coarse_note, to_domain
@@ -352,6 +350,8 @@ def _length(arrow: Arrow, level: float) -> _Length:
 
 def _noncentrality(x: float, probability: float, freedom: float) -> float:
     """Return the noncentrality at which a chi-square is at most x so often; 0 if none."""
+    from scipy.optimize import brentq
+    from scipy.special import chndtr
 
     def excess(noncentrality: float) -> float:
         return float(chndtr(x, freedom, noncentrality)) - probability

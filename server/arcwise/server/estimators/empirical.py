@@ -12,7 +12,6 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq
 
 from arcwise.server.estimators.refit import largest_probabilities
 
@@ -131,6 +130,8 @@ def _crossing(root: Callable[[float], float], quantile: float, guess: float) -> 
         before, at, path = path, found, path + step
         if abs(step) <= 1e-7 * path < _LAST:
             return path
+    from scipy.optimize import brentq
+
     low = 0.0
     for high in (_LAST, _WHOLE):
         if root(high) > quantile:

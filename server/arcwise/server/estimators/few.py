@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from scipy.special import stdtrit
-
 __all__ = ["FEW", "NO_POPULATION", "few_note", "hotelling", "join", "two_sided"]
 
 FEW = 30
@@ -28,7 +26,11 @@ def two_sided(level: float, reports: float) -> float:
         At least 2; infinity is the normal quantile.
     """
     tail = 0.5 + level / 2
-    return NormalDist().inv_cdf(tail) if math.isinf(reports) else float(stdtrit(reports - 1.0, tail))
+    if math.isinf(reports):
+        return NormalDist().inv_cdf(tail)
+    from scipy.special import stdtrit
+
+    return float(stdtrit(reports - 1.0, tail))
 
 
 def hotelling(level: float, reports: float) -> float:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from arcwise.server.estimators.gram import dense_gram
 
@@ -120,6 +119,8 @@ class Likelihood:
     @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # such a step is none
     def _step(self, state: _State) -> _State | None:
         """Return the state after a predictor and a corrector, or None where floats cannot tell one."""
+        from scipy.linalg.lapack import dpotrf, dpotrs
+
         f, y, z = state
         q = f @ self._rows
         ratio = self._weights / q

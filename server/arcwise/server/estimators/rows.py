@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy import fft
 
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.circulant import CirculantKernel
@@ -128,6 +127,8 @@ class CirculantRows(Rows):
     """
 
     def __init__(self, kernel: CirculantKernel, sets: int) -> None:
+        from scipy import fft
+
         k = kernel.codes
         row = kernel.probabilities([0])[0]
         self._base = float(row.min())
@@ -137,6 +138,8 @@ class CirculantRows(Rows):
 
     def forward(self) -> None:
         """Compute the distributions of the codes from those of the nodes."""
+        from scipy import fft
+
         k = self.codes.shape[1]
         np.maximum(fft.irfft(fft.rfft(self.nodes) * self._spectrum, k), 0.0, out=self.codes)
         self.codes += self._base
@@ -144,6 +147,8 @@ class CirculantRows(Rows):
 
     def backward(self) -> None:
         """Compute the mean of a function of the code for each node."""
+        from scipy import fft
+
         k = self.codes.shape[1]
         self.gradient[:] = fft.irfft(fft.rfft(self.residual) * self._spectrum.conj(), k)
         self.gradient += self._base * self.residual.sum(axis=1, keepdims=True)

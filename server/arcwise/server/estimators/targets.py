@@ -15,7 +15,6 @@ import math
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from scipy.optimize import brentq
 
 from arcwise.errors import ParameterError
 from arcwise.server.estimators.rows import node_means, rows_of
@@ -193,6 +192,8 @@ def device_reach(
     while (root := tilted(high)[1]) < quantile and high < most:
         low, high = high, min(2 * high, most)
     if root > quantile:
+        from scipy.optimize import brentq
+
         high = float(brentq(lambda t: tilted(t)[1] - quantile, low, high, xtol=1e-300, rtol=1e-7))
     return max(tilted(high)[0], 0.0)
 
