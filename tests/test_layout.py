@@ -237,7 +237,13 @@ def test_one_report_needs_no_heavy_library() -> None:
 def test_a_server_loads_no_scipy_before_an_estimate() -> None:
     """A third of a second of each start, and 40 MB of each worker, for what a process apart computes."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "import sys, arcwise.server.app; print('scipy' in sys.modules)"],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            "import sys, arcwise.server.app; print('scipy' in sys.modules)",
+        ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 URL = "http://127.0.0.1:1"
 HANG = 60
-TIMEOUT = 0.2
+TIMEOUT = 0.1
 MOST_STEPS = 8
 """Two would do, one that sends and one that finds nothing to do; twice, as a close flushes again."""
 

@@ -178,6 +178,7 @@ def test_caps_and_windows_that_change_are_never_kept_too_laxly(
         file.close()
 
 
+@settings(max_examples=40)  # each makes a file
 @given(st.lists(st.sampled_from([1, 5, 20, 50]), min_size=1, max_size=6), st.integers(0, 60))
 def test_what_left_a_shorter_window_counts_again_in_a_longer_one(windows: list[int], pause: int) -> None:
     """At the latest moment that it can have been made: never forgotten, and never for ever."""

@@ -227,7 +227,7 @@ def test_answers_do_what_the_protocol_says(
         return (status, headers) if HEADING.id in request.path else (204, {})
 
     with serving(answer) as (url, requests):
-        steps = [["report", "heading", 1], ["report", "delay", 1], ["flush", 1], ["counters"]]
+        steps = [["report", "heading", 1], ["report", "delay", 1], ["flush", 1 if left else 60], ["counters"]]
         _, _, flushed, counters = drive(url, *steps)["results"]
     assert flushed is (left == 0)
     assert counters["pending"] == left

@@ -52,11 +52,14 @@ class Worker:
         return f"{answer.status_code} {kind}"
 
     def run(self, seconds: float) -> None:
-        """Let the worker run for some time, with all that it does every minute and every hour."""
-        for hour in range(int(seconds / 3600)):
-            self.clock.wait(3600)
+        """Let the worker run for some days, with all that it does by the minute and the hour, less often.
+
+        Each time is a commit to the disk.
+        """
+        for quarter in range(int(seconds / DAY * 4)):
+            self.clock.wait(DAY / 4)
             self.runtime.keep_time()
-            if hour % 24 == 23:
+            if quarter % 4 == 3:
                 self.runtime.refresh()
                 self.runtime.tidy()
 
