@@ -30,7 +30,7 @@ def in_child(check: Callable[[], bool]) -> bool:
             traceback.print_exc()
         finally:
             os._exit(status)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:

@@ -40,6 +40,6 @@ def serving(
             if process.poll() is None:
                 process.terminate()
                 try:
-                    process.wait(30)
+                    process.wait(60)
                 except subprocess.TimeoutExpired:
                     process.kill()

@@ -67,7 +67,7 @@ def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: T
             with pytest.raises(UnknownTaskError, match="'delay'"):
                 await client.report("speed", 1)
             assert client.pending() == 3
-            assert await client.flush(5)
+            assert await client.flush(60)
             assert client.pending() == 0
             assert client.counters == Counters(sent=3, refused={"capped": 1})
 
@@ -160,7 +160,7 @@ def test_an_uplink_outlives_a_loop_that_ended(
 
     async def second() -> None:
         recorder.go.set()
-        assert await client.flush(5)
+        assert await client.flush(60)
         assert await uplink.close()
 
     asyncio.run(first())
@@ -206,7 +206,7 @@ def test_a_flush_that_timed_out_does_not_bind_the_uplink_to_its_loop(
 
     async def second() -> None:
         asyncio.get_running_loop().call_later(0.02, recorder.go.set)
-        assert await client.flush(5)
+        assert await client.flush(60)
 
     async def third() -> None:
         assert await client.close()

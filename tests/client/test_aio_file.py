@@ -173,7 +173,7 @@ def test_many_reports_at_once_add_up(file: FileLedger, heading: Task) -> None:
             outcomes = await asyncio.gather(*(client.report("heading", n) for n in range(200)))
             assert outcomes == [Outcome.ACCEPTED] * 200
             assert client.budget("heading").epsilon == 200.0
-            assert await client.flush(20)
+            assert await client.flush(60)
             assert client.counters == Counters(sent=200)
 
     asyncio.run(run())

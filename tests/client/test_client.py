@@ -78,7 +78,7 @@ def test_a_full_queue_costs_nothing(recorder: Recorder, heading: Task) -> None:
         assert outcomes == [Outcome.ACCEPTED] * 2 + [Outcome.FULL] * 2
         assert client.budget("heading").epsilon == 2.0
         assert uplink.counters == Counters(pending=2, refused={"full": 2})
-        assert client.flush(5)
+        assert client.flush(60)
         assert client.report("heading", 1)
 
 
@@ -95,10 +95,10 @@ def test_a_flush_is_true_of_what_was_dropped_and_counters_say_so(recorder: Recor
     recorder.script.append(410)
     with Client(URL, tasks=[heading], transport=recorder) as client:
         assert client.report("heading", 1)
-        assert client.flush(5)
+        assert client.flush(60)
         assert client.counters == Counters(dropped={"410": 1})
         assert client.report("heading", 1)
-        assert client.flush(5)
+        assert client.flush(60)
         assert client.counters == Counters(sent=1, dropped={"410": 1})
 
 

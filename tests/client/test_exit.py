@@ -166,7 +166,7 @@ def test_an_idle_client_does_nothing(ledger: Ledger, recorder: Recorder, heading
             pass
         assert uplink.looks == looks
         with settled(uplink):
-            assert client.flush(5)
+            assert client.flush(60)
         assert uplink.waits[-1] == float("inf")
         assert client.counters == Counters(sent=51)
         assert uplink.looks <= looks + 4

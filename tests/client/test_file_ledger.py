@@ -214,7 +214,7 @@ def test_a_forked_child_shares_what_is_spent_and_what_is_queued(
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert locked.wait(5)
+    assert locked.wait(60)
     threading.Timer(0.05, release.set).start()
     assert in_child(lambda: client.pending() == 1 and client.report("delay", 1.0) is Outcome.ACCEPTED)
     holder.join()
@@ -270,7 +270,7 @@ def test_threads_add_up_exactly(path: Path, recorder: Recorder, heading: Task, r
                 thread.start()
             for thread in threads:
                 thread.join()
-            assert client.flush(20)
+            assert client.flush(60)
             assert outcomes.count(Outcome.ACCEPTED) == 150
             assert outcomes.count(Outcome.CAPPED) == 50
             assert client.budget("heading").epsilon == client.budget().epsilon == 150.0

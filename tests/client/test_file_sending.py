@@ -202,8 +202,8 @@ def test_what_an_earlier_process_left_is_sent_without_a_report(
         FileLedger(path) as ledger,
         Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=0) as client,
     ):
-        assert recorder.busy.wait(5)
-        assert client.flush(5)
+        assert recorder.busy.wait(60)
+        assert client.flush(60)
         assert client.counters == Counters(sent=1)
 
 

@@ -157,12 +157,12 @@ def test_a_report_after_one_that_failed_wakes_the_sender(
         with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
             uplink = Uplink(URL, ledger=ledger, transport=recorder, interval=0)
             with uplink, Client(uplink, tasks=[heading], ledger=ledger) as client:
-                assert uplink.flush(5)
+                assert uplink.flush(60)
                 uplink.begin()
                 with full():
                     assert client.report("heading", 1.0) is Outcome.FAILED
                 assert client.report("heading", 1.0) is Outcome.ACCEPTED
-                assert recorder.busy.wait(3)  # without a flush
+                assert recorder.busy.wait(60)  # without a flush
         return True
 
     assert in_child(check)

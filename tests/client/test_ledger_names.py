@@ -80,7 +80,7 @@ def test_a_part_that_is_removed_in_use_ends_reporting(name: Path, path: Path, su
     transport = RecordingTransport()
     with FileLedger(name) as ledger, Client(URL, tasks=[TASK], ledger=ledger, transport=transport) as client:
         assert client.report("heading", 1.0)
-        assert client.flush(20)
+        assert client.flush(60)
         path.with_name(f"ledger.db{suffix}").unlink()
         elsewhere = 0 if suffix == "-wal" else released_elsewhere(path)
         assert [client.report("heading", 1.0) for _ in range(LIFETIME)] == [Outcome.FAILED] * LIFETIME

@@ -62,14 +62,14 @@ def test_a_child_sends_its_own_reports_and_not_its_parents(server: Seen, heading
         assert isinstance(outbox, MemoryOutbox)
         client = Client(uplink, tasks=[heading, delay], ledger=MemoryLedger())
         client.report("heading", 1.0)
-        assert uplink.flush(5)  # a connection is open and the thread is running
+        assert uplink.flush(60)  # a connection is open and the thread is running
         for _ in range(3):
             client.report("heading", 1.0)
 
         def child() -> bool:
             empty = uplink.counters == Counters()
             accepted = bool(client.report("delay", 1.0))
-            return empty and accepted and uplink.flush(3) and uplink.counters.sent == 1
+            return empty and accepted and uplink.flush(30) and uplink.counters.sent == 1
 
         assert in_child(child)
         # Locks that another thread held at the fork must not hold up the child.
@@ -82,7 +82,7 @@ def test_a_child_sends_its_own_reports_and_not_its_parents(server: Seen, heading
 
         holder = threading.Thread(target=hold)
         holder.start()
-        assert locked.wait(5)
+        assert locked.wait(60)
         assert in_child(child)
         release.set()
         holder.join()

@@ -102,7 +102,7 @@ def test_the_grid_error_falls_with_the_nodes(cls: Any, epsilon: float) -> None:
         PiecewiseOpt: forms.transformation_worst_variance,
         SquareWave: lambda e: float(forms.square_wave_expected_error(1.0, e, 2.0)),
     }[cls](epsilon)
-    for nodes in (64, 512, 4096):
+    for nodes in (64, 512, 4096) if epsilon == 2.0 else (64, 512):
         mechanism = cls(UNIT, epsilon, nodes=nodes)
         assert (
             abs(worst_squared_error(mechanism) / worst - 1)

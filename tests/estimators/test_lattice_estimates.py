@@ -11,6 +11,9 @@ from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, RandomizedResponse, SquareWave
 from arcwise.server.estimators import estimate
+from arcwise.server.estimators.bounds import Bounds
+from arcwise.server.estimators.distribution import fit_held_out
+from arcwise.server.estimators.mode import mode
 from arcwise.server.estimators.shares import share
 from arcwise.server.simulate import as_population, node_law, simulate_counts
 from arcwise.tasks import Task
@@ -271,8 +274,12 @@ def test_the_mode_of_few_values_is_a_value_and_its_set_holds(domain: Domain, eps
         shares[second] += 1 - shares.sum()
         nodes = task.mechanism.place_nodes(np.arange(values.size, dtype=np.float64)).astype(int)
         law = np.bincount(nodes, shares, minlength=values.size) @ task.mechanism.kernel.matrix()
-        found = estimate(task, generator.multinomial(n, law / law.sum()), bands=True).mode
-        assert found is not None
+        counts = generator.multinomial(n, law / law.sum())
+        numbers = counts.astype(np.float64)
+        fitted = fit_held_out(task.mechanism, numbers).probabilities
+        found = mode(task.mechanism, numbers, fitted, bounds=Bounds(task.mechanism, numbers))
+        if survey == 0:
+            assert estimate(task, counts, bands=True).mode == found
         kept = [float(each) for each in found.note.split("may be it: ")[1].split(";")[0].split(",")]
         assert found.value in kept
         assert set(kept) <= set(values.tolist())

@@ -65,7 +65,7 @@ def printed(program: str) -> list[str]:
 
 
 def counted(url: str, task: Task) -> int:
-    answer = httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=30)
+    answer = httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=60)
     return int(answer.raise_for_status().json()["n"])
 
 

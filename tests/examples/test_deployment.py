@@ -53,7 +53,7 @@ def test_a_server_runs_with_the_settings(tmp_path: Path) -> None:
         # As the proxy sends it: keys are needed.
         assert httpx.get(f"{url}/v1/tasks", headers={"x-forwarded-for": "203.0.113.1"}).status_code == 401
         process.terminate()
-        process.wait(30)
+        process.wait(60)
     assert all(json.loads(line) for line in (tmp_path / "stderr").read_text("utf-8").splitlines())
 
 
@@ -145,7 +145,7 @@ def test_the_container_starts_is_healthy_and_stops(container: Container, tmp_pat
         environment["ARCWISE_PORT"] = url.rpartition(":")[2]
         assert subprocess.run(check, env=environment, check=False).returncode == 0
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == -signal.SIGTERM
+        assert process.wait(60) == -signal.SIGTERM
     assert subprocess.run(check, env=environment, check=False, capture_output=True).returncode == 1
 
 

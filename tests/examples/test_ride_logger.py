@@ -95,7 +95,7 @@ def app(tmp_path: Path, url: str) -> App:
 
 def counted(url: str) -> int:
     """Return how many reports the server has of both tasks; a ride tells one of them."""
-    with httpx.Client(base_url=url, timeout=30) as http:
+    with httpx.Client(base_url=url, timeout=60) as http:
         answers = [http.get(f"/v1/tasks/{task.id}/estimate") for task in RIDE.tasks]
     return sum(int(answer.raise_for_status().json()["n"]) for answer in answers)
 

@@ -113,7 +113,7 @@ class Load:
 
     def _device(self, host: int) -> httpx.Client:
         transport = httpx.HTTPTransport(local_address=f"127.0.{self._network}.{host}", verify=self._trust)
-        return httpx.Client(transport=transport, headers=self._headers, timeout=20)
+        return httpx.Client(transport=transport, headers=self._headers, timeout=60)
 
     def _send(self, host: int) -> None:
         with self._device(host) as http:

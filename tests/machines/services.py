@@ -65,7 +65,7 @@ class Services:
             if process.poll() is None:
                 # nginx has processes of its own, which only it can end.
                 process.send_signal(signal.SIGTERM if unit == "nginx" else signal.SIGKILL)
-            process.wait(20)
+            process.wait(60)
 
     def program(self, python: str) -> str:
         """Return the text of a program that asks this object, for a folder of $PATH."""

@@ -56,7 +56,7 @@ def test_reports_of_every_kind_of_kernel_are_counted_and_estimated(tmp_path: Pat
         listed = httpx.get(f"{url}/v1/tasks").json()["tasks"]
         kinds = {task["name"]: task["mechanism"]["kernel"]["kind"] for task in listed}
         assert kinds == {"table": "table", "turned": "circulant", "spends delta": "table"}
-        before = httpx.get(f"{url}/v1/tasks/{TASKS[2].id}/estimate", timeout=30).json()
+        before = httpx.get(f"{url}/v1/tasks/{TASKS[2].id}/estimate", timeout=60).json()
         assert before["n"] == 0
         assert before["delta"] == shifted(4.0).certificate().delta / UNIT
         with pytest.raises(CertificateError, match=r"'spends delta' spends delta = .* max_delta = 0"):

@@ -73,7 +73,7 @@ def test_estimates_are_the_same_and_a_process_that_dies_is_replaced(tmp_path: Pa
         assert http.get(ESTIMATE).json()["n"] == 900
         (second,) = workers(process.pid)
         process.terminate()
-        assert process.wait(30) == -signal.SIGTERM
+        assert process.wait(60) == -signal.SIGTERM
         wait_for_end(second)
 
 
@@ -84,7 +84,7 @@ def test_it_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
         assert http.get(ESTIMATE).status_code == 200
         (worker,) = workers(process.pid)
         process.kill()
-        process.wait(30)
+        process.wait(60)
         wait_for_end(worker)
 
 

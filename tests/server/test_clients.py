@@ -23,7 +23,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 
 def counted(url: str, task: Task) -> int:
-    n: int = httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=30).json()["n"]
+    n: int = httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=60).json()["n"]
     return n
 
 
@@ -33,7 +33,7 @@ def test_a_client_reports_until_its_cap(url: str) -> None:
         assert made == [Outcome.ACCEPTED] * 500 + [Outcome.CAPPED] * 100
         assert client.budget("heading").epsilon == 500.0
         assert all(client.report("value", 3) for _ in range(7))
-        assert client.flush(20)
+        assert client.flush(60)
         assert client.pending() == 0
     assert counted(url, HEADING) == 500
     assert counted(url, VALUE) == 7
@@ -45,7 +45,7 @@ def test_an_async_client_does_the_same(url: str) -> None:
             made = [await client.report("heading", degrees) for degrees in range(600)]
             assert made == [Outcome.ACCEPTED] * 500 + [Outcome.CAPPED] * 100
             assert await client.report("value", 3)
-            assert await client.flush(20)
+            assert await client.flush(60)
 
     asyncio.run(main())
     assert counted(url, HEADING) == 500

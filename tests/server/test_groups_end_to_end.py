@@ -36,9 +36,9 @@ def test_devices_report_groups_to_a_real_server(sample: int, tmp_path: Path) -> 
             device = Client(uplink, tasks=[group], ledger=MemoryLedger(), randomness=randomness)
             assert device.report("vehicle", {"heading": 350.0, "speed": 30.0})
             assert device.budget("vehicle").epsilon == 6.0
-        assert uplink.flush(30)
+        assert uplink.flush(60)
         found = {
-            task.name: httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=30).json()
+            task.name: httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=60).json()
             for task in group.tasks
         }
     reports = {name: estimate["n"] for name, estimate in found.items()}

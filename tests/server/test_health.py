@@ -125,7 +125,7 @@ def test_sigterm_is_announced_and_what_was_taken_is_written(tmp_path: Path) -> N
                 break
             assert answer.status_code == 204
             acknowledged.append(number)
-        assert process.wait(30) == -signal.SIGTERM
+        assert process.wait(60) == -signal.SIGTERM
     assert acknowledged
     store = open_store(f"sqlite:///{tmp_path / 'server.db'}")
     counted = int(store.counts(DELAY).sum())
@@ -147,7 +147,7 @@ def test_the_log_is_json_and_tells_nothing_that_was_sent(tmp_path: Path) -> None
             assert b"400" in connection.recv(100)
             own = connection.getsockname()[1]
         process.terminate()
-        process.wait(30)
+        process.wait(60)
     lines = (tmp_path / "stderr").read_text("utf-8").splitlines()
     entries = [json.loads(line) for line in lines]
     assert entries

@@ -548,7 +548,7 @@ def test_nothing_secret_in_what_a_server_says(tmp_path: Path, form: str) -> None
     secret = secrets[0]
     answers = ""
     options = ("--log-level", "debug", "--log-format", form)
-    with serving(tmp_path, *options) as (base, process), httpx.Client(base_url=base, timeout=10) as http:
+    with serving(tmp_path, *options) as (base, process), httpx.Client(base_url=base, timeout=60) as http:
         path = f"/v1/tasks/{HEADING.id}/reports"
         for sent in (ingest, ingest + "0", f"arcwise_read_0_{secret}", secret):
             headers = {"content-type": MEDIA_TYPE, **bearer(sent)}

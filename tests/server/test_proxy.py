@@ -57,7 +57,7 @@ class Deployed:
     def http(self, address: str) -> httpx.Client:
         """Return a device at an address."""
         transport = httpx.HTTPTransport(local_address=address, verify=self.trust)
-        return httpx.Client(transport=transport, base_url=self.machine.url, timeout=20)
+        return httpx.Client(transport=transport, base_url=self.machine.url, timeout=60)
 
     def load(self) -> Load:
         return Load(self.machine.url, WIDE, self.key, self.machine.certificate)
@@ -119,7 +119,7 @@ def test_a_client_reports_through_tls(deployed: Deployed, monkeypatch: pytest.Mo
     with Client(deployed.machine.url, tasks=[HEADING], key=deployed.key) as client:
         for heading in range(300):
             client.report("heading", heading)
-        assert client.flush(timeout=20)
+        assert client.flush(timeout=60)
         assert client.counters.sent == 300
     with closing(open_store(deployed.store, create=False)) as store:
         assert store.counts(HEADING).sum() == 300

@@ -86,7 +86,7 @@ def waiting(connection: psycopg.Connection, number: int) -> None:
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         " AND classid = 7241 AND objid = 'task'::regclass"
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while connection.execute(query).fetchone() != (number,):
         assert time.monotonic() < deadline
         time.sleep(0.01)
