@@ -13,6 +13,7 @@ from arcwise.domains import Interval
 from arcwise.server import Settings, create_app
 from arcwise.server import clock as server_clock
 from arcwise.server.clock import Clock as Believed
+from arcwise.server.runtime import Runtime
 from arcwise.server.store import Store, open_store
 from arcwise.tasks import DAY, Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
@@ -68,6 +69,8 @@ class Worker:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock(START)
     made.install(monkeypatch, server_clock)
+    # What a worker does at its start could come late, after a step of this clock: only `run` does it.
+    monkeypatch.setattr(Runtime, "_tidy", lambda runtime: runtime._stopping.wait())
     return made
 
 
