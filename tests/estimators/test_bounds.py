@@ -140,7 +140,7 @@ def check_weights(mechanism: Mechanism, bounds: Bounds, functionals: FloatArray,
         assert min(lack) <= 1e-9 * max(1.0, float(np.abs(weights).max()))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60)
 @given(
     example=st.sampled_from(EXAMPLES),
     epsilon=st.sampled_from([0.3, 1.0, 4.0, 8.0]),

@@ -236,6 +236,7 @@ def test_surveys_do_not_depend_on_the_number_of_jobs() -> None:
         assert not left.errors
 
 
+@pytest.mark.slow
 def test_quick_cells_cover() -> None:
     """Were each interval to hold the truth in 0.93 of surveys, this would fail for one seed in a hundred."""
     places = [("estimates", Place(named, epsilon, 10_000)) for named in wanted(QUICK) for epsilon in (1.0,)]

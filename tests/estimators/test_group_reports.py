@@ -61,6 +61,7 @@ def test_coverage_of_the_devices_of_a_group() -> None:
     assert uncorrected < 177
 
 
+@pytest.mark.slow
 def test_coverage_of_the_direction_of_a_group() -> None:
     """200 surveys, as above."""
     values = np.degrees(np.random.default_rng(4).vonmises(1.0, 1.5, 6000)) % 360

@@ -73,6 +73,7 @@ def test_coverage_of_the_population_that_users_are_drawn_from() -> None:
     assert users < 269
 
 
+@pytest.mark.slow
 def test_coverage_of_direction_and_length_of_these_users() -> None:
     """200 surveys of the same users; at 0.95 fewer than 177 or more than 199 have probability 1e-4."""
     task = Task("heading", Circle(360), epsilon=4.0)

@@ -285,7 +285,9 @@ def test_the_worst_variance_is_that_of_the_worst_input(name: str) -> None:
     assert dense == pytest.approx(worst, rel=1e-5)
 
 
-@pytest.mark.parametrize(("epsilon", "told"), [("8", False), ("20", True)])
+@pytest.mark.parametrize(
+    ("epsilon", "told"), [pytest.param("8", False, marks=pytest.mark.slow), ("20", True)]
+)
 def test_a_goal_of_means_says_where_a_table_is_too_coarse(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, epsilon: str, told: bool
 ) -> None:

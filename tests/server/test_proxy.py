@@ -93,6 +93,7 @@ def deployed(made: Deployed) -> Deployed:
     return made
 
 
+@pytest.mark.slow
 def test_senders_see_nothing_of_workers_that_end(deployed: Deployed) -> None:
     machine = deployed.machine
     with deployed.load() as load:
