@@ -34,15 +34,18 @@ if TYPE_CHECKING:
 
     from arcwise.mechanisms import Mechanism
 
-EPSILONS = (0.1, 1.0, 4.0, 8.0)
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 BETWEEN = (0.5, 2.0)
 """In the slow tests: no mechanism does otherwise there than at one of the others."""
 
 CASES = [
-    pytest.param((example, epsilon), id=f"{example}-{epsilon:g}", marks=marks)
+    pytest.param(
+        (example, epsilon),
+        id=f"{example}-{epsilon:g}",
+        marks=[pytest.mark.slow] if epsilon in BETWEEN else [],
+    )
     for example in (*ALL_EXAMPLES, *LATTICE_EXAMPLES)
-    for epsilons, marks in ((EPSILONS, ()), (BETWEEN, pytest.mark.slow))
-    for epsilon in epsilons
+    for epsilon in EPSILONS
 ]
 
 
