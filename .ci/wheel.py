@@ -35,18 +35,47 @@ with Client("http://127.0.0.1:9", tasks=[task], ledger=MemoryLedger()) as client
     assert client.report("heading", 42.0) is Outcome.CAPPED
     assert client.flush(0.2) is False
     client.close(0)
-try:
-    import arcwise.server
-except ImportError as error:
-    assert "pip install 'arcwise[server]'" in str(error), error
-else:
-    raise SystemExit("arcwise.server imports without its extra")
+for part in ("analysis", "server"):
+    try:
+        __import__(f"arcwise.{part}")
+    except ImportError as error:
+        assert f"pip install 'arcwise[{part}]'" in str(error), error
+    else:
+        raise SystemExit(f"arcwise.{part} imports without its extra")
 for arguments in ([], ["--help"], ["serve"], ["plan", "--help"]):
     done = subprocess.run([command, *arguments], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, ""), done
     assert done.stderr.count("\\n") == 1 and "pip install 'arcwise[server]'" in done.stderr, done.stderr
 tops = {str(path).split("/")[0] for path in importlib.metadata.files("arcwise")}
 assert not tops & {"client", "server", "shared", "tests"}, tops
+"""
+
+ANALYSIS = """
+import pkgutil, sys
+from importlib import import_module
+from importlib.util import find_spec
+import numpy as np
+import arcwise.analysis
+from arcwise.analysis import estimate, plan, simulate_counts
+from arcwise.domains import Interval
+from arcwise.tasks import Task
+
+for name in ("fastapi", "uvicorn", "click", "rich", "matplotlib"):
+    assert find_spec(name) is None, f"the extra brings {name}"
+for module in pkgutil.walk_packages(arcwise.analysis.__path__, "arcwise.analysis."):
+    if not module.name.startswith("arcwise.analysis.plotting."):
+        import_module(module.name)
+for name in arcwise.analysis.__all__:
+    getattr(arcwise.analysis, name)
+task = Task("age", Interval(0, 100), epsilon=2.0)
+counts = simulate_counts(task, "normal:40,12", 10_000, np.random.default_rng(1))
+assert estimate(task, counts, bands=True).mean.contains(40)
+try:
+    import arcwise.server
+except ImportError as error:
+    assert "pip install 'arcwise[server]'" in str(error), error
+else:
+    raise SystemExit("arcwise.server imports without its extra")
 """
 
 SERVER = """
@@ -98,14 +127,18 @@ def main() -> None:
         for needed in (
             "arcwise/py.typed",
             "arcwise/client/py.typed",
-            "arcwise/server/py.typed",
+            *(f"arcwise/{part}/py.typed" for part in ("analysis", "cli", "papers", "server")),
             *(path.relative_to(ROOT / "server").as_posix() for path in (ROOT / "server").rglob("*.sql")),
         ):
             if needed not in names:
                 raise SystemExit(f"the wheel lacks {needed}")
         if "arcwise/__init__.py" in names:
             raise SystemExit("arcwise must stay a namespace: the wheel holds arcwise/__init__.py")
-        for label, extra, script in (("bare", "", BARE), ("server", "[server]", SERVER)):
+        for label, extra, script in (
+            ("bare", "", BARE),
+            ("analysis", "[analysis]", ANALYSIS),
+            ("server", "[server]", SERVER),
+        ):
             environment = folder / label
             venv.create(environment, with_pip=True)
             python = str(environment / "bin" / "python")

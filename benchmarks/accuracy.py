@@ -12,7 +12,7 @@ circle. A node's mass is spread over its cell; at the two end nodes of an interv
 "arcwise" is what `estimate` does, on the mechanism of a task with the goal "distribution". Rivals:
 
     plain, smoothed   EM and smoothed EM on the same reports, to the stopping rule of their paper
-                      (`arcwise.server.estimators.alternatives`)
+                      (`arcwise.analysis.likelihood.alternatives`)
     16, 32, 64        histograms of so many bins, and
     tree, fine tree   4-ary hierarchies of 256 leaves and, from epsilon 4 on, of 1,024, with reports of their
                       own (`accuracy_rivals.py`)
@@ -42,18 +42,18 @@ from accuracy_rivals import hierarchy, histogram
 from rich.console import Console
 from rich.progress import track
 
+from arcwise.analysis.estimators.wasserstein import histogram_distance, wasserstein
+from arcwise.analysis.likelihood.alternatives import plain_em, smoothed_em
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.simulate import as_population, simulate_counts
+from arcwise.analysis.threads import one_thread
 from arcwise.domains import Circle, Interval
-from arcwise.server.estimators.alternatives import plain_em, smoothed_em
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.threads import one_thread
-from arcwise.server.estimators.wasserstein import histogram_distance, wasserstein
-from arcwise.server.simulate import as_population, simulate_counts
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from arcwise.server.simulate import Population
+    from arcwise.analysis.simulate import Population
 
 __all__ = ["Cell", "Survey", "cells_of", "main", "survey", "tables"]
 

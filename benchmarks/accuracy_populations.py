@@ -1,8 +1,8 @@
 """The populations of the studies of accuracy: lines of the population grammar, to be extended by a line.
 
 Not a program. Positions are on the unit domain, [0, 1] or the circle of circumference 1; the grammar is that
-of `arcwise simulate` (`arcwise.server.simulate.grammar`). Places are not round on purpose: an atom that is a
-node, or an edge that is a bin's, flatters whoever has it.
+of `arcwise simulate` (`arcwise.analysis.simulate.grammar`). Places are not round on purpose: an atom that is
+a node, or an edge that is a bin's, flatters whoever has it.
 """
 
 from __future__ import annotations

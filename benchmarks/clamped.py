@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from truths import inside
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.mean import average, clamp_units
+from arcwise.analysis.simulate import Atoms, CutNormal, Histogram, Mixture, Population, code_law, multinomial
+from arcwise.analysis.simulate.truth import Truth
 from arcwise.domains import Interval
 from arcwise.kernels import WindowKernel
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.mean import average, clamp_units
-from arcwise.server.simulate import Atoms, CutNormal, Histogram, Mixture, Population, code_law, multinomial
-from arcwise.server.simulate.truth import Truth
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from arcwise.server.estimators import Estimate
+    from arcwise.analysis import Estimate
 
     FloatArray: TypeAlias = NDArray[np.float64]
 

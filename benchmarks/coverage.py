@@ -44,8 +44,8 @@ from populations import LIST, random_population, read, wanted
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from arcwise.server.estimators import estimate
-from arcwise.server.simulate import code_law, multinomial
+from arcwise.analysis import estimate
+from arcwise.analysis.simulate import code_law, multinomial
 
 if TYPE_CHECKING:
     from populations import Named

@@ -16,16 +16,16 @@ import numpy as np
 from populations import Named, domain_of
 from truths import atoms
 
+from arcwise.analysis import Band, Estimate, Value, estimate
+from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
+from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.poststratification import post_stratify
+from arcwise.analysis.estimators.quantiles import LEVELS
+from arcwise.analysis.robustness.fit_test import fit_test
+from arcwise.analysis.simulate import Mixture, parse_population, simulate_counts
+from arcwise.analysis.simulate.truth import SLACK, Truth, on_lattice
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators import Band, Estimate, Value, estimate
-from arcwise.server.estimators.comparison import Comparison, compare_reference, compare_samples
-from arcwise.server.estimators.difference import mean_difference
-from arcwise.server.estimators.fit_test import fit_test
-from arcwise.server.estimators.poststratification import post_stratify
-from arcwise.server.estimators.quantiles import LEVELS
-from arcwise.server.simulate import Mixture, parse_population, simulate_counts
-from arcwise.server.simulate.truth import SLACK, Truth, on_lattice
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from arcwise.server.simulate import Population
+    from arcwise.analysis.simulate import Population
 
     FloatArray: TypeAlias = NDArray[np.float64]
 

@@ -19,10 +19,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 from truths import case
 
-from arcwise.server.estimators.em import EMSteps
-from arcwise.server.estimators.refit import Model
-from arcwise.server.estimators.rows import rows_of
-from arcwise.server.simulate import multinomial
+from arcwise.analysis.likelihood.bootstrap_fit import Model
+from arcwise.analysis.likelihood.em import EMSteps
+from arcwise.analysis.likelihood.linear_maps import rows_of
+from arcwise.analysis.simulate import multinomial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from truths import CIRCLES, INTERVALS, case
 
-from arcwise.server.estimators import estimate
-from arcwise.server.simulate import multinomial
+from arcwise.analysis import estimate
+from arcwise.analysis.simulate import multinomial
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

@@ -20,14 +20,14 @@ from zlib import crc32
 import numpy as np
 from scipy.stats import lognorm, pareto
 
+from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.direction import direction, resultant_length
+from arcwise.analysis.estimators.inference_target import Users
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.variance import spread
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.simulate import Histogram, as_population, code_law, multinomial, simulate_counts
 from arcwise.domains import Circle, Interval
-from arcwise.server.estimators.difference import mean_difference
-from arcwise.server.estimators.direction import direction, resultant_length
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.mean import mean
-from arcwise.server.estimators.targets import Users
-from arcwise.server.estimators.variance import spread
-from arcwise.server.simulate import Histogram, as_population, code_law, multinomial, simulate_counts
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from arcwise.analysis import Value
+    from arcwise.analysis.simulate import Population
     from arcwise.domains import Domain
-    from arcwise.server.estimators import Value
-    from arcwise.server.simulate import Population
 
     FloatArray: TypeAlias = NDArray[np.float64]
 

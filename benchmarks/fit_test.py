@@ -31,11 +31,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 from scipy.stats import binom
 
-from arcwise.domains import Circle, Interval
-from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators.fit_test import fit_test
-from arcwise.server.estimators.liars import Damage, damage
-from arcwise.server.simulate import (
+from arcwise.analysis.robustness.damage import Damage, damage
+from arcwise.analysis.robustness.fit_test import fit_test
+from arcwise.analysis.simulate import (
     Atoms,
     Beta,
     CutNormal,
@@ -46,6 +44,8 @@ from arcwise.server.simulate import (
     code_law,
     multinomial,
 )
+from arcwise.domains import Circle, Interval
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.analysis.estimators.inference_target import Users
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.planning import best_shares, report_error, sample_errors
+from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Interval
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.mean import mean
-from arcwise.server.estimators.targets import Users
-from arcwise.server.planning import best_shares, report_error, sample_errors
-from arcwise.server.simulate import simulate_counts
 from arcwise.tasks import Task
 from arcwise.tasks.group_budget import wang_sample
 
 if TYPE_CHECKING:
+    from arcwise.analysis.planning.sharing import Measure
     from arcwise.domains import Domain
-    from arcwise.server.planning.sharing import Measure
 
 KINDS: dict[str, Domain] = {"intervals": Interval(0, 1), "circles": Circle(360)}
 WALK: dict[str, Domain] = {"direction": Circle(360), "distance": Interval(0, 50)}

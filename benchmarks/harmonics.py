@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.grid import first_cell
+from arcwise.analysis.estimators.wasserstein import wasserstein
+from arcwise.analysis.simulate import Mixture, Population, VonMises, code_law, multinomial, node_law
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.grid import first_cell
-from arcwise.server.estimators.wasserstein import wasserstein
-from arcwise.server.simulate import Mixture, Population, VonMises, code_law, multinomial, node_law
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
     python benchmarks/mode_windows.py [--repeats 10] [--windows 4 8 16] [--epsilon 1 4] [--reports 10000]
 
 On [0, 1], 128 nodes; lengths in parts of the range. "holds" is the share of intervals that hold the place of
-the highest density (for "atom", 0). `arcwise.server.estimators.mode` has 8 windows side by side.
+the highest density (for "atom", 0). `arcwise.analysis.estimators.mode` has 8 windows side by side.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import argparse
 
 import numpy as np
 
+from arcwise.analysis.estimators import mode as module
+from arcwise.analysis.estimators.bounds import Bounds
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.estimators import mode as module
-from arcwise.server.estimators.bounds import Bounds
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.simulate import simulate_counts
 
 POPULATIONS = {
     "beta(2, 5)": ("beta:2,5", 0.2),

@@ -25,23 +25,23 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from arcwise.analysis.estimators.direction import direction
+from arcwise.analysis.estimators.unbiasing import mean_numbers
+from arcwise.analysis.planning import plan
+from arcwise.analysis.planning.direction import DirectionCurve
+from arcwise.analysis.planning.distribution import survey_error
+from arcwise.analysis.planning.mean import MeanCurve
+from arcwise.analysis.planning.mechanisms import families
+from arcwise.analysis.simulate import Atoms, code_law, multinomial, named_population
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms.circular import CircularMechanism
-from arcwise.server.estimators.direction import direction
-from arcwise.server.estimators.unbiasing import mean_numbers
-from arcwise.server.planning import plan
-from arcwise.server.planning.direction import DirectionCurve
-from arcwise.server.planning.distribution import survey_error
-from arcwise.server.planning.mean import MeanCurve
-from arcwise.server.planning.mechanisms import families
-from arcwise.server.simulate import Atoms, code_law, multinomial, named_population
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from arcwise.analysis.simulate import Population
     from arcwise.domains import Domain
     from arcwise.mechanisms import Mechanism
-    from arcwise.server.simulate import Population
 
     FloatArray: TypeAlias = NDArray[np.float64]
 

@@ -17,11 +17,11 @@ import argparse
 import sys
 from functools import cache
 
+from arcwise.analysis.design import minimax, worst_case
+from arcwise.analysis.planning.mean import MeanCurve
+from arcwise.analysis.simulate import as_population
 from arcwise.domains import Interval
 from arcwise.mechanisms import Mechanism, OptimalPiecewise
-from arcwise.server.design import minimax, worst_case
-from arcwise.server.planning.mean import MeanCurve
-from arcwise.server.simulate import as_population
 
 UNIT = Interval(0, 1)
 POPULATIONS = (

@@ -2,9 +2,9 @@
 
     python benchmarks/series.py [--epsilon 1 6] [--repeats 500] [--seed 1]
 
-How often `arcwise.server.estimators.series` finds a change at level 0.05, in so many surveys a row. Beside it
-its two parts: the test with a covariance for each point (Welch's; Johansen's on a circle), and the one with a
-single covariance (analysis of variance); a change is told when both find one.
+How often `arcwise.analysis.timeseries.series` finds a change at level 0.05, in so many surveys a row. Beside
+it its two parts: the test with a covariance for each point (Welch's; Johansen's on a circle), and the one
+with a single covariance (analysis of variance); a change is told when both find one.
 
 - same: one population at all points. What is above 0.05 is an error.
 - spread: the mean stays; every other point has a wider spread and a tenth of the reports.
@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from arcwise.analysis.estimators.mean import average
+from arcwise.analysis.simulate import as_population, simulate_counts
+from arcwise.analysis.timeseries.points import change_of
+from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle, Interval
-from arcwise.server.estimators.mean import average
-from arcwise.server.estimators.series import series
-from arcwise.server.estimators.series_points import change_of
-from arcwise.server.simulate import as_population, simulate_counts
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from arcwise.analysis.simulate import Atoms, Mixture, code_law, named_population
+from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL
+from arcwise.analysis.simulate.truth import SLACK, Truth
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
-from arcwise.server.simulate import Atoms, Mixture, code_law, named_population
-from arcwise.server.simulate.populations import CIRCLE, INTERVAL
-from arcwise.server.simulate.truth import SLACK, Truth
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from arcwise.server.estimators import Value
-    from arcwise.server.simulate import Population
+    from arcwise.analysis import Value
+    from arcwise.analysis.simulate import Population
 
 __all__ = ["CIRCLES", "INTERVALS", "Case", "atoms", "case", "inside"]
 

@@ -3,9 +3,9 @@
 uvicorn --app-dir examples server:app
 """
 
+from arcwise.analysis import estimate
 from arcwise.domains import Circle
 from arcwise.server import create_app
-from arcwise.server.estimators import estimate
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from arcwise.server.reproduce import Outcome, find
+from arcwise.papers import Outcome, find
 
 __all__ = ["outcome"]
 

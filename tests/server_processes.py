@@ -22,7 +22,7 @@ def serving(
 
     What it writes to standard error is in ``folder / "stderr"``.
     """
-    command = [sys.executable, "-m", "arcwise.server.cli", "serve", "--port", "0", "--tasks", str(folder)]
+    command = [sys.executable, "-m", "arcwise.cli", "serve", "--port", "0", "--tasks", str(folder)]
     with (folder / "stderr").open("a", encoding="utf-8") as errors:
         process = subprocess.Popen(
             [*command, "--store", f"sqlite:///{folder / 'server.db'}", *options],

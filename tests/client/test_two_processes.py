@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from arcwise.cli.demo.run import running_server
 from arcwise.client import Client, FileLedger, HttpxTransport, Outcome
 from arcwise.domains import Interval
 from arcwise.kernels import WindowKernel
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.cli.demo.run import running_server
 from arcwise.server.store import open_store
 from arcwise.tasks import DAY, Caps, Task
 from fixed_draw import FixedDraw

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arcwise.analysis.design import lower_bound, minimax, worst_case
+from arcwise.analysis.design.bound import Multipliers, certified_bound
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import circle_attenuation, circle_expected_error, interval_expected_error
 from arcwise.mechanisms.closed_forms.published import best_published_variance
-from arcwise.server.design import lower_bound, minimax, worst_case
-from arcwise.server.design.bound import Multipliers, certified_bound
 from design.plain import brute_force
 
 REFERENCE: dict[str, Any] = json.loads((Path(__file__).parent / "reference_design.json").read_text())

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from arcwise.analysis.design import designer as module
+from arcwise.analysis.design import minimax, worst_case
+from arcwise.analysis.design.search import find_table
 from arcwise.domains import Circle, Interval
-from arcwise.server.design import designer as module
-from arcwise.server.design import minimax, worst_case
-from arcwise.server.design.search import find_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

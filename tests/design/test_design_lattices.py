@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arcwise.analysis import estimate
+from arcwise.analysis.design import designer as module
+from arcwise.analysis.design import lower_bound, minimax, worst_case
+from arcwise.analysis.design.integers import exact_bias
+from arcwise.analysis.design.request import MOST_DESIGNED
+from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
 from arcwise.mechanisms import DesignedCircular, DesignedTable, OptimalPiecewise
-from arcwise.server.design import designer as module
-from arcwise.server.design import lower_bound, minimax, worst_case
-from arcwise.server.design.integers import exact_bias
-from arcwise.server.design.request import MOST_DESIGNED
-from arcwise.server.estimators import estimate
-from arcwise.server.simulate import simulate_counts
 from arcwise.tasks import Task
 
 RATINGS, LIKERT = Interval(0, 10, step=1), Interval(1, 5, step=1)

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arcwise.analysis.design import lower_bound, minimax, worst_case
+from arcwise.analysis.design.designer import LARGEST_BIAS
+from arcwise.analysis.design.integers import exact_bias
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
 from arcwise.mechanisms import OptimalPiecewise, interval_expected_error
 from arcwise.mechanisms.closed_forms.published import best_published_variance
 from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
-from arcwise.server.design import lower_bound, minimax, worst_case
-from arcwise.server.design.designer import LARGEST_BIAS
-from arcwise.server.design.integers import exact_bias
 from arcwise.tasks import Task
 
 REFERENCE: dict[str, Any] = json.loads((Path(__file__).parent / "reference_design.json").read_text())

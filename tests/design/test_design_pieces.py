@@ -11,10 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from arcwise.domains import Circle, Interval
-from arcwise.errors import ParameterError
-from arcwise.mechanisms import circle_expected_error, interval_expected_error, optimal_levels
-from arcwise.server.design import (
+from arcwise.analysis.design import (
     figures,
     lower_bound,
     optimal_pieces,
@@ -22,6 +19,9 @@ from arcwise.server.design import (
     randomized_response,
     search_pieces,
 )
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.mechanisms import circle_expected_error, interval_expected_error, optimal_levels
 from strategies import epsilons
 
 UNIT = Interval(0, 1)

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from arcwise.analysis.design import designer as module
+from arcwise.analysis.design import minimax, worst_case
+from arcwise.analysis.design.integers import exact_bias
+from arcwise.analysis.design.prior import UNIFORM, as_populations, node_prior
+from arcwise.analysis.planning.mean import MeanCurve
+from arcwise.analysis.simulate import Atoms, as_population, node_law
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import exp_lower_bound
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.design import designer as module
-from arcwise.server.design import minimax, worst_case
-from arcwise.server.design.integers import exact_bias
-from arcwise.server.design.prior import UNIFORM, as_populations, node_prior
-from arcwise.server.planning.mean import MeanCurve
-from arcwise.server.simulate import Atoms, as_population, node_law
 
 UNIT = Interval(0, 1)
 SKEWED, NARROW = "beta:2,5", "normal:0.4,0.05"

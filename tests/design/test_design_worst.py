@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcwise.errors import ParameterError
-from arcwise.kernels.certificate import UNIT, exp_lower_bound
-from arcwise.server.design import program
-from arcwise.server.design.integers import exact_bias, integer_table, symmetric_row
-from arcwise.server.design.program import Goal
-from arcwise.server.design.worst import (
+from arcwise.analysis.design import program
+from arcwise.analysis.design.integers import exact_bias, integer_table, symmetric_row
+from arcwise.analysis.design.program import Goal
+from arcwise.analysis.design.worst import (
     mixture_maximum,
     mixture_peaks,
     row_curves,
     row_pieces,
     variance_peaks,
 )
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import UNIT, exp_lower_bound
 from design.plain import brute_force
 
 if TYPE_CHECKING:

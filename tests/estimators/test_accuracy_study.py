@@ -12,9 +12,9 @@ from accuracy_populations import CIRCLE, INTERVAL
 from accuracy_rivals import hierarchy, histogram, on_simplex, oracle
 from scipy.optimize import minimize
 
+from arcwise.analysis.simulate import as_population
 from arcwise.domains import Circle, Interval
 from arcwise.errors import MissingExtraError
-from arcwise.server.simulate import as_population
 
 RECORDS = ("arrival-delays", "departures", "wind")
 

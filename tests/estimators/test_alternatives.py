@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arcwise.analysis.likelihood.alternatives import maximum_likelihood, plain_em, smoothed_em
+from arcwise.analysis.likelihood.distribution import distribution, fit_held_out
+from arcwise.analysis.likelihood.em import fit
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.estimators.alternatives import maximum_likelihood, plain_em, smoothed_em
-from arcwise.server.estimators.distribution import distribution, fit_held_out
-from arcwise.server.estimators.em import fit
 from strategies import mechanisms
 from surveys import drawn_counts, node_distribution
 

@@ -16,10 +16,10 @@ from populations import Named
 from scipy.stats import binom
 from truths import inside
 
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.band import cdf_band
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.simulate import code_law, multinomial
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.band import cdf_band
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.simulate import code_law, multinomial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcwise.analysis import Band, estimate
+from arcwise.analysis.estimators.arcs import arc_cover
+from arcwise.analysis.estimators.band import bins, cdf_band
+from arcwise.analysis.estimators.quantiles import circular_quantiles
+from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators import Band, estimate
-from arcwise.server.estimators.arcs import arc_cover
-from arcwise.server.estimators.band import bins, cdf_band
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.quantiles import circular_quantiles
-from arcwise.server.estimators.shares import share
-from arcwise.server.simulate import simulate_counts
 from arcwise.tasks import Task
 from surveys import drawn_counts, node_distribution
 

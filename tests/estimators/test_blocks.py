@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcwise.analysis.timeseries.blocks import blocks_of
+from arcwise.analysis.timeseries.epochs import Span
+from arcwise.analysis.timeseries.series import MONDAY
 from arcwise.domains import Interval
-from arcwise.server.estimators.blocks import blocks_of
-from arcwise.server.estimators.epochs import Span
-from arcwise.server.estimators.series import MONDAY
 from arcwise.server.problems import Problem
 from arcwise.server.routes.parts import parts_of
 from arcwise.tasks import Task

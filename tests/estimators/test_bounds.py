@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.band import cdf_band, joint_root
+from arcwise.analysis.estimators.bounds import Average, Bounds, share_interval
+from arcwise.analysis.estimators.grid import first_cell
+from arcwise.analysis.estimators.places import Places
+from arcwise.analysis.estimators.quantiles import circular_quantiles, quantiles
+from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.band import cdf_band, joint_root
-from arcwise.server.estimators.bounds import Average, Bounds, share_interval
-from arcwise.server.estimators.distribution import uniform_start
-from arcwise.server.estimators.grid import first_cell
-from arcwise.server.estimators.places import Places
-from arcwise.server.estimators.quantiles import circular_quantiles, quantiles
-from arcwise.server.estimators.shares import share
 from arcwise.tasks import Task
 from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 from surveys import drawn_counts
@@ -29,8 +29,8 @@ from surveys import drawn_counts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from arcwise.analysis import Value
     from arcwise.mechanisms import Mechanism
-    from arcwise.server.estimators import Value
 
     FloatArray: TypeAlias = NDArray[np.float64]
 

@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arcwise.analysis.estimators.bounds import USUAL, Average, Bounds
+from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
+from arcwise.analysis.estimators.difference import direction_difference, length_difference
+from arcwise.analysis.estimators.grid import first_cell
+from arcwise.analysis.estimators.quantiles import LEVELS, quantile_ends, quantiles
+from arcwise.analysis.estimators.share_differences import Sample, quantile_differences, share_difference
+from arcwise.analysis.estimators.totals import Samples
+from arcwise.analysis.simulate import as_population, simulate_counts
+from arcwise.analysis.simulate.truth import Truth, on_lattice
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators.bounds import USUAL, Average, Bounds
-from arcwise.server.estimators.comparison import Comparison, compare_reference, compare_samples
-from arcwise.server.estimators.difference import direction_difference, length_difference
-from arcwise.server.estimators.grid import first_cell
-from arcwise.server.estimators.quantiles import LEVELS, quantile_ends, quantiles
-from arcwise.server.estimators.share_differences import Sample, quantile_differences, share_difference
-from arcwise.server.estimators.totals import Samples
-from arcwise.server.simulate import as_population, simulate_counts
-from arcwise.server.simulate.truth import Truth, on_lattice
 from arcwise.tasks import Task
 from strategies import ALL_EXAMPLES, Example
 from surveys import drawn_counts
 
 if TYPE_CHECKING:
+    from arcwise.analysis import Value
     from arcwise.domains import Domain
-    from arcwise.server.estimators import Value
 
 LINE, CIRCLE, SCORES = Interval(0, 100), Circle(360), Interval(0, 10, step=1)
 GAP = "0.5*uniform:0,20 + 0.5*uniform:80,100"

@@ -23,10 +23,10 @@ from rich.console import Console
 from scipy.stats import binom
 from truths import atoms
 
+from arcwise.analysis import Band
+from arcwise.analysis.simulate import Atoms, Beta, Histogram, Mixture, node_law, parse_population
+from arcwise.analysis.simulate.truth import Truth, on_lattice
 from arcwise.domains import Circle, Interval
-from arcwise.server.estimators import Band
-from arcwise.server.simulate import Atoms, Beta, Histogram, Mixture, node_law, parse_population
-from arcwise.server.simulate.truth import Truth, on_lattice
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

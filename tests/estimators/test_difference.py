@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.mean import mean
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, SquareWave
-from arcwise.server.estimators.difference import mean_difference
-from arcwise.server.estimators.mean import mean
 from surveys import drawn_counts, node_distribution
 
 DOMAIN = Interval(-20, 180)

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcwise.domains import Circle
-from arcwise.mechanisms import OptimalCircular
-from arcwise.server.estimators.direction import (
+from arcwise.analysis.estimators.direction import (
     Moment,
     direction,
     fieller_arc,
     first_moment,
     resultant_length,
 )
+from arcwise.domains import Circle
+from arcwise.mechanisms import OptimalCircular
 from surveys import drawn_counts, expected_counts, node_distribution
 
 HEADING = Circle(360)

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcwise.analysis.estimators.grid import cell_edges, first_cell
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.quantiles import quantiles
+from arcwise.analysis.estimators.wasserstein import wasserstein
+from arcwise.analysis.likelihood.alternatives import plain_em
+from arcwise.analysis.likelihood.distribution import distribution, fit_held_out, thin, uniform_start
+from arcwise.analysis.likelihood.em import fit
+from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators.alternatives import plain_em
-from arcwise.server.estimators.distribution import distribution, fit_held_out, thin, uniform_start
-from arcwise.server.estimators.em import fit
-from arcwise.server.estimators.grid import cell_edges, first_cell
-from arcwise.server.estimators.mean import mean
-from arcwise.server.estimators.quantiles import quantiles
-from arcwise.server.estimators.wasserstein import wasserstein
-from arcwise.server.simulate import as_population, simulate_counts
 from strategies import WINDOW_EXAMPLES, WindowExample, mechanisms
 from surveys import drawn_counts, node_distribution
 

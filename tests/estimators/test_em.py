@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arcwise.analysis.likelihood.em import EMSteps, fit
+from arcwise.analysis.likelihood.likelihood import Likelihood
+from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels import Kernel, WindowKernel
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators.em import EMSteps, fit
-from arcwise.server.estimators.likelihood import Likelihood
-from arcwise.server.estimators.rows import node_means
 from strategies import mechanisms
 
 if TYPE_CHECKING:

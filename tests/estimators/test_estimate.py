@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arcwise.analysis import Value, estimate
+from arcwise.analysis.counts import check_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server.estimators import Value, check_counts, estimate
 from arcwise.tasks import Task
 from strategies import tasks
 from surveys import drawn_counts, node_distribution

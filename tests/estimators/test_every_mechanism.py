@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from arcwise.analysis import estimate
 from arcwise.domains import Interval
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server.estimators import estimate
 from arcwise.tasks import Task
 from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 
 if TYPE_CHECKING:
+    from arcwise.analysis import Estimate
     from arcwise.mechanisms import Mechanism
-    from arcwise.server.estimators import Estimate
 
 REPORTS = 20_000
 

@@ -16,25 +16,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import lognorm
 
+from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.direction import direction, resultant_length
+from arcwise.analysis.estimators.empirical import empirical_reach
+from arcwise.analysis.estimators.inference_target import Users, device_reach, device_variance
+from arcwise.analysis.estimators.mean import average, mean
+from arcwise.analysis.estimators.small_samples import two_sided
+from arcwise.analysis.estimators.unbiasing import mean_numbers
+from arcwise.analysis.estimators.variance import spread
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.simulate import Histogram, as_population, code_law, multinomial, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import LaplaceMechanism, OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators.difference import mean_difference
-from arcwise.server.estimators.direction import direction, resultant_length
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.empirical import empirical_reach
-from arcwise.server.estimators.few import two_sided
-from arcwise.server.estimators.mean import average, mean
-from arcwise.server.estimators.targets import Users, device_reach, device_variance
-from arcwise.server.estimators.unbiasing import mean_numbers
-from arcwise.server.estimators.variance import spread
-from arcwise.server.simulate import Histogram, as_population, code_law, multinomial, simulate_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from arcwise.analysis import Value
+    from arcwise.analysis.simulate import Population
     from arcwise.mechanisms import Mechanism
-    from arcwise.server.estimators import Value
-    from arcwise.server.simulate import Population
 
     FloatArray: TypeAlias = NDArray[np.float64]
 

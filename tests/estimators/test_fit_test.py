@@ -12,23 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from arcwise.domains import Circle, Interval
-from arcwise.errors import ParameterError
-from arcwise.kernels import TableKernel
-from arcwise.kernels.certificate import UNIT
-from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators.em import fit
-from arcwise.server.estimators.face import Face
-from arcwise.server.estimators.fit_test import FitTest, fit_test
-from arcwise.server.estimators.liars import largest_shift
-from arcwise.server.estimators.likelihood import Likelihood
-from arcwise.server.estimators.refit import (
+from arcwise.analysis.likelihood.bootstrap_fit import (
     Model,
     g_squared,
     largest_probabilities,
     residuals,
     smallest_probabilities,
 )
+from arcwise.analysis.likelihood.em import fit
+from arcwise.analysis.likelihood.face import Face
+from arcwise.analysis.likelihood.likelihood import Likelihood
+from arcwise.analysis.robustness.damage import largest_shift
+from arcwise.analysis.robustness.fit_test import FitTest, fit_test
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.kernels import TableKernel
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from strategies import ALL_EXAMPLES, Example
 from surveys import drawn_counts, expected_counts, node_distribution
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arcwise.analysis.likelihood.information import dense_gram, window_gram
+from arcwise.analysis.likelihood.likelihood import Likelihood
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators.gram import dense_gram, window_gram
-from arcwise.server.estimators.likelihood import Likelihood
 
 
 @settings(max_examples=60)

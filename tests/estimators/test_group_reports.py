@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom, kstest
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.direction import direction, resultant_length
+from arcwise.analysis.estimators.groups import devices_behind, drawn_alike, group_reports
+from arcwise.analysis.estimators.inference_target import Users
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.variance import spread
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.simulate import simulate_counts
+from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.direction import direction, resultant_length
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.groups import devices_behind, drawn_alike, group_reports
-from arcwise.server.estimators.mean import mean
-from arcwise.server.estimators.series import series
-from arcwise.server.estimators.targets import Users
-from arcwise.server.estimators.variance import spread
-from arcwise.server.simulate import simulate_counts
 from arcwise.tasks import Group, Task
 
 if TYPE_CHECKING:

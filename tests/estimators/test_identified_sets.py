@@ -10,11 +10,11 @@ import pytest
 from clamped import covers, errors, populations, possible, zone
 from scipy.stats import binom
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.simulate import code_law, multinomial
+from arcwise.analysis.simulate.truth import Truth
 from arcwise.domains import Interval
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.mean import mean
-from arcwise.server.simulate import code_law, multinomial
-from arcwise.server.simulate.truth import Truth
 from arcwise.tasks import Task
 
 NAMES = tuple(populations(0.1))

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.bounds import Bounds
+from arcwise.analysis.estimators.mode import mode
+from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.simulate import as_population, node_law, simulate_counts
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, RandomizedResponse, SquareWave
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.bounds import Bounds
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.mode import mode
-from arcwise.server.estimators.shares import share
-from arcwise.server.simulate import as_population, node_law, simulate_counts
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

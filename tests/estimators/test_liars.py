@@ -12,26 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.direction import direction, resultant_length, row_attenuation
+from arcwise.analysis.estimators.grid import cell_edges
+from arcwise.analysis.estimators.quantiles import LEVELS, point
+from arcwise.analysis.estimators.unbiasing import moment_numbers
+from arcwise.analysis.robustness.damage import _worst, damage
+from arcwise.analysis.robustness.false_inputs import Law, _farthest, _variances, interval_reach
+from arcwise.analysis.robustness.false_inputs_circle import circle_reach
+from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.direction import direction, resultant_length, row_attenuation
-from arcwise.server.estimators.fit_test import fit_test
-from arcwise.server.estimators.grid import cell_edges
-from arcwise.server.estimators.liars import _worst, damage
-from arcwise.server.estimators.lying import Law, _farthest, _variances, interval_reach
-from arcwise.server.estimators.lying_circle import circle_reach
-from arcwise.server.estimators.quantiles import LEVELS, point
-from arcwise.server.estimators.unbiasing import moment_numbers
 from arcwise.tasks import Task
 from surveys import expected_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from arcwise.analysis.robustness.damage import Damage
     from arcwise.mechanisms import Mechanism
-    from arcwise.server.estimators.liars import Damage
 
     FloatArray: TypeAlias = NDArray[np.float64]
 

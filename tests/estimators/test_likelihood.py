@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from arcwise.analysis.likelihood.likelihood import Likelihood
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.estimators.likelihood import Likelihood
 from surveys import drawn_counts
 
 if TYPE_CHECKING:

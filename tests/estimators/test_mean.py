@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import f as f_law
 
+from arcwise.analysis.estimators.mean import clamp_units, mean
+from arcwise.analysis.estimators.small_samples import hotelling, two_sided
+from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.estimators.few import hotelling, two_sided
-from arcwise.server.estimators.mean import clamp_units, mean
-from arcwise.server.estimators.rows import node_means
 from strategies import epsilons
 from surveys import drawn_counts, expected_counts, node_distribution
 

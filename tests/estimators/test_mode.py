@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.bounds import Bounds
+from arcwise.analysis.estimators.grid import cell_edges
+from arcwise.analysis.estimators.mode import _covered, _hull, _Windows, _windows, mode
+from arcwise.analysis.likelihood.distribution import fit_held_out, uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Duchi, OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.bounds import Bounds
-from arcwise.server.estimators.distribution import fit_held_out, uniform_start
-from arcwise.server.estimators.grid import cell_edges
-from arcwise.server.estimators.mode import _covered, _hull, _Windows, _windows, mode
 from arcwise.tasks import Task
 from strategies import ALL_EXAMPLES, Example
 from surveys import drawn_counts, expected_counts, node_distribution

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from arcwise.analysis import Estimate, estimate
+from arcwise.analysis.plotting import draw_estimate, new_figure
 from arcwise.domains import Circle, Interval
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server.estimators import Estimate, estimate
-from arcwise.server.plotting import draw_estimate, new_figure
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

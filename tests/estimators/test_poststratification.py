@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.poststratification import post_stratify
+from arcwise.analysis.estimators.quantiles import LEVELS
+from arcwise.analysis.simulate import Mixture, as_population, simulate_counts
+from arcwise.analysis.simulate.truth import Truth, on_lattice
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.poststratification import post_stratify
-from arcwise.server.estimators.quantiles import LEVELS
-from arcwise.server.simulate import Mixture, as_population, simulate_counts
-from arcwise.server.simulate.truth import Truth, on_lattice
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pytest
 
+from arcwise.analysis.estimators.bounds import Bounds
+from arcwise.analysis.estimators.quantiles import LEVELS, point, quantiles
+from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.likelihood.linear_maps import code_laws
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.estimators.bounds import Bounds
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.quantiles import LEVELS, point, quantiles
-from arcwise.server.estimators.rows import code_laws
-from arcwise.server.estimators.shares import share
 from surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
-    from arcwise.server.estimators import Value
+    from arcwise.analysis import Value
 
 
 def width(value: Value) -> float:

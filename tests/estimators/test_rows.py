@@ -9,17 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcwise.domains import Circle, Interval
-from arcwise.kernels import CirculantKernel, Kernel, TableKernel, WindowKernel
-from arcwise.kernels.rounding import integer_row, nearest_rows
-from arcwise.mechanisms import DesignedCircular, DesignedTable
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.direction import direction, first_moment, resultant_length
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.em import EMSteps, fit
-from arcwise.server.estimators.grid import cell_edges, first_cell
-from arcwise.server.estimators.quantiles import quantiles
-from arcwise.server.estimators.rows import (
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.direction import direction, first_moment, resultant_length
+from arcwise.analysis.estimators.grid import cell_edges, first_cell
+from arcwise.analysis.estimators.quantiles import quantiles
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.likelihood.em import EMSteps, fit
+from arcwise.analysis.likelihood.linear_maps import (
     CirculantRows,
     DenseRows,
     WindowRows,
@@ -27,6 +23,10 @@ from arcwise.server.estimators.rows import (
     node_means,
     rows_of,
 )
+from arcwise.domains import Circle, Interval
+from arcwise.kernels import CirculantKernel, Kernel, TableKernel, WindowKernel
+from arcwise.kernels.rounding import integer_row, nearest_rows
+from arcwise.mechanisms import DesignedCircular, DesignedTable
 from arcwise.tasks import Task
 from strategies import ALL_EXAMPLES, Example, mechanisms
 from surveys import drawn_counts, expected_counts, node_distribution

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, f_oneway, ttest_ind_from_stats
 
+from arcwise.analysis import Value, estimate
+from arcwise.analysis.plotting.rows import plot_rows
+from arcwise.analysis.timeseries.change import change
+from arcwise.analysis.timeseries.result import unwrapped
+from arcwise.analysis.timeseries.series import Series, series
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.table import TableKernel
 from arcwise.mechanisms.additive.laplace import LaplaceMechanism
-from arcwise.server.estimators import Value, estimate
-from arcwise.server.estimators.change import change
-from arcwise.server.estimators.series import Series, series
-from arcwise.server.estimators.series_result import unwrapped
-from arcwise.server.plotting.rows import plot_rows
 from arcwise.tasks import Task
 from strategies import tasks
 from surveys import drawn_counts, expected_counts, node_distribution

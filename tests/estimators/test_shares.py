@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.shares import covered, share
+from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Duchi, OptimalPiecewise
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.shares import covered, share
 from arcwise.tasks import Task
 from surveys import drawn_counts, node_distribution
 

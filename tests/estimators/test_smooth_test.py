@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from arcwise.analysis.estimators.smooth_test import _scores, same_as, same_population
+from arcwise.analysis.likelihood.linear_maps import code_laws
+from arcwise.analysis.simulate import as_population, node_law, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators.rows import code_laws
-from arcwise.server.estimators.smooth_test import _scores, same_as, same_population
-from arcwise.server.simulate import as_population, node_law, simulate_counts
 from arcwise.tasks import Task
 from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 

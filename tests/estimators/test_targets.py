@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pytest
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.direction import direction, first_moment, resultant_length
+from arcwise.analysis.estimators.inference_target import Users, device_variance
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.variance import spread
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.mechanisms.circular import CircularMechanism
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.difference import mean_difference
-from arcwise.server.estimators.direction import direction, first_moment, resultant_length
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.mean import mean
-from arcwise.server.estimators.targets import Users, device_variance
-from arcwise.server.estimators.variance import spread
-from arcwise.server.simulate import simulate_counts
 from arcwise.tasks import Task
 from strategies import ALL_EXAMPLES, Example
 from surveys import drawn_counts, node_distribution

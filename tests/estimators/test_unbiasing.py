@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.domains import Interval
 from arcwise.kernels import TableKernel, WindowKernel
 from arcwise.kernels.rounding import integer_rows
 from arcwise.mechanisms import DesignedTable, LaplaceMechanism, OptimalPiecewise, SquareWave
-from arcwise.server.estimators.mean import mean
-from arcwise.server.estimators.unbiasing import mean_numbers
 from strategies import epsilons
 from surveys import clamped_normal, drawn_counts, node_distribution
 

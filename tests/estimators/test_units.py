@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from arcwise.analysis import estimate
+from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle, Interval
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.series import series
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

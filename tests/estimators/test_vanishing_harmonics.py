@@ -13,11 +13,11 @@ import pytest
 from harmonics import PLACES, Wave, blind, populations, survey
 from scipy.stats import binom
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.direction import direction, resultant_length
+from arcwise.analysis.simulate import VonMises, code_law, multinomial
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.direction import direction, resultant_length
-from arcwise.server.simulate import VonMises, code_law, multinomial
 from arcwise.tasks import Task
 from surveys import drawn_counts, expected_counts, node_distribution
 

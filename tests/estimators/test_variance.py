@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcwise.analysis.estimators.unbiasing import _Solver, moment_numbers
+from arcwise.analysis.estimators.variance import spread
+from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Interval
 from arcwise.mechanisms import Duchi, OptimalPiecewise, RandomizedResponse, SquareWave
-from arcwise.server.estimators.distribution import uniform_start
-from arcwise.server.estimators.unbiasing import _Solver, moment_numbers
-from arcwise.server.estimators.variance import spread
 from strategies import ALL_EXAMPLES, Example, epsilons
 from surveys import clamped_normal, drawn_counts, expected_counts, node_distribution
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from arcwise.analysis import Value
     from arcwise.mechanisms import Mechanism
-    from arcwise.server.estimators import Value
 
     FloatArray: TypeAlias = NDArray[np.float64]
 

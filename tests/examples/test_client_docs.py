@@ -16,12 +16,12 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from arcwise.cli import main
+from arcwise.cli.demo.run import running_server
 from arcwise.client import Event, Outcome, inspect
 from arcwise.client.delivery import Verdict, classify
 from arcwise.client.news import _MESSAGES
 from arcwise.domains import Circle
-from arcwise.server.cli import main
-from arcwise.server.cli.demo.run import running_server
 from arcwise.tasks import Caps, Task
 
 ROOT = Path(__file__).parents[2]

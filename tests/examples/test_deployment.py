@@ -21,9 +21,9 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from arcwise.cli import main
+from arcwise.cli.serve import serve
 from arcwise.domains import Circle
-from arcwise.server.cli import main
-from arcwise.server.cli.serve import serve
 from arcwise.server.serving.configuration import Configuration, configure
 from arcwise.tasks import Task
 from machines import DEPLOYMENT

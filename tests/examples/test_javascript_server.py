@@ -18,10 +18,10 @@ import pytest
 from scipy.stats import chi2
 
 import server_processes
+from arcwise.analysis import estimate
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
 from arcwise.server.access import new_key
-from arcwise.server.estimators import estimate
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Task
 from nodejs import JAVASCRIPT, NODE, run_json
@@ -55,7 +55,7 @@ def server(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "tasks").mkdir()
     for task in TASKS:
         task.save(tmp_path / "tasks" / f"{task.name}.json")
-    command = [sys.executable, "-m", "arcwise.server.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "arcwise.cli", "serve", "--port", "0"]
     command += ["--tasks", str(tmp_path / "tasks"), "--store", f"sqlite:///{tmp_path / 'a.db'}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from arcwise.cli.demo.run import running_server
 from arcwise.client import Inspection, inspect
-from arcwise.server.cli.demo.run import running_server
 from arcwise.tasks import Group
 
 if TYPE_CHECKING:

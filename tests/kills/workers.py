@@ -119,7 +119,7 @@ class Worker:
 
 def serve_command(folder: Path, store: str) -> list[str]:
     """Return the command that serves the tasks of a folder, without its port."""
-    command = [sys.executable, "-m", "arcwise.server.cli", "serve", "--tasks", str(folder), "--store", store]
+    command = [sys.executable, "-m", "arcwise.cli", "serve", "--tasks", str(folder), "--store", store]
     return [*command, "--drain-seconds", str(DRAIN_SECONDS)]
 
 

@@ -118,7 +118,7 @@ class Machine:
             "systemctl": self.services.program(sys.executable),
             "nginx": f'#!/bin/sh\nexec {self.nginx} {options} "$@"\n',
             "python3": f'#!/bin/sh\nexec {python} "$@"\n',
-            "arcwise": f'#!/bin/sh\nexec {python} -m arcwise.server.cli "$@"\n',
+            "arcwise": f'#!/bin/sh\nexec {python} -m arcwise.cli "$@"\n',
         }
         for name, text in programs.items():
             (root / "bin" / name).write_text(text, "utf-8")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from arcwise.analysis.planning import Plan, plan
+from arcwise.analysis.planning.direction import DirectionCurve
+from arcwise.analysis.planning.mean import MeanCurve
+from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
-from arcwise.server.cli import main
-from arcwise.server.planning import Plan, plan
-from arcwise.server.planning.direction import DirectionCurve
-from arcwise.server.planning.mean import MeanCurve
 from arcwise.tasks import Task
 
 MINUTES, HEADING = Interval(0, 180), Circle(360)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from arcwise.analysis.planning import plan
+from arcwise.cli import main
 from arcwise.domains import Interval
-from arcwise.server.cli import main
-from arcwise.server.planning import plan
 
 
 def run(*args: str) -> Result:

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from arcwise.analysis.estimators.direction import direction, first_moment
+from arcwise.analysis.planning.direction import DirectionCurve, rms_angle
+from arcwise.analysis.simulate import Atoms, as_population, code_law, multinomial
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, VonMises
-from arcwise.server.estimators.direction import direction, first_moment
-from arcwise.server.planning.direction import DirectionCurve, rms_angle
-from arcwise.server.simulate import Atoms, as_population, code_law, multinomial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from arcwise.analysis.simulate import Population
     from arcwise.mechanisms.circular import CircularMechanism
-    from arcwise.server.simulate import Population
 
 UNIT = Circle(1)
 SURVEYS = 2500

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
 
+from arcwise.analysis.estimators.grid import cell_edges, first_cell
+from arcwise.analysis.estimators.wasserstein import histogram_distance, wasserstein
+from arcwise.analysis.planning import plan
+from arcwise.analysis.planning.distribution import SimulatedCurve, Surveys, survey_error, users
+from arcwise.analysis.simulate import as_population
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewise
-from arcwise.server.estimators.grid import cell_edges, first_cell
-from arcwise.server.estimators.wasserstein import histogram_distance, wasserstein
-from arcwise.server.planning import plan
-from arcwise.server.planning.distribution import SimulatedCurve, Surveys, survey_error, users
-from arcwise.server.simulate import as_population
 
 LINE, TURN = Interval(0, 1), Circle(1)
 

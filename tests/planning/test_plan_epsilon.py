@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcwise.server.planning.epsilon import HIGHEST, LOWEST, smallest_epsilon
+from arcwise.analysis.planning.epsilon import HIGHEST, LOWEST, smallest_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Callable

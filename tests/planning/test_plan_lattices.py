@@ -11,23 +11,23 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import chi2, wasserstein_distance
 
+from arcwise.analysis import estimate
+from arcwise.analysis.design import minimax, worst_case
+from arcwise.analysis.estimators.direction import direction, first_moment
+from arcwise.analysis.estimators.grid import first_cell
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.wasserstein import wasserstein
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.mechanism_table import compare
+from arcwise.analysis.planning import best_sample, best_shares, plan, report_error
+from arcwise.analysis.planning.direction import DirectionCurve
+from arcwise.analysis.planning.distribution import survey_error
+from arcwise.analysis.planning.mean import MeanCurve
+from arcwise.analysis.simulate import as_population, code_law, multinomial, simulate_counts
+from arcwise.cli import main
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewise, RandomizedResponse
 from arcwise.mechanisms.moments import variances
-from arcwise.server.cli import main
-from arcwise.server.compare import compare
-from arcwise.server.design import minimax, worst_case
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.direction import direction, first_moment
-from arcwise.server.estimators.distribution import fit_held_out
-from arcwise.server.estimators.grid import first_cell
-from arcwise.server.estimators.mean import mean
-from arcwise.server.estimators.wasserstein import wasserstein
-from arcwise.server.planning import best_sample, best_shares, plan, report_error
-from arcwise.server.planning.direction import DirectionCurve
-from arcwise.server.planning.distribution import survey_error
-from arcwise.server.planning.mean import MeanCurve
-from arcwise.server.simulate import as_population, code_law, multinomial, simulate_counts
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:

@@ -12,6 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from arcwise.analysis.design import minimax
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.unbiasing import mean_numbers
+from arcwise.analysis.planning import plan
+from arcwise.analysis.planning.mean import MeanCurve, number_moments, worst_variance
+from arcwise.analysis.simulate import Atoms, as_population, code_law, multinomial, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import (
@@ -24,17 +30,11 @@ from arcwise.mechanisms import (
     StaircaseMechanism,
 )
 from arcwise.mechanisms.moments import variances
-from arcwise.server.design import minimax
-from arcwise.server.estimators.mean import mean
-from arcwise.server.estimators.unbiasing import mean_numbers
-from arcwise.server.planning import plan
-from arcwise.server.planning.mean import MeanCurve, number_moments, worst_variance
-from arcwise.server.simulate import Atoms, as_population, code_law, multinomial, simulate_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from arcwise.server.simulate import Population
+    from arcwise.analysis.simulate import Population
 
     FloatArray: TypeAlias = NDArray[np.float64]
 

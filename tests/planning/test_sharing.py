@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.planning import best_sample, best_shares, report_error, sample_errors
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError, TaskError
 from arcwise.kernels.certificate import exact_epsilon
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server.estimators.mean import mean
-from arcwise.server.planning import best_sample, best_shares, report_error, sample_errors
 from arcwise.tasks import Group, Task
 from arcwise.tasks.group_budget import wang_sample
 

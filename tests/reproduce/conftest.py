@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.server.reproduce import opm_gap, opm_interval, unbiased_variance
+from arcwise.papers import opm_gap, opm_interval, unbiased_variance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

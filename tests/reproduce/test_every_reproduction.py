@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from arcwise.server.cli import main
-from arcwise.server.plotting.style import new_figure, plain_log
-from arcwise.server.reproduce import reproductions, write_outcome
+from arcwise.analysis.plotting.style import new_figure, plain_log
+from arcwise.cli import main
+from arcwise.papers import reproductions, write_outcome
 from outcomes import outcome
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from arcwise.analysis.design import randomized_response, worst_case
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.rounding import integer_rows
 from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
@@ -18,15 +19,14 @@ from arcwise.mechanisms.closed_forms.laplace import (
 from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.noise import Laplace, Staircase
-from arcwise.server.design import randomized_response, worst_case
-from arcwise.server.reproduce import find
-from arcwise.server.reproduce.exact import (
+from arcwise.papers import find
+from arcwise.papers.exact import (
     bounded_noise_error,
     circular_error,
     interval_error,
     truncated_noise_error,
 )
-from arcwise.server.reproduce.interval_laws import (
+from arcwise.papers.interval_laws import (
     EPSILONS,
     LINES,
     below,

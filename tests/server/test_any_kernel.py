@@ -8,14 +8,14 @@ import httpx
 import numpy as np
 import pytest
 
+from arcwise.analysis.design import minimax
+from arcwise.cli.demo.run import running_server
 from arcwise.client import Client, MemoryLedger
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.rounding import integer_row
 from arcwise.mechanisms import DesignedCircular, Mechanism, TruncatedLaplaceMechanism
-from arcwise.server.cli.demo.run import running_server
-from arcwise.server.design import minimax
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Task
 

@@ -11,11 +11,11 @@ import httpx
 import numpy as np
 import pytest
 
+from arcwise.analysis import estimate
+from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.server import Settings
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.series import series
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 from server_processes import serving

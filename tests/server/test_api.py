@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
+from arcwise.analysis import Estimate, estimate
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError, TaskError
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.server import Settings, create_app
-from arcwise.server.estimators import Estimate, estimate
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from arcwise.cli import main
+from arcwise.cli.task.words import worst_unit_variance
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.certificate import UNIT, Certificate
 from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism
 from arcwise.mechanisms.moments import variances
 from arcwise.mechanisms.registry import MECHANISMS
-from arcwise.server.cli import main
-from arcwise.server.cli.task.words import worst_unit_variance
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import Batch

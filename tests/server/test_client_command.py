@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from arcwise.cli import main
 from arcwise.client import Client, FileLedger, RecordingTransport, inspect
 from arcwise.client.__main__ import main as module_main
 from arcwise.domains import Circle, Interval
-from arcwise.server.cli import main
 from arcwise.tasks import Caps, Group, Task
 
 Run = Callable[..., tuple[int, str, str]]

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from arcwise.cli.demo.run import running_server
 from arcwise.client import AsyncClient, Client, MemoryLedger, Outcome
 from arcwise.domains import Circle, Interval
-from arcwise.server.cli.demo.run import running_server
 from arcwise.tasks import Caps, Task
 
 HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=500.0))

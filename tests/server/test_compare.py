@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from arcwise.analysis.mechanism_table import SORTS, ComparisonTable, compare
+from arcwise.analysis.mechanism_table.candidates import candidates
+from arcwise.cli import main
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import DesignedCircular, DesignedTable, OptimalPiecewise
 from arcwise.mechanisms.closed_forms.finite import duchi_worst_variance
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
 from arcwise.mechanisms.registry import MECHANISMS
-from arcwise.server.cli import main
-from arcwise.server.compare import SORTS, ComparisonTable, compare
-from arcwise.server.compare.candidates import candidates
 
 UNIT = Interval(0.0, 1.0)
 HEIGHT = Interval(-20.0, 180.0)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from arcwise.cli import main
+from arcwise.cli.demo.data import demo_fleets, demo_tasks
+from arcwise.cli.demo.page import write_page
+from arcwise.cli.demo.run import collect, read_results, running_server
 from arcwise.domains import Interval
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server.cli import main
-from arcwise.server.cli.demo.data import demo_fleets, demo_tasks
-from arcwise.server.cli.demo.page import write_page
-from arcwise.server.cli.demo.run import collect, read_results, running_server
 
 
 def test_the_records_are_the_years(tmp_path: Path) -> None:

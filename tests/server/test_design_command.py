@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from arcwise.analysis.design import Figure, figures
+from arcwise.cli import design as command
+from arcwise.cli import main
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
-from arcwise.server.cli import design as command
-from arcwise.server.cli import main
-from arcwise.server.design import Figure, figures
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 GOOD = Figure(

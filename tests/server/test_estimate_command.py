@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.comparison import compare_samples
+from arcwise.analysis.estimators.poststratification import post_stratify
+from arcwise.analysis.timeseries.series import series
+from arcwise.cli import main
 from arcwise.domains import Circle, Interval
-from arcwise.server.cli import main
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.comparison import compare_samples
-from arcwise.server.estimators.poststratification import post_stratify
-from arcwise.server.estimators.series import series
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import Batch, pack_codes

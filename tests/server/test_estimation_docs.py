@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from arcwise.server.cli.main import main
+from arcwise.cli.main import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = "".join((DOCS / name).read_text("utf-8") for name in ("estimation.md", "planning.md"))

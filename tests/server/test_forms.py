@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
+from arcwise.analysis import estimate
 from arcwise.domains import Circle
-from arcwise.server.estimators import estimate
 from arcwise.server.problems import Problem
 from arcwise.server.routes.forms import chosen_form
 from arcwise.tasks import Task

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from arcwise.cli import main
 from arcwise.domains import Circle, Interval
-from arcwise.server.cli import main
 from arcwise.tasks import Task
 
 GENERATOR = np.random.default_rng(7)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from arcwise.analysis import estimate
+from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.errors import TaskError
 from arcwise.mechanisms import DesignedTable
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server.cli import main
-from arcwise.server.estimators import estimate
 from arcwise.server.settings import load_tasks
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Group, Task

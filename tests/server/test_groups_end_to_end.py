@@ -13,12 +13,12 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from arcwise.analysis.estimators.groups import group_reports
+from arcwise.cli import main
+from arcwise.cli.demo.run import running_server
 from arcwise.client import Client, MemoryLedger, Uplink
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server.cli import main
-from arcwise.server.cli.demo.run import running_server
-from arcwise.server.estimators.groups import group_reports
 from arcwise.tasks import Group
 
 PAGE = (Path(__file__).parents[2] / "docs" / "groups.md").read_text(encoding="utf-8")
@@ -75,7 +75,7 @@ def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "1 0.5 2.0\n"
 
 
-@pytest.mark.parametrize("name", ["arcwise.server.estimators.groups", "arcwise.server.planning.sharing"])
+@pytest.mark.parametrize("name", ["arcwise.analysis.estimators.groups", "arcwise.analysis.planning.sharing"])
 def test_examples_of_docstrings_run(name: str) -> None:
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0

@@ -16,13 +16,13 @@ import pytest
 from click.testing import CliRunner
 from fastapi import FastAPI
 
+from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.server import Settings, access, create_app
 from arcwise.server.access import Gate, new_key
 from arcwise.server.access import gate as gate_module
 from arcwise.server.access.local import is_local
-from arcwise.server.cli import main
 from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task

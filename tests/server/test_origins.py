@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from fastapi import FastAPI
 
+from arcwise.cli import main
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.server import Settings
-from arcwise.server.cli import main
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 

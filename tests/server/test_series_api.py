@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
+from arcwise.analysis import Estimate, estimate
+from arcwise.analysis.timeseries.epochs import epoch_start, utc
+from arcwise.analysis.timeseries.series import Series, series
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.estimators import Estimate, estimate
-from arcwise.server.estimators.epochs import epoch_start, utc
-from arcwise.server.estimators.series import Series, series
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 

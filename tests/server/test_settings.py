@@ -10,10 +10,10 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from arcwise.cli import main
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server import Settings
-from arcwise.server.cli import main
 from arcwise.server.serving.configuration import Configuration, configure
 from arcwise.tasks import Task
 from server_processes import serving

@@ -12,15 +12,15 @@ import pytest
 from click.testing import CliRunner
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from arcwise.analysis import design, mechanism_table, simulate
+from arcwise.analysis.estimators import comparison, difference
+from arcwise.analysis.estimators.poststratification import post_stratify
+from arcwise.analysis.planning import plan
+from arcwise.analysis.threads import one_thread
+from arcwise.analysis.timeseries import series as series_module
+from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server import compare, design, simulate
-from arcwise.server.cli import main
-from arcwise.server.estimators import comparison, difference
-from arcwise.server.estimators import series as series_module
-from arcwise.server.estimators.poststratification import post_stratify
-from arcwise.server.estimators.threads import one_thread
-from arcwise.server.planning import plan
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def computing() -> dict[str, Callable[[], object]]:
     counts = np.array(COUNTS, dtype=np.float64)
     return {
         "plan": lambda: plan(UNIT, epsilon=1, error=0.05, compare=False),
-        "compare": lambda: compare.compare(UNIT, 1.0),
+        "compare": lambda: mechanism_table.compare(UNIT, 1.0),
         "minimax": lambda: design.minimax(UNIT, 1.0, outputs=4),
         "lower_bound": lambda: design.lower_bound(UNIT, 1.0),
         "worst_case": lambda: design.worst_case(mechanism),
@@ -109,7 +109,7 @@ def test_commands_that_compute_take_one_thread(name: str, monkeypatch: pytest.Mo
 
 def test_libraries_that_were_not_loaded_yet_are_limited_too() -> None:
     program = (
-        "from arcwise.server.estimators.threads import one_thread\n"
+        "from arcwise.analysis.threads import one_thread\n"
         "from threadpoolctl import threadpool_info, threadpool_limits\n"
         "with one_thread():\n"
         "    import scipy.linalg, scipy.optimize\n"

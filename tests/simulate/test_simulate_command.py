@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from arcwise.server.cli import main
-from arcwise.server.simulate import simulate_counts
+from arcwise.analysis.simulate import simulate_counts
+from arcwise.cli import main
 from arcwise.tasks import Task
 
 

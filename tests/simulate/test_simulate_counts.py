@@ -14,11 +14,7 @@ from hypothesis import strategies as st
 from numpy.polynomial.legendre import leggauss
 from scipy import stats
 
-from arcwise.domains import Circle, Interval
-from arcwise.errors import DomainError, ParameterError
-from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
-from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server.simulate import (
+from arcwise.analysis.simulate import (
     Atoms,
     Beta,
     CutNormal,
@@ -33,6 +29,10 @@ from arcwise.server.simulate import (
     node_law,
     simulate_counts,
 )
+from arcwise.domains import Circle, Interval
+from arcwise.errors import DomainError, ParameterError
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
+from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
 from strategies import ALL_EXAMPLES, Example
 from surveys import node_distribution

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import lognorm, pareto
 
-from arcwise.domains import Circle, Domain, Interval
-from arcwise.errors import DomainError, ParameterError
-from arcwise.server.simulate import (
+from arcwise.analysis.simulate import (
     Atoms,
     Beta,
     Continuous,
@@ -21,6 +19,8 @@ from arcwise.server.simulate import (
     named_population,
     parse_population,
 )
+from arcwise.domains import Circle, Domain, Interval
+from arcwise.errors import DomainError, ParameterError
 
 LINE, TURN = Interval(-20, 180), Circle(360)
 X = np.linspace(0, 1, 201)

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
 
-from arcwise.domains import Circle, Interval
-from arcwise.errors import ParameterError
-from arcwise.server.simulate import (
+from arcwise.analysis.simulate import (
     Atoms,
     Beta,
     Continuous,
@@ -27,7 +25,9 @@ from arcwise.server.simulate import (
     WrappedNormal,
     named_population,
 )
-from arcwise.server.simulate.populations import CIRCLE, INTERVAL, RECORDS
+from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL, RECORDS
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command; exit with 2 where something is not installed that it needs."""
     try:
-        from arcwise.server.cli import main as run
+        from arcwise.cli import main as run
     except MissingExtraError as error:
         sys.stderr.write(f"Error: {error}\n")
         sys.exit(2)

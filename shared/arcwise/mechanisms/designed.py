@@ -1,7 +1,7 @@
 """Mechanisms that were designed elsewhere: any certified table on an interval, any turned row on a circle.
 
-`arcwise.server.design.minimax` makes them by linear programming. Nothing here solves anything: a device gets
-the integers with its task, checks their certificate and samples from them.
+`arcwise.analysis.design.minimax` makes them by linear programming. Nothing here solves anything: a device
+gets the integers with its task, checks their certificate and samples from them.
 """
 
 from __future__ import annotations

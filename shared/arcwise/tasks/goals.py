@@ -41,7 +41,7 @@ def mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: i
     if goal == "mean":
         raise TaskError(
             'goal "mean" needs a mechanism that a solver designs: write the task with '
-            "`arcwise task new --goal mean`, or give it mechanism=arcwise.server.design.minimax(domain, "
+            "`arcwise task new --goal mean`, or give it mechanism=arcwise.analysis.design.minimax(domain, "
             'epsilon); the default goal "distribution" gives an unbiased mean too'
         )
     # Here, because a task that is loaded names its mechanism.

@@ -140,7 +140,7 @@ class Group:
         sample
             How many tasks a device reports in a round, each with ``epsilon / sample``; ``None`` for all.
             "auto" (default) is the rule of Wang et al. (2019), ``max(1, min(d, floor(epsilon / 2.5)))``;
-            `arcwise.server.planning.best_sample` computes the best one for the mechanisms at hand.
+            `arcwise.analysis.planning.best_sample` computes the best one for the mechanisms at hand.
         weights
             By name, where all tasks are reported: a task's share of epsilon is proportional to its weight.
         goals

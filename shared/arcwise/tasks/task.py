@@ -66,7 +66,7 @@ class Task:
         What the reports are for; picks the mechanism. Interval: "distribution" (default; gives the mean,
         quantiles and the distribution) or "value" (least error of a single report). Circle: "direction"
         (default) or "distribution". The goal "mean" needs a mechanism that a solver designs: `arcwise task
-        new --goal mean` writes such a task, `arcwise.server.design.minimax` gives the mechanism.
+        new --goal mean` writes such a task, `arcwise.analysis.design.minimax` gives the mechanism.
     mechanism
         Overrides the goal's choice. Must agree with `domain` and `epsilon`.
     expected_reports

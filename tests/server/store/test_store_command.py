@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from arcwise.server.cli import main
+from arcwise.cli import main
 from arcwise.server.store import StoredKey, open_store
 from store_samples import COUNTED, DELAY, HEADING, REPLAYED, TASKS, batch, counted
 

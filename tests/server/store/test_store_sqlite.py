@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from arcwise.cli.main import main
 from arcwise.errors import ParameterError, StoreError
-from arcwise.server.cli.main import main
 from arcwise.server.store import Outcome, SQLiteStore, open_store
 from store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch, counted
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from arcwise.server.estimators.epochs import Span
+    from arcwise.analysis.timeseries.epochs import Span
 
 __all__ = ["Apart"]
 
@@ -95,7 +95,7 @@ def _task(packed: bytes) -> Task:
 
 
 def _estimate(packed: bytes, counts: NDArray[np.int64]) -> dict[str, Any]:
-    from arcwise.server.estimators import estimate
+    from arcwise.analysis import estimate
 
     return estimate(_task(packed), counts).to_dict()
 
@@ -103,6 +103,6 @@ def _estimate(packed: bytes, counts: NDArray[np.int64]) -> dict[str, Any]:
 def _series(
     packed: bytes, by_epoch: dict[int, NDArray[np.int64]], every: int, first: int | None, last: int | None
 ) -> dict[str, Any]:
-    from arcwise.server.estimators.series import series
+    from arcwise.analysis.timeseries.series import series
 
     return series(_task(packed), by_epoch, every=every, first=first, last=last).to_dict()

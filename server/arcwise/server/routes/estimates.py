@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from arcwise.analysis import estimate
+from arcwise.analysis.timeseries.epochs import Span, no_reports, span_to_dict
+from arcwise.analysis.timeseries.series import series
 from arcwise.errors import StoreError
-from arcwise.server.estimators import estimate
-from arcwise.server.estimators.epochs import Span, no_reports, span_to_dict
-from arcwise.server.estimators.series import series
 from arcwise.server.problems import Problem, store_busy
 from arcwise.server.routes.apart import Apart
 from arcwise.server.routes.forms import render

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from arcwise.server.csv_rows import write_rows
+from arcwise.analysis.csv_rows import write_rows
 from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:

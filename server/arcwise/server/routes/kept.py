@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from arcwise.server.estimators.epochs import Span
+    from arcwise.analysis.timeseries.epochs import Span
     from arcwise.server.routes.parts import Part
 
 __all__ = ["Documents", "Kept", "Question", "digest_of", "tag_of"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from arcwise.analysis.timeseries.blocks import blocks_of
+from arcwise.analysis.timeseries.epochs import Span
+from arcwise.analysis.timeseries.series import MONDAY, point_starts
 from arcwise.errors import ParameterError
-from arcwise.server.estimators.blocks import blocks_of
-from arcwise.server.estimators.epochs import Span
-from arcwise.server.estimators.series import MONDAY, point_starts
 from arcwise.server.problems import Problem
 from arcwise.server.store.epochs import epochs_in
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
 from arcwise.errors import ParameterError
-from arcwise.server.estimators.epochs import Span, epochs_in_step, read_epoch
 from arcwise.server.problems import Problem, unknown_task
 from arcwise.server.routes.forms import FORMS, chosen_form
 

@@ -1,0 +1,95 @@
+"""From counts to estimates, plans and designs. Needs the extra ``arcwise[analysis]``, and no server.
+
+A name is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from arcwise.extras import check_extra
+from arcwise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from arcwise.analysis.design.designer import minimax
+    from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
+    from arcwise.analysis.estimators.difference import (
+        direction_difference,
+        length_difference,
+        mean_difference,
+    )
+    from arcwise.analysis.estimators.estimation import estimate
+    from arcwise.analysis.estimators.groups import GroupReports, group_reports
+    from arcwise.analysis.estimators.poststratification import post_stratify
+    from arcwise.analysis.estimators.result import Band, Distribution, Estimate, Value
+    from arcwise.analysis.mechanism_table.table import compare
+    from arcwise.analysis.planning.plan import plan
+    from arcwise.analysis.planning.result import Plan
+    from arcwise.analysis.robustness.fit_test import FitTest, fit_test
+    from arcwise.analysis.simulate.counts import simulate_counts
+    from arcwise.analysis.timeseries.series import series
+
+__all__ = [
+    "Band",
+    "Comparison",
+    "Distribution",
+    "Estimate",
+    "FitTest",
+    "GroupReports",
+    "Plan",
+    "Value",
+    "compare",
+    "compare_reference",
+    "compare_samples",
+    "direction_difference",
+    "estimate",
+    "fit_test",
+    "group_reports",
+    "length_difference",
+    "mean_difference",
+    "minimax",
+    "plan",
+    "post_stratify",
+    "series",
+    "simulate_counts",
+]
+
+check_extra("analysis", "scipy", "threadpoolctl", user="arcwise.analysis")
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "estimators.estimation": ("estimate",),
+        "estimators.result": (
+            "Band",
+            "Distribution",
+            "Estimate",
+            "Value",
+        ),
+        "estimators.comparison": (
+            "Comparison",
+            "compare_reference",
+            "compare_samples",
+        ),
+        "estimators.difference": (
+            "direction_difference",
+            "length_difference",
+            "mean_difference",
+        ),
+        "estimators.poststratification": ("post_stratify",),
+        "estimators.groups": (
+            "GroupReports",
+            "group_reports",
+        ),
+        "timeseries.series": ("series",),
+        "robustness.fit_test": (
+            "FitTest",
+            "fit_test",
+        ),
+        "simulate.counts": ("simulate_counts",),
+        "planning.plan": ("plan",),
+        "planning.result": ("Plan",),
+        "mechanism_table.table": ("compare",),
+        "design.designer": ("minimax",),
+    },
+)

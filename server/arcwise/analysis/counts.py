@@ -1,0 +1,35 @@
+"""Counts of reports, checked before anything is computed from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["check_counts"]
+
+
+def check_counts(counts: ArrayLike, codes: int) -> NDArray[np.float64]:
+    """Return counts as floats, shape (K,), or raise `ParameterError` that names what is wrong."""
+    array = np.asarray(counts)
+    if array.shape != (codes,):
+        raise ParameterError(f"counts must have the shape ({codes},), one number per code; got {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise ParameterError(f"counts must be integers, got dtype {array.dtype}")
+    if array.min() < 0:
+        raise ParameterError(f"counts must be at least 0, got {int(array.min())} for code {array.argmin()}")
+    total = sum(array.tolist())  # Python's integers do not wrap
+    if total > _MAX_COUNT:
+        raise ParameterError(f"counts must sum to at most {_MAX_COUNT}, got {total}")
+    if not total:
+        raise ParameterError("counts must hold at least one report: there are no reports yet")
+    return array.astype(np.float64)
+
+
+_MAX_COUNT = 2**53
+"""Integers up to here are exact in a float."""

@@ -1,0 +1,27 @@
+"""Designing mechanisms: tables by linear programming, the bound that no mechanism beats, m-piece densities.
+
+Solvers run here, where tasks are made; devices only sample from the integers and check their certificate.
+"""
+
+from arcwise.analysis.design.counterexample import TwoAtoms, randomized_response
+from arcwise.analysis.design.designer import minimax
+from arcwise.analysis.design.measures import lower_bound, worst_case
+from arcwise.analysis.design.pieces_search import FoundPieces, search_pieces
+from arcwise.analysis.design.piecewise import Pieces, optimal_pieces
+from arcwise.analysis.design.reports import Figure, Gap, figures, piecewise_gaps
+
+__all__ = [
+    "Figure",
+    "FoundPieces",
+    "Gap",
+    "Pieces",
+    "TwoAtoms",
+    "figures",
+    "lower_bound",
+    "minimax",
+    "optimal_pieces",
+    "piecewise_gaps",
+    "randomized_response",
+    "search_pieces",
+    "worst_case",
+]

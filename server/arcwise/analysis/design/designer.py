@@ -1,0 +1,211 @@
+"""`minimax`: the mechanism of least worst case for a goal, designed by linear programming, as integers.
+
+=========== ======== ================================================================ ==================
+goal        domain   minimises over all inputs the largest                            returns
+=========== ======== ================================================================ ==================
+"mean"      Interval variance, among unbiased mechanisms (or its average, see below)  `DesignedTable`
+"value"     Interval ``E|y-x|^power``, outputs inside the domain                      `DesignedTable`
+"value"     Circle   ``E d(y, x)^power``, d the circular distance                     `DesignedCircular`
+"direction" Circle   ``1 - rho_1``, rho_1 the attenuation of the first moment         `DesignedCircular`
+=========== ======== ================================================================ ==================
+
+With a population the goal "mean" minimises the variance that is expected there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from arcwise.analysis.design import cache as disk
+from arcwise.analysis.design.circle import CircularLoss, find_row
+from arcwise.analysis.design.integers import exact_bias, integer_table, symmetric_row
+from arcwise.analysis.design.measures import worst_case
+from arcwise.analysis.design.program import Goal
+from arcwise.analysis.design.request import Request, check_request
+from arcwise.analysis.design.search import find_table
+from arcwise.analysis.threads import one_thread
+from arcwise.errors import ArcwiseError, CertificateError, ParameterError
+from arcwise.kernels.rounding import integer_row
+from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arcwise.domains import Circle, Domain, Interval
+
+    Progress = Callable[[float, str], None]
+
+__all__ = ["LARGEST_BIAS", "minimax"]
+
+LARGEST_BIAS = 1e-9
+"""At a node, as a share of the range. Designs are far below; a kept file that is above is not used."""
+
+_MARGINS = (1e-9, 1e-8, 1e-7, 1e-6)
+"""Shares of epsilon left for repairs, each tried when the one before left no room."""
+
+_LARGEST = 14.0
+"""Tables for a larger epsilon are those for this one, which keep it too: their low levels, a millionth of
+the high ones, are as small as the solver can tell from nothing, and rounding to nodes is all that counts."""
+
+_Designed: TypeAlias = DesignedTable | DesignedCircular
+
+
+@one_thread()
+def minimax(
+    domain: Domain,
+    epsilon: float,
+    *,
+    goal: str = "mean",
+    outputs: int | None = None,
+    nodes: int | None = None,
+    power: float | None = None,
+    population: Any = None,
+    cache: bool = True,
+    progress: Progress | None = None,
+) -> DesignedTable | DesignedCircular:
+    """Design a mechanism by linear programming.
+
+    Parameters
+    ----------
+    domain
+        An `Interval` or a `Circle`. With a step of up to 257 values on an interval, 1,024 on a circle, the
+        nodes are the values, and the worst case is that of the values.
+    epsilon
+        From 0.01 to 20.
+    goal
+        "mean" or "value" on an interval, "value" or "direction" on a circle; see the module's table.
+    outputs
+        The number of codes K, at most: an output that gets no weight is left out. 16 up to epsilon 5, 32
+        above; 128 on a circle. For "value" with a step as many as values, if these are more.
+    nodes
+        The number of input nodes N, at equal distances; inputs between them are rounded stochastically, and
+        the worst case counts that. 17 up to epsilon 5, 33 above and with a population; on a circle the
+        number of codes. Left out where the domain has a step.
+    power
+        Of the loss of "value", at least 1 (default 1). The other goals have none.
+    population
+        For goal "mean": the variance that is expected in this population is minimised, not the largest one. A
+        population as `simulate_counts` takes it, or a list of several, which count alike. The mean is
+        unbiased for every population all the same. 5 % of what is minimised is a uniform population's.
+    cache
+        Whether a design is looked for on disk, and kept there.
+    progress
+        Called with the share done, from 0 to 1, and a few words.
+
+    Returns
+    -------
+    DesignedTable or DesignedCircular
+        Its certificate holds exactly; on an interval with goal "mean" its bias at the nodes is below 1e-15 of
+        the range. Rounding to nodes costs an interval up to a quarter of their squared distance in variance,
+        and half of their distance in ``|y-x|``: from epsilon 9 or 6 on that is more than the program gains,
+        and more nodes, or another mechanism, do better.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or the goal is none of the domain's.
+    ArcwiseError
+        When the solver fails.
+
+    Examples
+    --------
+    >>> mechanism = minimax(Interval(0, 1), 1.0, cache=False)
+    >>> round(worst_case(mechanism), 3)
+    0.999
+    """
+    request = check_request(
+        domain, epsilon, goal=goal, outputs=outputs, nodes=nodes, power=power, population=population
+    )
+    report = progress if progress is not None else _silent
+    if cache:
+        kept = disk.load({**request.key, "version": disk.VERSION})
+        if kept is not None and _holds(request, kept):
+            report(1.0, "taken from the cache")
+            return _mechanism(domain, request, kept)
+    design = _row(request, report) if request.domain == "circle" else _table(request, report)
+    mechanism = _mechanism(domain, request, design)
+    mechanism.certificate()
+    if cache:
+        disk.save({**request.key, "version": disk.VERSION}, design)
+    report(1.0, f"worst case {design.worst:.6g} on the unit domain")
+    return mechanism
+
+
+def _silent(share: float, text: str) -> None:
+    """Take progress and say nothing."""
+
+
+def _table(request: Request, report: Progress) -> disk.Design:
+    """Design a table on the unit interval."""
+    unbiased = request.goal == "mean"
+    scale = 0.5**request.loss_power
+    what = "worst case" if request.prior is None else "expected variance"
+
+    def notify(share: float, worst: float) -> None:
+        report(share, f"{what} {worst * scale:.6g} on the unit domain")
+
+    epsilon = min(request.epsilon, _LARGEST)
+    for margin in _MARGINS:
+        goal = Goal(
+            epsilon * (1.0 - margin),
+            request.nodes,
+            request.loss_power,
+            unbiased,
+            rounds=request.rounds,
+            prior=request.prior,
+        )
+        table = find_table(goal, request.outputs, notify)
+        units = tuple((0.5 + 0.5 * table.outputs).tolist())
+        rows = integer_table(
+            table.rows,
+            table.top,
+            units,
+            epsilon,
+            margin=margin,
+            unbiased=unbiased,
+            symmetric=request.prior is None,
+        )
+        if rows is not None:
+            return _measured(request, rows, units)
+    raise ArcwiseError(f"no integer table keeps the means exactly at epsilon {request.epsilon!r}")
+
+
+def _row(request: Request, report: Progress) -> disk.Design:
+    """Design a row on the circle of circumference 1."""
+    report(0.0, "solving for the row")
+    epsilon = request.epsilon * (1.0 - _MARGINS[0])
+    row = find_row(epsilon, request.outputs, CircularLoss(request.power), rounds=request.rounds)
+    weights = symmetric_row(integer_row(row / row.sum(), request.epsilon))
+    return _measured(request, (weights,), ())
+
+
+def _measured(request: Request, rows: tuple[tuple[int, ...], ...], units: tuple[float, ...]) -> disk.Design:
+    """Return the design with its worst case on the unit domain, computed from the integers."""
+    mechanism = _mechanism(request.unit, request, disk.Design(rows, units, math.nan))
+    power = request.power if request.goal == "value" else None
+    return disk.Design(rows, units, worst_case(mechanism, goal=request.goal, power=power))
+
+
+def _mechanism(domain: Domain, request: Request, design: disk.Design) -> _Designed:
+    if request.domain == "circle":
+        return DesignedCircular(cast("Circle", domain), request.epsilon, design.rows[0])
+    return DesignedTable(cast("Interval", domain), request.epsilon, design.rows, design.units)
+
+
+def _holds(request: Request, design: disk.Design) -> bool:
+    """Return whether all that a kept design claims is so: sizes, certificate, bias and worst case."""
+    circular = request.domain == "circle"
+    sizes = {len(row) for row in design.rows}
+    if len(design.rows) != (1 if circular else request.nodes) or len(sizes) != 1:
+        return False
+    if not (sizes == {request.outputs} if circular else max(sizes) <= request.outputs):
+        return False
+    try:
+        if request.goal == "mean" and exact_bias(design.rows, design.units) > LARGEST_BIAS:
+            return False
+        again = _measured(request, design.rows, design.units)
+        _mechanism(request.unit, request, again).certificate()
+    except (ParameterError, CertificateError, ValueError, OverflowError):
+        return False
+    return math.isclose(again.worst, design.worst, rel_tol=1e-9)

@@ -1,0 +1,149 @@
+"""What designs are measured by: the worst case of a mechanism, and the bound that no mechanism is below."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from arcwise.analysis.design.bound import interval_bound
+from arcwise.analysis.design.circle import CircularLoss, circle_bound, circle_worst
+from arcwise.analysis.design.request import check_goal
+from arcwise.analysis.design.worst import (
+    mixture_maximum,
+    node_losses,
+    row_curves,
+    row_pieces,
+    variance_peaks,
+)
+from arcwise.analysis.threads import one_thread
+from arcwise.domains import Circle
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import check_epsilon
+
+if TYPE_CHECKING:
+    from arcwise.domains import Domain
+    from arcwise.mechanisms.base import Mechanism
+
+__all__ = ["lower_bound", "worst_case"]
+
+_LARGEST = 12.0
+
+
+@one_thread()
+def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | None = None) -> float:
+    """Return the largest expected loss of a table or circulant mechanism over *all* inputs of its domain.
+
+    Computed from the integer rows; stochastic rounding between the nodes is included. Where the domain has a
+    step, and nothing is rounded between its values, these are all inputs.
+
+    Parameters
+    ----------
+    mechanism
+        With a table of rows on an interval, or a turned row on a circle.
+    goal
+        As for `minimax`; "mean" on an interval and "direction" on a circle unless given.
+    power
+        Of the loss of "value".
+
+    Returns
+    -------
+    float
+        In the unit of the domain, squared for "mean", to the power for "value"; 1 - rho_1 for "direction".
+
+    Raises
+    ------
+    ParameterError
+        When the mechanism has no such rows, or the goal is "mean" and it is biased.
+    """
+    domain = mechanism.domain
+    chosen = goal if goal is not None else "direction" if isinstance(domain, Circle) else "mean"
+    exponent = check_goal(domain, chosen, power)
+    if mechanism.kind not in ("table", "circulant"):
+        raise ParameterError(f"mechanism must have a table or a turned row, got the kind {mechanism.kind!r}")
+    if isinstance(domain, Circle):
+        row = mechanism.kernel.probabilities([0])[0]
+        worst = circle_worst(row, CircularLoss(exponent), rounds=mechanism.rounds)
+        return worst * _unit(domain.length, exponent or 0.0)
+    rows = mechanism.kernel.matrix()
+    outputs = 2.0 * mechanism.code_units() - 1.0
+    if chosen == "mean":
+        if not mechanism.unbiased:
+            raise ParameterError('mechanism must be unbiased for the goal "mean", got a biased one')
+        exponent = 2.0
+    loss = exponent or 1.0
+    if not mechanism.rounds:
+        return float(node_losses(rows, outputs, loss).max()) * _unit(domain.length / 2.0, loss)
+    if chosen == "mean":
+        return float(variance_peaks(rows @ outputs**2).value.max()) * _unit(domain.length / 2.0, 2.0)
+    pieces = row_pieces(len(rows), outputs, loss, len(rows) - 1)
+    return mixture_maximum(row_curves(rows, outputs, loss), *pieces) * _unit(domain.length / 2.0, loss)
+
+
+@one_thread()
+def lower_bound(
+    domain: Domain,
+    epsilon: float,
+    goal: str = "mean",
+    *,
+    power: float | None = None,
+    inputs: int | None = None,
+) -> float:
+    """Return a number that the worst case of *no* epsilon-LDP mechanism for this goal is below.
+
+    On an interval the best of all mechanisms at finitely many inputs, with outputs anywhere, from a dual
+    certificate (`arcwise.analysis.design.bound`). It is a bound whatever the solver returns; with more inputs
+    it rises towards the least worst case. On a circle it is the least worst case itself. On an interval with
+    a step the inputs are its values, and the bound is the least worst case but for the solver's tolerance.
+
+    Parameters
+    ----------
+    domain, epsilon, goal, power
+        As for `minimax`; on an interval epsilon is at most 12, because beyond it the certificate's numbers
+        span more than the solver can tell apart.
+    inputs
+        The number of inputs of the certificate on an interval: odd, at least 5. 33 unless given; for "value"
+        65 from epsilon 3 and 129 from epsilon 5. Left out where the domain has a step: it must have an odd
+        number of values then, and there is no bound on a circle with a step.
+
+    Returns
+    -------
+    float
+        In the unit of `worst_case`.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+    """
+    number = check_epsilon(epsilon)
+    exponent = check_goal(domain, goal, power)
+    if domain.discrete:
+        if isinstance(domain, Circle) or domain.rounding == "stochastic":
+            raise ParameterError(
+                f"domain must be an Interval with other rounding for a bound, got {domain!r}"
+            )
+        if inputs is not None:
+            raise ParameterError(f"inputs must be left out where the domain has a step, got {inputs!r}")
+        inputs = domain.size or 0
+        if inputs < 5 or inputs % 2 == 0:
+            raise ParameterError(
+                f"domain must have an odd number of values, at least 5, for a bound, got {inputs}"
+            )
+    if isinstance(domain, Circle):
+        return circle_bound(number, CircularLoss(exponent)) * _unit(domain.length, exponent or 0.0)
+    if number > _LARGEST:
+        raise ParameterError(f"epsilon must be at most {_LARGEST:g} for a bound on Interval, got {number!r}")
+    if inputs is None:
+        inputs = 65 if number > 5 or (goal == "value" and number >= 3) else 33
+    if type(inputs) is not int or inputs < 5 or inputs % 2 == 0:
+        raise ParameterError(f"inputs must be an odd integer of at least 5, got {inputs!r}")
+    loss = exponent or 1.0
+    return interval_bound(number, loss, inputs, unbiased=goal == "mean") * _unit(domain.length / 2.0, loss)
+
+
+def _unit(length: float, exponent: float) -> float:
+    """Return ``length ** exponent``: the unit of a loss, infinite where that is beyond a float."""
+    try:
+        return float(length**exponent)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,159 @@
+"""The m-piece framework: the density of least worst-case error among those with at most m levels.
+
+Of "Optimal Piecewise-based Mechanism for Collecting Bounded Numerical Data under Local Differential Privacy"
+(Zheng, Mishra, Hu): for the input x the report has the density ``p_1, ..., p_m`` on consecutive pieces of the
+domain; levels are the same for every x, with ``p_i <= e^epsilon p_j``; where the pieces end may depend on x.
+
+Why three pieces are enough. Fix the lowest level q and an input, and let L(y) be the loss of the output y.
+The error ``int L f`` is linear in the density f, with ``q <= f <= e^epsilon q`` and mass 1, so the best f
+fills up the places of least loss to e^epsilon q and leaves q elsewhere (the bathtub): two levels, the high
+one where ``L(y) < v``. For ``|y-x|^k`` that is a window around x, inside a domain: at most three pieces.
+An end of an interval is its worst input, because the values of ``|y - 0|``, sorted, are nowhere below those
+of ``|y - x|``; there the best q is that of `optimal_levels`, and the same levels do no worse elsewhere.
+With m = 2 the window must touch an end of the domain at every input, and inputs in the middle suffer.
+
+`pieces_search` finds the same optimum without this argument.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from arcwise.analysis.threads import one_thread
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import check_epsilon
+from arcwise.mechanisms.closed_forms import circle_expected_error, interval_expected_error, optimal_levels
+
+if TYPE_CHECKING:
+    from arcwise.domains import Domain
+
+__all__ = ["Pieces", "optimal_pieces"]
+
+
+class Pieces(NamedTuple):
+    """An optimal m-piece density at its worst input.
+
+    Attributes
+    ----------
+    input
+        The worst input: the lower end of an interval (or its middle), the point opposite to 0 on a circle.
+    edges
+        Where the pieces end, ascending, from one end of the domain to the other.
+    levels
+        The density on each piece, per unit of the domain.
+    worst
+        ``E|y-x|^power`` at that input, the largest of all, in the unit of the domain to the power.
+    """
+
+    input: float
+    edges: tuple[float, ...]
+    levels: tuple[float, ...]
+    worst: float
+
+
+@one_thread()
+def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Pieces:
+    """Return the m-piece density of least worst-case error, at its worst input.
+
+    Parameters
+    ----------
+    m
+        The number of pieces at most, at least 1. On a circle they are counted along [0, period), as in the
+        source: a window across 0 makes three.
+    epsilon
+        From 0.01 to 20.
+    power
+        Of the loss, at least 1.
+    domain
+        An `Interval` or a `Circle`.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+    """
+    number = check_epsilon(epsilon)
+    if type(m) is not int or m < 1:
+        raise ParameterError(f"m must be an integer of at least 1, got {m!r}")
+    if not (math.isfinite(power) and power >= 1.0):
+        raise ParameterError(f"power must be finite and at least 1, got {power!r}")
+    if not isinstance(domain, (Interval, Circle)):
+        raise ParameterError(f"domain must be an Interval or a Circle, got {domain!r}")
+    circular = isinstance(domain, Circle)
+    if m == 1:
+        x, start, width, high = (0.5 if circular else 0.0), 0.0, 1.0, 1.0
+        worst = _window_error(x, 1.0, 0.0, power, circular=circular)
+    elif m == 2:
+        uniform = _window_error(0.5 if circular else 0.0, 1.0, 0.0, power, circular=circular)
+        x, width, worst = _two_pieces(number, power, circular=circular)
+        if worst >= uniform:  # on a circle two pieces can be no better than one
+            return optimal_pieces(1, epsilon, power, domain)
+        start, high = 0.0, _high_level(width, number)
+    else:
+        high, _, half = optimal_levels(number, power)
+        x, start, width = (0.5, 0.5 - half, 2.0 * half) if circular else (0.0, 0.0, 2.0 * half)
+        worst = (
+            circle_expected_error(number, power) if circular else interval_expected_error(0, number, power)
+        )
+    edges = [0.0, start, start + width, 1.0]
+    levels = [high * math.exp(-number), high, high * math.exp(-number)]
+    kept = [i for i in range(3) if edges[i] < edges[i + 1]]
+    low = domain.low if isinstance(domain, Interval) else 0.0
+    length = float(domain.length)
+    ends = (edges[kept[0]], *(edges[i + 1] for i in kept))
+    return Pieces(
+        low + length * x,
+        tuple(low + length * end for end in ends),
+        tuple(levels[i] / length for i in kept),
+        worst * length**power,
+    )
+
+
+def _high_level(width: float, epsilon: float) -> float:
+    """Return the level inside a window of this width, with e^-epsilon times as much outside: mass 1."""
+    return 1.0 / (width + math.exp(-epsilon) * (1.0 - width))
+
+
+def _two_pieces(epsilon: float, power: float, *, circular: bool) -> tuple[float, float, float]:
+    """Return the worst input, the window's width and the worst case of the best two pieces on [0, 1].
+
+    The window is [0, w) for inputs up to 1/2, and its mirror image above. On an interval the error is convex
+    in x, on a circle it grows with the distance from the window's middle: the worst input is 0 or 1/2.
+    """
+    from scipy.optimize import minimize_scalar
+
+    def errors(width: float) -> tuple[float, float]:
+        at_end = _window_error(0.0, width, epsilon, power, circular=circular)
+        return at_end, _window_error(0.5, width, epsilon, power, circular=circular)
+
+    # The larger of two errors can have two valleys: look at all of [0, 1] before going down into one.
+    grid = np.linspace(0.0, 1.0, 2001)[1:]
+    best = int(np.argmin([max(errors(width)) for width in grid]))
+    bounds = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
+    found = minimize_scalar(
+        lambda width: max(errors(width)), bounds=bounds, method="bounded", options={"xatol": 1e-13}
+    )
+    width = float(found.x)
+    at_end, at_middle = errors(width)
+    return (0.0 if at_end >= at_middle else 0.5), width, max(at_end, at_middle)
+
+
+def _window_error(x: float, width: float, epsilon: float, power: float, *, circular: bool) -> float:
+    """Return ``E|y-x|^power`` for the window [0, width) on [0, 1], where high is e^epsilon times low."""
+    k = power + 1.0
+
+    def integral(z: float) -> float:
+        """Return the integral of the loss from x to x + z."""
+        size = abs(z)
+        if circular and size > 0.5:
+            return math.copysign((2.0 * 0.5**k - (1.0 - size) ** k) / k, z)
+        return math.copysign(size**k / k, z)
+
+    everywhere = integral(1.0 - x) - integral(-x)
+    window = integral(width - x) - integral(-x)
+    low = math.exp(-epsilon)
+    return _high_level(width, epsilon) * (low * everywhere + (1.0 - low) * window)

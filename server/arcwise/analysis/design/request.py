@@ -1,0 +1,150 @@
+"""What may be asked of `minimax`: goals, sizes and their bounds, checked once."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from arcwise.analysis.design.prior import as_populations, node_prior
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import check_epsilon
+
+if TYPE_CHECKING:
+    from arcwise.domains import Domain
+
+__all__ = ["MOST_DESIGNED", "Request", "check_goal", "check_request", "designable"]
+
+MOST_DESIGNED = 257
+"""Values of an interval with a step that designs take, a node each: 6 seconds of one core for the mean, half
+a minute for a value."""
+
+_SIZES = {"interval": (2, 257), "circle": (3, 4096)}
+"""Least and largest number of nodes and of outputs."""
+
+_SMALL = 5.0
+"""Up to this epsilon 17 nodes and 16 outputs; above it rounding to 17 nodes would cost too much."""
+
+
+class Request(NamedTuple):
+    """A checked request. What it holds and the version of the search determine a design.
+
+    Attributes
+    ----------
+    domain
+        "interval" or "circle": designs are on the unit domain.
+    epsilon, goal, outputs, nodes
+        As for `minimax`.
+    power
+        The exponent of the loss; None for "direction".
+    rounds
+        Whether inputs may be between two nodes; False where nodes are the values of a lattice.
+    prior
+        The probability of each node, where the expected loss is minimised.
+    """
+
+    domain: str
+    epsilon: float
+    goal: str
+    power: float | None
+    outputs: int
+    nodes: int
+    rounds: bool
+    prior: tuple[float, ...] | None = None
+
+    @property
+    def unit(self) -> Domain:
+        """The unit domain that the design is made on, with the values that nodes are."""
+        step = None if self.rounds else 1.0 / (self.nodes - (self.domain == "interval"))
+        return Circle(1.0, step) if self.domain == "circle" else Interval(0.0, 1.0, step=step)
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What a design is kept under, as JSON has it."""
+        return {**self._asdict(), "prior": None if self.prior is None else list(self.prior)}
+
+    @property
+    def loss_power(self) -> float:
+        """The exponent of the loss where there is one."""
+        assert self.power is not None  # noqa: S101 -- for the type checker; intervals always have one
+        return self.power
+
+
+def designable(domain: Domain) -> bool:
+    """Return whether the domain is a lattice of few enough values for a design with a node for each."""
+    return domain.discrete and (domain.size or 0) <= MOST_DESIGNED
+
+
+def check_goal(domain: Domain, goal: str, power: Any) -> float | None:
+    """Return the exponent of the loss, or None for "direction".
+
+    Raises
+    ------
+    ParameterError
+        When the goal is none of the domain's, or the power is out of its bounds or has no meaning.
+    """
+    if not isinstance(domain, (Interval, Circle)):
+        raise ParameterError(f"domain must be an Interval or a Circle, got {domain!r}")
+    goals = ("value", "direction") if isinstance(domain, Circle) else ("mean", "value")
+    if goal not in goals:
+        names = " or ".join(f'"{name}"' for name in goals)
+        raise ParameterError(f"goal must be {names} on {type(domain).__name__}, got {goal!r}")
+    if goal != "value":
+        if power is not None:
+            raise ParameterError(f'power is for the goal "value" only, got {power!r} for {goal!r}')
+        return 2.0 if goal == "mean" else None
+    if power is None:
+        return 1.0
+    if isinstance(power, bool) or not isinstance(power, (int, float)) or not 1.0 <= power < math.inf:
+        raise ParameterError(f"power must be finite and at least 1, got {power!r}")
+    return float(power)
+
+
+def check_request(
+    domain: Domain,
+    epsilon: float,
+    *,
+    goal: str,
+    outputs: int | None,
+    nodes: int | None,
+    power: float | None,
+    population: Any = None,
+) -> Request:
+    """Return a request with its defaults filled in, or raise `ParameterError`."""
+    exponent = check_goal(domain, goal, power)
+    number = check_epsilon(epsilon)
+    if population is not None and goal != "mean":
+        raise ParameterError(f'population is for the goal "mean" only, got one for {goal!r}')
+    size = domain.size if domain.discrete else None
+    if size is not None and nodes not in (None, size):
+        raise ParameterError(f"nodes must be left out where the domain has {size} values, got {nodes!r}")
+    kind = "circle" if isinstance(domain, Circle) else "interval"
+    low, high = _SIZES[kind]
+    most = high if kind == "circle" else MOST_DESIGNED
+    if size is not None and not low <= size <= most:
+        raise ParameterError(
+            f"domain must have from {low} to {most} values for a design with a node for each, got {size}: "
+            "take another mechanism, or leave the step out"
+        )
+    if kind == "circle":
+        outputs = next((count for count in (outputs, nodes, size) if count is not None), 128)
+        nodes = (outputs if size is None else size) if nodes is None else nodes
+    else:
+        if outputs is None:
+            outputs = 16 if number <= _SMALL else 32
+            if exponent == 1.0 and size is not None:
+                outputs = max(outputs, size)
+        if nodes is None:
+            few = number <= _SMALL and population is None
+            nodes = size if size is not None else 17 if few else 33
+    for name, count in (("outputs", outputs), ("nodes", nodes)):
+        if type(count) is not int or not low <= count <= high:
+            raise ParameterError(f"{name} must be an integer from {low} to {high}, got {count!r}")
+    if kind == "circle" and outputs != nodes:
+        raise ParameterError(f"outputs and nodes must be equal on a Circle, got {outputs} and {nodes}")
+    rounds = size is None or domain.rounding == "stochastic"
+    request = Request(kind, number, goal, exponent, outputs, nodes, rounds)
+    if population is None:
+        return request
+    populations = as_populations(population, domain)
+    return request._replace(prior=node_prior(populations, cast("Interval", request.unit), nodes))

@@ -1,0 +1,6 @@
+"""Estimators of single quantities, and `estimation`, which makes all of them. One estimator is one file.
+
+Nothing here knows a server: a bare array of counts is enough, from a store, a file or a data lake.
+"""
+
+__all__: list[str] = []

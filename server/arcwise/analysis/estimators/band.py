@@ -1,0 +1,177 @@
+"""A band that holds the whole distribution function of an interval at once, and bins with intervals."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.estimators.bounds import Bounds, Evidence, covariance
+from arcwise.analysis.estimators.grid import coarse_note, values_of
+from arcwise.analysis.estimators.result import Band
+from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.threads import one_thread
+from arcwise.digits import written
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.estimators.result import Value
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["bin_ends", "bins", "cdf_band", "joint_root"]
+
+_POINTS = 32
+"""Of the band. More make its steps lower, and cost more time."""
+
+_ALIKE = 8.0
+"""About as many bounds that do not depend on one another as a band's: what its weights are made for."""
+
+_DRAWS = 4096
+"""Of the joint law of a band's bounds."""
+
+_FEWEST_BEYOND = 40.0
+"""Draws beyond the quantile from which on they tell it. With fewer Bonferroni does and loses little."""
+
+_BINS = {False: 10, True: 12}
+"""Of an interval and of a circle (30 degrees, two hours)."""
+
+_SINGLE_VALUES = 24
+"""Values of a lattice up to which each is a bin."""
+
+_NODES_PER_BIN = 6
+"""Who stands between two nodes is seen at both: narrower bins would show little else."""
+
+
+def cdf_band(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    probabilities: FloatArray,
+    *,
+    level: float = 0.95,
+    bounds: Evidence | None = None,
+) -> Band:
+    """Return a band that holds the population's distribution function everywhere at once, at the level.
+
+    Parameters
+    ----------
+    mechanism
+        On an interval.
+    counts
+        Reports per code, shape (K,), at least one report.
+    probabilities
+        The fitted node distribution, shape (N,): the band's points are its quantiles.
+    level
+        Of the band.
+    bounds
+        Of these counts, where they are there already.
+
+    Raises
+    ------
+    ParameterError
+        On a circle, where a distribution function has no origin.
+
+    Notes
+    -----
+    At m places the share below has an upper and a lower bound (`bounds`), and all 2 m take as many standard
+    errors as their joint normal law asks for, drawn with a fixed seed. Distribution functions increase, so
+    between two places F is at least the lower end on the left and at most the upper end on the right: nothing
+    is assumed in between.
+    """
+    if mechanism.kernel.circular:
+        raise ParameterError("mechanism must be on an interval: on a circle no place is the lowest")
+    with one_thread():
+        bounds = Bounds(mechanism, counts) if bounds is None else bounds
+        places = bounds.places
+        wanted = (np.arange(_POINTS) + 0.5) / _POINTS
+        cells = np.unique(np.searchsorted(np.cumsum(probabilities)[:-1], wanted))
+        if places.values is None:
+            units = places.at[cells]
+            pairs = [places.between(0.0, float(unit)) for unit in units]
+        else:
+            last = places.values.last[cells]
+            units = places.values.units(last)
+            pairs = [places.values_between(0, int(value)) for value in last]
+        design = NormalDist().inv_cdf(1.0 - (1.0 - level) / _ALIKE)
+        averages = [[bounds.average(each, design) for each in pair] for pair in pairs]
+        root = joint_root(covariance([each for pair in averages for each in pair]), level)
+    uppers = np.array([[average.upper(root) for average in pair] for pair in averages])
+    high, rest = np.clip(uppers, 0.0, 1.0).T
+    lows = np.maximum.accumulate(1.0 - rest)
+    highs = np.minimum.accumulate(high[::-1])[::-1]
+    return Band(
+        tuple(mechanism.domain.from_unit(units).tolist()),
+        tuple(np.minimum(lows, highs).tolist()),
+        tuple(np.maximum(lows, highs).tolist()),
+        f"bounds at {len(units)} places that hold for every population, all at once",
+        join(few_note(float(counts.sum())), coarse_note(mechanism)),
+    )
+
+
+def joint_root(covariances: FloatArray, level: float) -> float:
+    """Return how many standard errors up averages of a joint normal law all stay, at the level."""
+    if (1.0 - level) * _DRAWS < _FEWEST_BEYOND:
+        return NormalDist().inv_cdf(1.0 - (1.0 - level) / len(covariances))
+    errors = np.sqrt(np.diag(covariances))
+    errors[errors == 0.0] = 1.0
+    correlation = covariances / np.outer(errors, errors)
+    np.fill_diagonal(correlation, 1.0)  # one that has not moved yet is as if alone
+    values, vectors = np.linalg.eigh(correlation)
+    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(values)))
+    largest = (draws @ (vectors * np.sqrt(np.maximum(values, 0.0))).T).max(axis=1)
+    return float(np.quantile(largest, level, method="higher"))
+
+
+def bins(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    probabilities: FloatArray,
+    *,
+    level: float = 0.95,
+    bounds: Evidence | None = None,
+) -> dict[str, Value]:
+    """Return the shares of equally wide bins, 10 of an interval or 12 of a circle, by "low:high".
+
+    Fewer where the nodes are so few that a bin would have less than six, and none where that leaves one. On a
+    lattice bins are values, from the first to the last of a bin, both included: each by itself up to 24.
+
+    Parameters
+    ----------
+    mechanism, counts, probabilities, bounds
+        As for `share`.
+    level
+        Of each interval by itself.
+    """
+    with one_thread():
+        bounds = Bounds(mechanism, counts) if bounds is None else bounds
+        return {
+            name: share(mechanism, counts, probabilities, low, high, level=level, bounds=bounds)
+            for name, (low, high) in bin_ends(mechanism).items()
+        }
+
+
+def bin_ends(mechanism: Mechanism) -> dict[str, tuple[float, float]]:
+    """Return where each of `bins` starts and ends, in the unit of the domain, by "low:high"."""
+    kernel, domain = mechanism.kernel, mechanism.domain
+    values = values_of(mechanism)
+    if values is not None:
+        number = values.size if values.size <= _SINGLE_VALUES else _BINS[kernel.circular]
+        parts = np.array_split(np.arange(values.size), number)
+        ends = np.array([[part[0], part[-1]] for part in parts])
+        pairs = np.asarray(domain.from_unit(values.units(ends))).tolist()
+    else:
+        number = min(_BINS[kernel.circular], kernel.nodes // _NODES_PER_BIN)
+        if number < 2:
+            return {}
+        edges = np.asarray(domain.from_unit(np.arange(number) / number)).tolist()
+        edges.append(edges[0] + domain.length)
+        pairs = list(pairwise(edges))
+        if not all(low < high for low, high in pairs):
+            return {}  # a domain of a few floats: its bins cannot be told apart
+    return {":".join(written(low, high, digits=9)): (low, high) for low, high in pairs}

@@ -1,0 +1,354 @@
+"""Two samples compared, or one sample with a given population: everything that applies to the domain.
+
+`compare_samples` and `compare_reference` return a `Comparison`. Each of its intervals and its test hold for
+all populations; the single estimators are in `difference`, `share_differences` and `smooth_test`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.counts import check_counts
+from arcwise.analysis.estimators.band import bin_ends
+from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
+from arcwise.analysis.estimators.direction import direction
+from arcwise.analysis.estimators.estimation import estimate
+from arcwise.analysis.estimators.inference_target import check_target
+from arcwise.analysis.estimators.notes import note_lines
+from arcwise.analysis.estimators.quantiles import cut_at, opposite
+from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.share_differences import (
+    Sample,
+    bin_differences,
+    cdf_differences,
+    quantile_differences,
+    share_difference,
+)
+from arcwise.analysis.estimators.shares import unit_ends
+from arcwise.analysis.estimators.smooth_test import SmoothTest, same_as, same_population
+from arcwise.analysis.simulate.counts import as_population, node_law
+from arcwise.analysis.simulate.truth import Truth, on_lattice
+from arcwise.analysis.threads import one_thread
+from arcwise.domains import Circle
+from arcwise.errors import ParameterError
+from arcwise.mechanisms.circular import CircularMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.analysis.estimators.inference_target import Target
+    from arcwise.analysis.estimators.result import Band
+    from arcwise.analysis.simulate.base import Population
+    from arcwise.tasks import Task
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Comparison", "compare_reference", "compare_samples"]
+
+_VALUES = ("mean", "direction", "resultant_length")
+_FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "cdf"}
+"""The attributes that hold several differences, and what one of them is called."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How another population differs from the one that was estimated: the other's numbers less its own.
+
+    Attributes
+    ----------
+    task, task_id, n
+        Of the sample that was estimated.
+    other
+        What it was compared with, in words.
+    other_n
+        The other sample's reports; None for a given population.
+    level
+        Of every interval by itself, and of those of `cdf` together.
+    mean
+        On an interval.
+    direction, resultant_length
+        On a circle; the direction the shorter way round.
+    quantiles
+        By level. On a circle those counted upwards from an origin, where there is one.
+    shares
+        By "low:high", those that were asked for.
+    bins
+        Of `estimate`'s bins, when bands were asked for.
+    cdf
+        Of the distribution functions at several places at once, by place, on an interval when bands were
+        asked for.
+    unit
+        Of the values, where the task names one.
+    test
+        Whether the populations are one. None for samples of two mechanisms, where there is no exact test.
+    """
+
+    task: str
+    task_id: str
+    n: int
+    other: str
+    other_n: int | None
+    level: float
+    mean: Value | None = None
+    direction: Value | None = None
+    resultant_length: Value | None = None
+    quantiles: Mapping[str, Value] = field(default_factory=dict)
+    shares: Mapping[str, Value] = field(default_factory=dict)
+    bins: Mapping[str, Value] = field(default_factory=dict)
+    cdf: Mapping[str, Value] = field(default_factory=dict)
+    test: SmoothTest | None = None
+    unit: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object; what does not apply is absent."""
+        result: dict[str, Any] = {"other": self.other, "n": self.other_n, "level": self.level}
+        for name in _VALUES:
+            value = getattr(self, name)
+            if value is not None:
+                result[name] = value.to_dict()
+        for name in _FAMILIES:
+            values: Mapping[str, Value] = getattr(self, name)
+            if values:
+                result[name] = {key: value.to_dict() for key, value in values.items()}
+        if self.test is not None:
+            result["test"] = self.test.to_dict()
+        return result
+
+    def plot(self) -> Figure:
+        """Return the picture as a matplotlib figure: differences with their intervals.
+
+        Raises
+        ------
+        MissingExtraError
+            When matplotlib is not installed: the extra is `plots`.
+        """
+        from arcwise.analysis.plotting.comparisons import COMPARISON_SIZE, draw_comparison
+        from arcwise.analysis.plotting.style import new_figure
+
+        with new_figure(COMPARISON_SIZE) as figure:
+            draw_comparison(figure, self)
+        return figure
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        lines = [f"{self.other}, less {self.task}'s {self.n:,} reports:"]
+        lines += [f"  {name:<18} {value}" for name, value in rows]
+        if self.test is not None:
+            lines.append(f"  {self.test.words(self.level)}")
+        notes = note_lines([(name, value.note) for name, value in rows if value.low is not None])
+        return "\n".join([*lines, *(f"  note: {note}" for note in notes)])
+
+    def _rows(self) -> list[tuple[str, Value]]:
+        rows = [(name.replace("_", " "), getattr(self, name)) for name in _VALUES]
+        for name, one in _FAMILIES.items():
+            rows += [(f"{one} {key}", value) for key, value in getattr(self, name).items()]
+        return [(name, value) for name, value in rows if value is not None]
+
+
+@one_thread()
+def compare_samples(
+    task: Task,
+    counts: ArrayLike,
+    other: ArrayLike,
+    *,
+    other_task: Task | None = None,
+    level: float = 0.95,
+    between: Iterable[tuple[float, float]] = (),
+    target: Target = "population",
+    bands: bool = False,
+    origin: float | None = None,
+) -> Comparison:
+    """Return how the population of other reports differs from that of the task's counts.
+
+    Parameters
+    ----------
+    task, counts
+        What was asked, and the reports per code, shape (K,).
+    other
+        The other reports per code. No device may be in both: intervals and test take them as independent.
+    other_task
+        Of the other reports, on the same domain; the same task unless given. With another mechanism, as at
+        another epsilon, there is no test.
+    level, between, target, bands, origin
+        As of `estimate`; without bands and an origin, a circle has no quantiles. The target is that of
+        differences of means, directions and resultant lengths.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, the domains differ, or a sample has fewer than 2 reports.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from arcwise.domains import Interval
+    >>> from arcwise.analysis.simulate import simulate_counts
+    >>> from arcwise.tasks import Task
+    >>> task = Task("age", Interval(0, 100), epsilon=2.0)
+    >>> rng = np.random.default_rng(1)
+    >>> before, after = (simulate_counts(task, f"normal:{mean},10", 10_000, rng) for mean in (40, 45))
+    >>> result = compare_samples(task, before, after)
+    >>> result.mean.contains(5.0), result.test.p
+    (True, 0.001)
+    """
+    if not 0.5 <= level <= 0.9999:
+        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
+    check_target(target)
+    second_task = task if other_task is None else other_task
+    if second_task.domain != task.domain:
+        raise ParameterError(f"other_task must be on {task.domain}, got {second_task.domain}")
+    pairs = [
+        (each.mechanism, check_counts(numbers, each.mechanism.kernel.codes))
+        for each, numbers in ((task, counts), (second_task, other))
+    ]
+    for (_, numbers), name in zip(pairs, ("counts", "other"), strict=True):
+        if numbers.sum() < 2:
+            raise ParameterError(f"{name} must hold at least 2 reports, got {numbers.sum():g}")
+    one, two = pairs
+    mechanism, n = task.mechanism, int(two[1].sum())
+    differences: dict[str, Any] = {}
+    if isinstance(mechanism, CircularMechanism):
+        differences["direction"] = direction_difference(one, two, level=level, target=target)
+        differences["resultant_length"] = length_difference(one, two, level=level, target=target)
+        if bands and origin is None:
+            origin = opposite(direction(mechanism, one[1], level=level), mechanism.domain.length)
+    elif origin is not None:
+        raise ParameterError(f"origin must be None on an interval, got {origin!r}")
+    else:
+        differences["mean"] = mean_difference(one, two, level=level, target=target)
+    first, second = Sample.of(*one), Sample.of(*two)
+    if origin is not None or not mechanism.kernel.circular:
+        differences["quantiles"] = quantile_differences(first, second, level=level, origin=origin)
+    differences["shares"] = {
+        _name(low, high): share_difference(first, second, low, high, level=level) for low, high in between
+    }
+    if bands:
+        differences["bins"] = bin_differences(first, second, level=level)
+        if not mechanism.kernel.circular:
+            differences["cdf"] = cdf_differences(first, second, level=level)
+    if mechanism.kernel == second_task.mechanism.kernel:
+        differences["test"] = same_population(mechanism, one[1], two[1])
+    return Comparison(
+        task.name, task.id, int(one[1].sum()), f"{n:,} other reports", n, level, unit=task.unit, **differences
+    )
+
+
+@one_thread()
+def compare_reference(
+    task: Task,
+    counts: ArrayLike,
+    reference: Population | ArrayLike | str | Any,
+    *,
+    level: float = 0.95,
+    between: Iterable[tuple[float, float]] = (),
+    target: Target = "population",
+    bands: bool = False,
+    origin: float | None = None,
+) -> Comparison:
+    """Return how a given population differs from that of the task's counts.
+
+    Parameters
+    ----------
+    task, counts, level, between, target, bands, origin
+        As of `estimate`.
+    reference
+        The population, as `simulate_counts` takes it: a line such as "normal:40,12", values, or a frozen
+        distribution of scipy.stats. On a lattice its values are rounded to the nearest ones.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+    """
+    domain, mechanism = task.domain, task.mechanism
+    truth = Truth(on_lattice(as_population(reference, domain), domain))
+    between = list(between)
+    result = estimate(task, counts, level=level, between=between, target=target, bands=bands, origin=origin)
+    low, length = float(domain.from_unit(np.float64(0.0))), domain.length
+    differences: dict[str, Any] = {}
+    if isinstance(domain, Circle):
+        place = float(np.angle(truth.moment)) / (2 * np.pi) * length
+        assert result.direction is not None  # noqa: S101 (circles have one)
+        assert result.resultant_length is not None  # noqa: S101
+        if abs(truth.moment) > _NO_DIRECTION:
+            differences["direction"] = _around(result.direction, place, length)
+        differences["resultant_length"] = _less(result.resultant_length, abs(truth.moment))
+        if bands and origin is None:
+            origin = opposite(result.direction, length)
+        if origin is not None:
+            cut = cut_at(mechanism, origin)
+            differences["quantiles"] = {
+                tau: _further(value, (truth.quantile_above(cut, float(tau)) - cut) % 1.0, cut, length)
+                for tau, value in result.quantiles.items()
+            }
+    else:
+        assert result.mean is not None  # noqa: S101 (intervals have one)
+        differences["mean"] = _less(result.mean, low + length * truth.mean)
+        differences["quantiles"] = {
+            tau: _less(value, low + length * truth.quantile(float(tau)))
+            for tau, value in result.quantiles.items()
+        }
+        if result.band is not None:
+            differences["cdf"] = _cdf(result.band, truth, low, length)
+
+    def less_part(value: Value, ends: tuple[float, float]) -> Value:
+        part = truth.arc if mechanism.kernel.circular else truth.share
+        return _less(value, part(*unit_ends(mechanism, *ends)))
+
+    differences["shares"] = {_name(*ends): less_part(result.shares[_name(*ends)], ends) for ends in between}
+    bins = bin_ends(mechanism) if bands else {}
+    differences["bins"] = {name: less_part(result.bins[name], ends) for name, ends in bins.items()}
+    differences["test"] = same_as(
+        mechanism, check_counts(counts, mechanism.kernel.codes), node_law(mechanism, truth.population)
+    )
+    name = reference if isinstance(reference, str) else "the given population"
+    return Comparison(task.name, task.id, result.n, name, None, level, unit=task.unit, **differences)
+
+
+_NO_DIRECTION = 1e-12
+"""A resultant length below it is rounding error."""
+
+
+def _name(low: float, high: float) -> str:
+    return f"{low:.15g}:{high:.15g}"
+
+
+def _less(value: Value, known: float) -> Value:
+    """Return a known number less one that is estimated."""
+    point, low, high = (
+        None if each is None else known - each for each in (value.value, value.high, value.low)
+    )
+    return Value(point, low, high, f"the given number, less: {value.method}", value.note)
+
+
+def _around(value: Value, known: float, period: float) -> Value:
+    """Return a known place of a circle less one that is estimated, the shorter way round."""
+    apart = _less(value, known)
+    if apart.value is None or apart.low is None or apart.high is None:
+        return apart
+    turns = period * math.floor(apart.value / period + 0.5)
+    return Value(apart.value - turns, apart.low - turns, apart.high - turns, apart.method, apart.note)
+
+
+def _further(value: Value, known: float, cut: float, period: float) -> Value:
+    """Return how much further from a cut a known place is than one that is estimated; the first in turns."""
+    if value.value is None:
+        return _less(value, period * known)
+    shift = value.value - period * ((value.value / period - cut) % 1.0)
+    return _less(value, period * known + shift)
+
+
+def _cdf(band: Band, truth: Truth, low: float, length: float) -> dict[str, Value]:
+    """Return a known distribution function less the band around one that is estimated, by place."""
+    found = {}
+    for at, least, most in zip(band.at, band.low, band.high, strict=True):
+        known = truth.below((at - low) / length)
+        found[f"{at:.9g}"] = Value(None, known - most, known - least, band.method, band.note)
+    return found

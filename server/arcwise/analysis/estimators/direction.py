@@ -1,0 +1,365 @@
+"""The mean direction and the resultant length of a circle, from the first trigonometric moment.
+
+A device's randomness shrinks the moment of the codes' places by the known factor rho_1, and turns it by a
+known angle where the row is not symmetric: as complex numbers, ``Z = mean(e^(i code)) / rho_1`` estimates the
+population's moment. Rounding a value to one of the two nodes around it shrinks the moment a little more,
+which is not undone: by at most ``(pi/K)^2 / 2`` relatively. (Nodes are d = 2 pi/K apart; mixing them with
+shares 1-t and t leaves ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``, at t = 1/2 cos(d/2) = 1 - (pi/K)^2/2 + ....)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.estimators.grid import coarse_note, to_domain
+from arcwise.analysis.estimators.inference_target import whose
+from arcwise.analysis.estimators.mean import reach
+from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, hotelling, join, two_sided
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.estimators.inference_target import Users
+    from arcwise.mechanisms.circular import CircularMechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+    ComplexArray: TypeAlias = NDArray[np.complex128]
+
+__all__ = [
+    "Arrow",
+    "Moment",
+    "arrow_direction",
+    "arrow_length",
+    "arrow_of",
+    "circular_variance",
+    "direction",
+    "fieller_arc",
+    "first_moment",
+    "resultant_length",
+    "row_attenuation",
+    "untold",
+]
+
+_FEWEST = 5
+"""Reports, without which no direction and no length is told."""
+
+_LEAST_ATTENUATION = 1e-9
+"""Of a smaller factor rounding errors are a part, and to divide by it would be to show them."""
+
+_DIRECTION = "argument of the first trigonometric moment; Fieller's interval"
+_NO_MODE = "where the average arrow points, not where most people are"
+_NO_CLUSTERS = "of the average arrow: opposite groups cancel out, however concentrated"
+
+
+class Moment(NamedTuple):
+    """Z, an estimate of the first trigonometric moment, and its covariance matrix."""
+
+    z: FloatArray
+    covariance: FloatArray
+
+
+class Arrow(NamedTuple):
+    """What the reports tell of the first trigonometric moment.
+
+    Attributes
+    ----------
+    moment
+        Its estimate.
+    reports
+        How many there are; of several samples, in the smallest one.
+    reach
+        A function of an angle and a level: how far above the component of Z there its expectation may lie.
+    """
+
+    moment: Moment
+    reports: float
+    reach: Callable[[float, float], float]
+
+
+def arrow_of(mechanism: CircularMechanism, counts: FloatArray, users: Users | None = None) -> Arrow:
+    """Return what one sample of reports tells of the first trigonometric moment."""
+    reports = float(counts.sum())
+
+    def reach_at(angle: float, level: float) -> float:
+        turns = np.exp(1j * (2 * math.pi * mechanism.code_units() - angle)) / row_attenuation(mechanism)
+        return reach(mechanism.kernel, turns.real, counts, two_sided(level, reports), users)
+
+    return Arrow(first_moment(mechanism, counts, users), reports, reach_at)
+
+
+def first_moment(mechanism: CircularMechanism, counts: FloatArray, users: Users | None = None) -> Moment:
+    """Return the first trigonometric moment, corrected for the devices' randomness.
+
+    The covariance is the reports' own, but in no direction below what a single row has: whatever the inputs,
+    reports vary at least by the randomness of their devices. This matters only when a handful of reports
+    happen to agree. The covariance of a row, with moments m_1 and m_2, has the eigenvalues
+    ``(1 - |m_1|^2 +- |m_2 - m_1^2|) / 2``, and a mixture of rows has none below the smaller one.
+
+    With `users` the covariance is that of the devices' randomness (`_device_covariance`) and, where a share
+    of them was drawn to report, the part of the reports' own that sampling leaves.
+    """
+    n = float(counts.sum())
+    turns = np.exp(2j * math.pi * mechanism.code_units())
+    points = np.stack([turns.real, turns.imag])
+    average = points @ counts / n
+    centred = points - average[:, None]
+    covariance = (centred * counts) @ centred.T / max(n - 1.0, 1.0)
+    (row,) = mechanism.kernel.probabilities([0])
+    m1, m2 = complex(row @ turns), complex(row @ turns**2)
+    least = (1 - abs(m1) ** 2 - abs(m2 - m1**2)) / 2
+    sizes, axes = np.linalg.eigh(covariance)
+    covariance = axes * np.maximum(sizes, least) @ axes.T
+    if users is not None:
+        covariance = users.mixed(_device_covariance(mechanism, turns, users.law), covariance)
+    inverse = 1.0 / row_attenuation(mechanism)
+    undo = np.array([[inverse.real, -inverse.imag], [inverse.imag, inverse.real]])
+    return Moment(undo @ average, undo @ covariance @ undo.T / n)
+
+
+def _device_covariance(mechanism: CircularMechanism, turns: ComplexArray, law: FloatArray) -> FloatArray:
+    """Return the covariance matrix of a report that the device's randomness makes, averaged over users.
+
+    The row of node 0 has the moments m_1 and m_2, and that of node s is turned by ``t = e^(i d s)``, d the
+    distance of nodes: ``E |e - Ee|^2 = 1 - |m_1|^2`` and ``E (e - Ee)^2 = (m_2 - m_1^2) t^2``. Between two
+    nodes, rounding by chance adds ``u (1-u) |c|^2`` along c, the difference of the rows' first moments. With
+    ``u (1-u)`` taken as 1/4, its largest, this adds ``|c|^2 / 4`` to the first and ``c^2 / 4``, turned, to
+    the second. A pair (a, b) of these stands for the matrix ``((a + Re b, Im b), (Im b, a - Re b)) / 2``.
+    """
+    (row,) = mechanism.kernel.probabilities([0])
+    nodes = len(law)
+    m1, m2 = complex(row @ turns), complex(row @ turns**2)
+    step = np.exp(2j * math.pi / nodes)
+    squares = complex(law @ np.exp(4j * math.pi * np.arange(nodes) / nodes))
+    # The two nodes around a value are a step apart; the one in the law is either of them.
+    chord = (m1 * (step - 1)) ** 2 / 4
+    a = 1 - abs(m1) ** 2 + abs(chord)
+    b = ((m2 - m1**2) + chord * (1 + step**-2) / 2) * squares
+    return np.array([[a + b.real, b.imag], [b.imag, a - b.real]]) / 2
+
+
+def row_attenuation(mechanism: CircularMechanism) -> complex:
+    """Return the factor of the first moment from an input at a node to its report.
+
+    `CircularMechanism.attenuation` is its real part; a row that is not symmetric turns the moment too.
+    """
+    (row,) = mechanism.kernel.probabilities([0])
+    start = float(mechanism.node_units(np.zeros(1))[0])
+    return complex(row @ np.exp(2j * math.pi * (mechanism.code_units() - start)))
+
+
+def untold(mechanism: CircularMechanism) -> str:
+    """Return what keeps the reports from telling the first moment, or ""."""
+    if mechanism.kernel.codes < 3:
+        return "two cells"
+    if abs(row_attenuation(mechanism)) < _LEAST_ATTENUATION:
+        return "rows whose first moment vanishes"
+    return ""
+
+
+def direction(
+    mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
+) -> Value:
+    """Return the mean direction, in the unit of the domain, with Fieller's interval.
+
+    Parameters
+    ----------
+    mechanism
+        On a `Circle`.
+    counts
+        Reports per code, shape (K,), at least one report.
+    level
+        Of the interval.
+    users
+        For an interval of the direction of these users only; without them, of the population.
+
+    Notes
+    -----
+    A direction u is in the interval unless the component of Z across u differs from zero significantly
+    (Fieller 1954): by more than the reach of that average (`mean.reach`). Near zero resultant
+    length, where the delta method fails, the whole circle is the interval: whenever ``Z V^-1 Z`` does not
+    exceed Hotelling's quantile (with many reports the chi-square one, 2 degrees of freedom), and always with
+    fewer than 5 reports.
+    """
+    if why := untold(mechanism):
+        return Value(None, 0.0, mechanism.domain.period, _DIRECTION, f"{why} cannot show a direction")
+    return arrow_direction(mechanism, arrow_of(mechanism, counts, users), level, whose(users))
+
+
+def arrow_direction(mechanism: CircularMechanism, arrow: Arrow, level: float, about: str) -> Value:
+    """Return the direction of an arrow as `direction` does; `about` says whose it is."""
+    period, method = mechanism.domain.period, _DIRECTION
+    moment, n, _ = arrow
+    angle = math.atan2(moment.z[1], moment.z[0])
+    unit = angle / (2 * math.pi) % 1.0
+    value = period * (unit if unit < 1.0 else 0.0)
+    arc = None if n < _FEWEST else _arc(arrow, level)
+    note = join(few_note(n), _NO_MODE, about)
+    if arc is None:
+        why = "a uniform population is compatible with the reports" if n >= _FEWEST else "too few reports"
+        return Value(value, 0.0, period, method, join(f"the direction is not determined: {why}", note))
+    # Only an arrow longer than 1 can be longer than any population's.
+    if math.hypot(*moment.z) > 1.0 and _length(arrow, level).low > 1.0:
+        note = join(NO_POPULATION, note)
+    below, above = (side / (2 * math.pi) for side in arc)
+    unit = value / period
+    low, high = to_domain(mechanism.domain, unit - below), to_domain(mechanism.domain, unit + above)
+    return Value(value, min(low, value), max(high, value), method, note)
+
+
+def _arc(arrow: Arrow, level: float) -> tuple[float, float] | None:
+    """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
+
+    `fieller_arc` takes the components of Z for normal. Here the component across u has the reach of an
+    average (`reaches`), and u is at an end where that is just what it differs from zero; by secants.
+    """
+    moment = arrow.moment
+    arc = fieller_arc(moment, level, reports=arrow.reports)
+    if arc is None:
+        return None
+    angle, modulus = math.atan2(moment.z[1], moment.z[0]), math.hypot(*moment.z)
+
+    def side(sign: int, away: float) -> float:
+        slope, before, found = -modulus * math.cos(away), math.nan, math.nan
+        for _ in range(_SECANTS):
+            if away >= math.pi / 2:
+                return math.pi / 2
+            # What the component across u, seen from Z, may be at most: 0 at the end.
+            most = arrow.reach(angle + sign * (away + math.pi / 2), level)
+            most -= modulus * math.sin(away)
+            if before != away and not math.isnan(before):
+                slope = min((most - found) / (away - before), -_FLATTEST)
+            before, found, away = away, most, max(away - most / slope, 0.0)
+            if abs(away - before) <= 3e-3 * away:
+                break
+        return away
+
+    below, above = side(-1, arc[0]), side(1, arc[1])
+    return None if max(below, above) >= math.pi / 2 else (below, above)
+
+
+_SECANTS = 6
+"""Steps to an end of the interval; the function is nearly a sine."""
+
+_FLATTEST = 1e-3
+"""The least slope of a secant, so that it ends somewhere."""
+
+
+def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> tuple[float, float] | None:
+    """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
+
+    With ``M = Z Z' - t^2 V`` the normals n of the interval's directions satisfy ``n M n <= 0``. When the test
+    of zero resultant rejects, M has one positive eigenvalue l1, with eigenvector e1, and one negative, l2:
+    the normals are within ``atan sqrt(-l2/l1)`` of +-e2, so the directions are as near to +-e1.
+    """
+    z, covariance = moment
+    if z @ np.linalg.solve(covariance, z) <= hotelling(level, reports):
+        return None
+    quantile = two_sided(level, reports)
+    sizes, axes = np.linalg.eigh(np.outer(z, z) - quantile**2 * covariance)
+    half = math.atan(math.sqrt(max(-sizes[0], 0.0) / sizes[1]))
+    axis = axes[:, 1] if axes[:, 1] @ z > 0 else -axes[:, 1]
+    shift = math.atan2(z[0] * axis[1] - z[1] * axis[0], z @ axis)  # from Z to the middle of the arc
+    return max(half - shift, 0.0), max(half + shift, 0.0)
+
+
+def resultant_length(
+    mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
+) -> Value:
+    """Return the mean resultant length R, from 0 (no direction) to 1 (all the same).
+
+    With `users` the interval is for these users only; without them, for the population.
+
+    ``|Z|^2`` is too large by the trace of V on average, so the point is ``sqrt(|Z|^2 - trace V)``, 0 when
+    that is negative. When R exceeds 3 standard errors, the interval is that of an average (`mean.reach`),
+    of the component along Z; else it inverts the noncentral chi-square law that ``|Z|^2`` nearly has.
+
+    With few reports the covariance is uncertain too: it is enlarged as Student's t enlarges a variance; under
+    30 reports a standard error is that of the direction in which Z varies most; and with fewer than 5 reports
+    the interval is [0, 1].
+    """
+    if why := untold(mechanism):
+        return Value(None, 0.0, 1.0, "none", f"{why} cannot show a resultant length")
+    return arrow_length(mechanism, arrow_of(mechanism, counts, users), level, whose(users))
+
+
+def arrow_length(mechanism: CircularMechanism, arrow: Arrow, level: float, about: str) -> Value:
+    """Return the length of an arrow as `resultant_length` does; `about` says whose it is."""
+    moment, n, _ = arrow
+    note = join(few_note(n), coarse_note(mechanism), _NO_CLUSTERS, about)
+    if n < _FEWEST:
+        value = min(math.sqrt(max(float(moment.z @ moment.z) - float(np.trace(moment.covariance)), 0.0)), 1.0)
+        method = "debiased modulus of the first trigonometric moment; too few reports for an interval"
+        return Value(value, 0.0, 1.0, method, note)
+    length = _length(arrow, level)
+    if length.low > 1.0:
+        note = join(NO_POPULATION, note)
+    value, low, high = (min(max(x, 0.0), 1.0) for x in length[:3])
+    method = f"debiased modulus of the first trigonometric moment; {length.law} interval"
+    return Value(value, min(low, value), max(high, value), method, note)
+
+
+def circular_variance(length: Value) -> Value:
+    """Return the circular variance ``1 - R``, from 0 (all the same) to 1, given the resultant length R."""
+    value, low, high = (
+        None if each is None else 1.0 - each for each in (length.value, length.high, length.low)
+    )
+    return Value(value, low, high, f"1 - resultant length: {length.method}", length.note)
+
+
+class _Length(NamedTuple):
+    """An estimate of R before it is clipped to [0, 1], and the law behind its interval."""
+
+    value: float
+    low: float
+    high: float
+    law: str
+
+
+def _length(arrow: Arrow, level: float) -> _Length:
+    (z, covariance), reports, reach_at = arrow
+    square, trace = float(z @ z), float(np.trace(covariance))
+    value = math.sqrt(max(square - trace, 0.0))
+    error = math.sqrt(float(z @ covariance @ z) / square) if square else math.sqrt(trace / 2)
+    if reports < FEW:
+        # That a handful point the same way by chance must not make the length certain: the larger variance.
+        error = math.sqrt(float(np.linalg.eigvalsh(covariance)[-1]))
+    quantile = two_sided(level, reports)
+    if value > 3 * error:
+        angle = math.atan2(z[1], z[0])
+        below, above = (reach_at(at, level) for at in (angle + math.pi, angle))
+        if reports < FEW:
+            below, above = max(below, quantile * error), max(above, quantile * error)
+        return _Length(value, value - below, value + above, "empirical likelihood")
+    # Where the covariance is round, |Z|^2 is half the trace times a chi-square with 2 degrees of freedom; on
+    # a line the trace times one with 1. In between, scale and freedom match its mean and variance.
+    second = float((covariance**2).sum())
+    freedom = trace**2 / second
+    scale = second / trace * (quantile / two_sided(level, math.inf)) ** 2
+    tail = (1 - level) / 2
+    low = math.sqrt(scale * _noncentrality(square / scale, 1 - tail, freedom))
+    high = math.sqrt(scale * _noncentrality(square / scale, tail, freedom))
+    # A modulus that chance made tiny would give a high end of 0. Wider is never wrong.
+    return _Length(value, low, max(high, math.sqrt(scale)), "noncentral chi-square")
+
+
+def _noncentrality(x: float, probability: float, freedom: float) -> float:
+    """Return the noncentrality at which a chi-square is at most x so often; 0 if none."""
+    from scipy.optimize import brentq
+    from scipy.special import chndtr
+
+    def excess(noncentrality: float) -> float:
+        return float(chndtr(x, freedom, noncentrality)) - probability
+
+    if excess(0.0) <= 0:
+        return 0.0
+    # The law is near N(nc + 2, 4 nc + 4) or narrower, so this lies far beyond the root for the levels in use.
+    high = x + 10.0
+    while excess(high) > 0:
+        high *= 2
+    return float(brentq(excess, 0.0, high))

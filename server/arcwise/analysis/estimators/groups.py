@@ -1,0 +1,215 @@
+"""How the reports of a group's tasks agree: how many devices are behind them, and if tasks were drawn alike.
+
+A device draws k of the d tasks in every round, so a task is reported in a binomial number of the rounds, of
+the probability s = k/d. The numbers of the tasks vary together: who draws one draws k - 1 others.
+Estimates of a single task of a group are those of any task; `estimate` takes ``sampled=group.share``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scipy.special import betainc, chdtrc
+
+from arcwise.analysis.estimators.result import Value
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from arcwise.tasks import Group
+
+__all__ = ["GroupReports", "TaskReports", "devices_behind", "drawn_alike", "group_reports"]
+
+_FEW = 5
+"""Reports of a task, on average, from which the chi-square law holds well enough."""
+
+_SUSPICIOUS = 0.001
+"""Of a smaller probability it is said that chance does not explain it."""
+
+_ROUNDS = "a device counts once for every round; devices whose value was missing are not among them"
+
+
+@dataclass(frozen=True)
+class TaskReports:
+    """A task of a group, its reports, and how many rounds of devices with a value are behind them."""
+
+    task: str
+    reports: int
+    devices: Value
+
+    def __str__(self) -> str:
+        devices = self.devices
+        value, low, high = (number or 0.0 for number in (devices.value, devices.low, devices.high))
+        interval = "" if low == high else f" [{low:,.0f}, {high:,.0f}]"
+        return f"{self.reports:>12,} reports, {value:,.0f}{interval} devices"
+
+
+@dataclass(frozen=True)
+class GroupReports:
+    """The reports of a group's tasks.
+
+    Attributes
+    ----------
+    group, group_id
+        Its name and its id.
+    sample
+        How many tasks a device reports in a round; None for all.
+    level
+        Of the intervals.
+    tasks
+        In the order of the group.
+    p_value
+        The probability of numbers of reports at least as different as these, where every device has a value
+        for every task; None without sampling and with fewer than 5 reports a task.
+    note
+        What the numbers say, in words.
+    """
+
+    group: str
+    group_id: str
+    sample: int | None
+    level: float
+    tasks: tuple[TaskReports, ...]
+    p_value: float | None
+    note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object with the attributes."""
+        return {
+            "group": self.group,
+            "group_id": self.group_id,
+            "sample": self.sample,
+            "level": self.level,
+            "tasks": [
+                {"task": row.task, "reports": row.reports, "devices": row.devices.to_dict()}
+                for row in self.tasks
+            ],
+            "p_value": self.p_value,
+            "note": self.note,
+        }
+
+    def __str__(self) -> str:
+        drawn = "every task" if self.sample is None else f"{self.sample} of {len(self.tasks)} tasks"
+        width = max(len(row.task) for row in self.tasks)
+        lines = [f"group {self.group}: a device reports {drawn} in a round"]
+        lines += [f"  {row.task:<{width}}  {row}" for row in self.tasks]
+        return "\n".join([*lines, f"  {self.note}", f"  {_ROUNDS}"])
+
+
+def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.95) -> GroupReports:
+    """Return how many devices are behind the reports of each task, and whether the tasks were drawn alike.
+
+    Parameters
+    ----------
+    group
+        As the devices have it.
+    reports
+        The number of reports by the name of the task, of the same rounds for all.
+    level
+        Of the intervals.
+
+    Raises
+    ------
+    ParameterError
+        When a task of the group has no number, or the level is out of its bounds.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle, Interval
+    >>> from arcwise.tasks import Group
+    >>> domains = {"heading": Circle(360), "speed": Interval(0, 180)}
+    >>> group = Group.share_budget("vehicle", domains, epsilon=2.0)
+    >>> found = group_reports(group, {"heading": 5_103, "speed": 4_897})
+    >>> found.tasks[0].devices.value, round(found.p_value, 3)
+    (10206.0, 0.039)
+    """
+    if not 0.5 <= level <= 0.9999:
+        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
+    numbers = []
+    for task in group.tasks:
+        number = reports.get(task.name)
+        if type(number) is not int or number < 0:
+            raise ParameterError(
+                f"reports must hold a non-negative integer for every task, got {number!r} for {task.name!r}"
+            )
+        numbers.append(number)
+    p_value = None if group.sample is None else drawn_alike(numbers, group.sample)
+    rows = tuple(
+        TaskReports(task.name, number, devices_behind(number, group.share, level=level))
+        for task, number in zip(group.tasks, numbers, strict=True)
+    )
+    return GroupReports(
+        group.name, group.id, group.sample, level, rows, p_value, _note(numbers, group.sample, p_value)
+    )
+
+
+def devices_behind(reports: int, share: float, *, level: float = 0.95) -> Value:
+    """Return how many devices there were, of which a binomial number with this share was drawn to report.
+
+    The interval holds all numbers of devices M for which neither so few nor so many of them drawn has a
+    probability below half the error (Clopper and Pearson's, for M instead of the share).
+    """
+    method = "reports divided by the share of devices that was drawn; exact binomial interval"
+    if share == 1.0:
+        return Value(reports, reports, reports, "all devices report", _ROUNDS)
+    tail = (1.0 - level) / 2
+    low, high = 0, _last(reports, lambda devices: _at_most(reports, devices, share) > tail)
+    if reports:
+        low = reports
+        if betainc(reports, 1.0, share) <= tail:
+            low = 1 + _last(reports, lambda devices: betainc(reports, devices - reports + 1.0, share) <= tail)
+    return Value(reports / share, low, high, method, _ROUNDS)
+
+
+def _at_most(reports: int, devices: int, share: float) -> float:
+    """Return the probability that at most so many of the devices are drawn."""
+    return 1.0 if devices <= reports else float(betainc(devices - reports, reports + 1.0, 1.0 - share))
+
+
+def _last(start: int, holds: Callable[[int], bool]) -> int:
+    """Return the last integer from `start` on for which it holds, as it does at the start."""
+    step = 1
+    while holds(start + step):
+        step *= 2
+    low, high = start + step // 2, start + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def drawn_alike(reports: Sequence[int], sample: int) -> float | None:
+    """Return the probability of numbers of reports at least as different as these, or None with too few.
+
+    Parameters
+    ----------
+    reports
+        Of each of the d tasks.
+    sample
+        k, less than d.
+
+    Notes
+    -----
+    Whether a device draws a task has the variance ``s (1-s)``, and the covariances of two tasks make the sum
+    constant. So with m reports a task on average, ``sum (n_j - m)^2 (d-1) / (m (d-k))`` has nearly the
+    chi-square law with d - 1 degrees of freedom: Pearson's statistic, larger by ``(d-1) / (d-k)``.
+    """
+    tasks = len(reports)
+    average = sum(reports) / tasks
+    if average < _FEW:
+        return None
+    squares = sum((number - average) ** 2 for number in reports)
+    return float(chdtrc(tasks - 1, squares / average * (tasks - 1) / (tasks - sample)))
+
+
+def _note(reports: Sequence[int], sample: int | None, p_value: float | None) -> str:
+    missing = "values are missing in some devices, a cap of a task's own was reached, or batches were lost"
+    if sample is None:
+        return "as many reports of every task" if len(set(reports)) == 1 else f"the tasks differ: {missing}"
+    if p_value is None:
+        return "too few reports to tell whether the tasks were drawn alike"
+    if p_value < _SUSPICIOUS:
+        return f"the tasks differ by more than drawing explains (p = {p_value:.2g}): {missing}"
+    return f"the numbers agree with tasks drawn alike (p = {p_value:.2g})"

@@ -1,0 +1,211 @@
+"""Whom an estimate speaks about: the population that devices were drawn from, or these devices alone.
+
+Reports vary because devices differ and because each of them is random. An interval for the population has to
+hold both; one for the values behind these very reports only the second, so it is narrower. The difference is
+``Var(x)/n`` for a mean of x: little at a small epsilon, most of the interval at a large one.
+
+Where devices draw k of the d tasks of a group, "users" are all devices of the group, and those who report a
+task are a simple random sample of them, of the share s = k/d. The part of the values is ``(1-s) Var(x)/n``,
+by the finite population correction: a variance is a mixture of the other two, s for that of these reports.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from arcwise.analysis.likelihood.linear_maps import node_means, rows_of
+from arcwise.errors import ParameterError
+from arcwise.tasks.caps import real_or_nan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.kernels.base import Kernel
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = [
+    "TARGETS",
+    "Target",
+    "Users",
+    "check_sampled",
+    "check_target",
+    "device_reach",
+    "device_variance",
+    "source_of_error",
+    "target_words",
+    "whose",
+]
+
+T = TypeVar("T", float, "FloatArray")
+
+Target: TypeAlias = Literal["population", "users"]
+
+_NOT_THEIRS = (
+    "not the population they were drawn from; intervals of the distribution, quantiles, shares and mode are "
+    "the population's"
+)
+TARGETS = {
+    "population": "the population that the reporting devices were drawn from",
+    "users": f"the values behind these reports, {_NOT_THEIRS}",
+}
+"""In words, by name."""
+
+
+def check_target(target: str) -> None:
+    """Raise `ParameterError` unless the target is a name in `TARGETS`."""
+    if target not in TARGETS:
+        known = " or ".join(f'"{name}"' for name in TARGETS)
+        raise ParameterError(f"target must be {known}, got {target!r}")
+
+
+def check_sampled(sampled: object) -> float:
+    """Return the share of the devices that was drawn, or raise `ParameterError`."""
+    share = real_or_nan(sampled)
+    if not 0 < share <= 1:
+        raise ParameterError(f"sampled must be a share above 0 and up to 1, got {sampled!r}")
+    return share
+
+
+def target_words(target: Target, sampled: float = 1.0) -> str:
+    """Return in words whom an estimate speaks about, where a share of the devices was drawn to report."""
+    if target == "population" or sampled == 1.0:
+        return TARGETS[target]
+    return f"the values of all devices of the group, of which {sampled:.4g} drew this task, {_NOT_THEIRS}"
+
+
+class Users(NamedTuple):
+    """The users whom an interval is for, instead of the population that they were drawn from.
+
+    Attributes
+    ----------
+    law
+        Their fitted node distribution, shape (N,). It only weights the rows' variances.
+    sampled
+        The share of them that was drawn to report: 1 where all did.
+    """
+
+    law: FloatArray
+    sampled: float = 1.0
+
+    def mixed(self, devices: T, reports: T) -> T:
+        """Return an average's variance, given that of the devices' randomness and that of the reports."""
+        return self.sampled * devices + (1.0 - self.sampled) * reports
+
+
+def whose(users: Users | None) -> str:
+    """Return the note on whom an interval is for."""
+    if users is None:
+        return "of the population, not only of the devices that reported"
+    if users.sampled < 1.0:
+        return "of the group's devices, also those that drew other tasks, not of their population"
+    return "of the devices that reported, not of the population they were drawn from"
+
+
+def source_of_error(users: Users | None) -> str:
+    """Return the name of the interval and of the errors in it, for the method of a result."""
+    if users is None:
+        return "empirical likelihood interval"
+    devices = "interval of the devices' randomness"
+    return devices if users.sampled == 1.0 else f"{devices} and the sampling of devices"
+
+
+def device_variance(kernel: Kernel, values: FloatArray, law: FloatArray) -> float:
+    """Return the variance of a number per code that the randomness of the devices makes, averaged over users.
+
+    Parameters
+    ----------
+    kernel
+        On an interval.
+    values
+        The number per code, shape (K,).
+    law
+        The fitted node distribution of the users, shape (N,). It only weights the rows' variances, so what
+        its smoothing does to the result is small.
+
+    Notes
+    -----
+    Of an input at a node it is the variance of its row. In between, rounding up or down by chance adds
+    ``t (1-t)`` times the squared difference of the two rows' means: a quarter of it at most, which is added.
+    """
+    centred = values - values.mean()  # a large common part would cancel below, and leave its rounding error
+    means = node_means(kernel, centred)
+    variances = node_means(kernel, centred**2) - means**2
+    return float(law @ (np.maximum(variances, 0.0) + _rounding(means)))
+
+
+def device_reach(
+    kernel: Kernel, values: FloatArray, law: FloatArray, reports: float, quantile: float
+) -> float:
+    """Return how far devices' randomness may put the average of a number per code above its expectation.
+
+    Parameters
+    ----------
+    kernel
+        On an interval or a circle.
+    values
+        The number per code, shape (K,).
+    law
+        The fitted node distribution of the users, shape (N,). It only weights the rows.
+    reports
+        How many there are.
+    quantile
+        In standard errors: of a normal law it is so many.
+
+    Notes
+    -----
+    At a large epsilon few reports are far from their value, but these are far: an average of them is not
+    normal. Its law is known. With C the mean over the users of the cumulant generating functions of
+    ``v - E v``, the signed root of ``2 n (t C'(t) - C(t))`` at the distance ``C'(t)`` is nearly normal (large
+    deviations); what the skewness of the tilted law does to rare reports is taken off (`_SKEWNESS`).
+    """
+    means = node_means(kernel, values)
+    rounding = float(law @ _rounding(means))
+    rows = rows_of(kernel, 4)
+    scaled = values - values.max()
+
+    def tilted(t: float) -> tuple[float, float]:
+        """Return the distance and the signed root."""
+        weights = np.exp(t * scaled)
+        for power in range(4):
+            rows.residual[power] = rows.scale * (weights * scaled**power)
+        rows.backward()
+        total, first, second, third = rows.gradient
+        first, second, third = first / total, second / total, third / total
+        logarithms = np.log(total) - t * (means - values.max())
+        away = first - (means - values.max())
+        variance = float(law @ (second - first**2)) + rounding
+        skew = max(float(law @ (third - 3 * first * second + 2 * first**3)), 0.0)
+        distance = float(law @ away) + t * rounding
+        rate = t * distance - float(law @ logarithms) - t * t * rounding / 2
+        skewness = skew**2 / variance**3 / reports if variance > 0.0 else 0.0
+        return distance, math.sqrt(max(2 * reports * rate, 0.0) / (1.0 + _SKEWNESS * skewness))
+
+    variance = device_variance(kernel, values, law)
+    if not variance > 0.0:
+        return 0.0
+    most = _FURTHEST / -float(scaled.min())
+    low, high = 0.0, min(quantile / math.sqrt(reports * variance), most)
+    while (root := tilted(high)[1]) < quantile and high < most:
+        low, high = high, min(2 * high, most)
+    if root > quantile:
+        from scipy.optimize import brentq
+
+        high = float(brentq(lambda t: tilted(t)[1] - quantile, low, high, xtol=1e-300, rtol=1e-7))
+    return max(tilted(high)[0], 0.0)
+
+
+_SKEWNESS = 0.4
+"""As `empirical.SKEWNESS`, of a known law: with it an average of rare reports misses 3 % on a side."""
+
+_FURTHEST = 600.0
+"""How far apart logarithms of weights may be: exp(-600) is a float, and such weights leave only one code."""
+
+
+def _rounding(means: FloatArray) -> FloatArray:
+    """Return the most that rounding to nodes adds to the variance at each node, given the rows' means."""
+    steps = np.diff(means) ** 2
+    return np.asarray(np.maximum(np.append(steps, 0.0), np.append(0.0, steps)) / 4)

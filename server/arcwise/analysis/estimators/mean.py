@@ -1,0 +1,224 @@
+"""The mean of an interval: unbiased where the reports tell it, a range of possible values for clamp.
+
+Both are averages of one number per code, so their expectations are exact; no model of the population enters
+them. The width of an interval for these users only takes a fitted distribution to average over.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.estimators.empirical import empirical_reach
+from arcwise.analysis.estimators.grid import to_domain
+from arcwise.analysis.estimators.inference_target import device_reach, device_variance, source_of_error, whose
+from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, join, two_sided
+from arcwise.analysis.estimators.unbiasing import Numbers, mean_numbers
+from arcwise.analysis.likelihood.linear_maps import node_means
+from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.window import WindowKernel
+from arcwise.mechanisms.window import mean_code
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.estimators.inference_target import Users
+    from arcwise.domains import Domain
+    from arcwise.kernels.base import Kernel
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["average", "clamp_units", "end_units", "mean", "reach", "reaches"]
+
+
+def mean(
+    mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
+) -> Value:
+    """Return the mean of the population, or of these users, in the unit of the domain.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    counts
+        Reports per code, shape (K,), at least one report.
+    level
+        Of the interval.
+    users
+        For an interval of the mean of these users only; without them, of the population. Point and bounds
+        are the same, the error is that of the devices' randomness, and of the sampling where some were drawn.
+    """
+    kernel, domain = mechanism.kernel, mechanism.domain
+    if mechanism.placement == "clamp" and isinstance(kernel, WindowKernel):
+        return _clamp(mechanism, kernel, counts, level, users)
+    n = float(counts.sum())
+    numbers = mean_numbers(mechanism, n)
+    # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
+    unit, below, above = reaches(
+        kernel, numbers.values, counts, two_sided(level, n) if n > 1 else math.inf, users
+    )
+    if numbers.bias:
+        low, high = unit - below - numbers.bias, unit + above + numbers.bias
+        return _bounded(domain, low, high, numbers, join(few_note(n), whose(users)))
+    method = f"{numbers.method}; {source_of_error(users)}"
+    if n < 2:
+        # A mean lies in the domain; the single decoded report may lie far outside.
+        low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
+        note = join(
+            "one report does not show its variance: the interval is the domain and the report",
+            few_note(n),
+            whose(users),
+        )
+        return Value(to_domain(domain, unit), low, high, method, note)
+    low, high = unit - below, unit + above
+    outside = ""
+    if high < 0.0 or low > 1.0:
+        outside = f"the whole interval lies outside the domain: {NO_POPULATION}"
+    elif low < 0.0 or high > 1.0:
+        outside = "the interval reaches outside the domain: clipping it would bias merged estimates"
+    return Value(
+        to_domain(domain, unit),
+        to_domain(domain, low),
+        to_domain(domain, high),
+        method,
+        join(outside, few_note(n), whose(users)),
+    )
+
+
+def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, note: str) -> Value:
+    """Return the range of means that numbers with a bias leave, within the domain."""
+    note = join(
+        NO_POPULATION if low > 1.0 or high < 0.0 else "",
+        "no numbers per code tell the mean without a bias or a huge variance, so no single mean can be told",
+        f"the bias of these is at most {numbers.bias * domain.length:.4g}, which the range takes in",
+        note,
+    )
+    return Value(
+        None,
+        to_domain(domain, min(max(low, 0.0), 1.0)),
+        to_domain(domain, min(max(high, 0.0), 1.0)),
+        f"range of possible means: {numbers.method}, widened by the bias and the error",
+        note,
+    )
+
+
+def average(
+    kernel: Kernel, values: FloatArray, counts: FloatArray, users: Users | None = None
+) -> tuple[float, float]:
+    """Return the average of `values` over the reports and its standard error.
+
+    The variance is the reports' own, but never below the smallest variance of one row: whatever the inputs,
+    a report varies at least as much as the randomness of its own device makes it. This matters only when a
+    handful of reports happen to agree. With `users` it is what the devices' randomness makes, at most that of
+    the reports, and the part of these that sampling leaves.
+    """
+    n = float(counts.sum())
+    value = float(counts @ values) / n
+    centred = values - value
+    sample = float(counts @ centred**2) / max(n - 1.0, 1.0)
+    rows = node_means(kernel, centred**2) - node_means(kernel, centred) ** 2
+    variance = max(sample, float(rows.min()))
+    if users is not None:
+        variance = users.mixed(min(variance, device_variance(kernel, centred, users.law)), variance)
+    return value, math.sqrt(variance / n)
+
+
+def reaches(
+    kernel: Kernel, values: FloatArray, counts: FloatArray, quantile: float, users: Users | None = None
+) -> tuple[float, float, float]:
+    """Return the average of `values` over the reports, and how far below and above its expectation may lie.
+
+    The quantile is in standard errors; infinity, for a single report, reaches infinitely far.
+    """
+    value = float(counts @ values) / float(counts.sum())
+    if math.isinf(quantile):
+        return value, math.inf, math.inf
+    below, above = (reach(kernel, side, counts, quantile, users) for side in (-values, values))
+    return value, below, above
+
+
+def reach(
+    kernel: Kernel, values: FloatArray, counts: FloatArray, quantile: float, users: Users | None = None
+) -> float:
+    """Return how far above the average of `values` its expectation may lie.
+
+    For a population by empirical likelihood (`empirical_reach`), with fewer than 30 reports at least as far
+    as Student's interval. With `users` as far as the devices' randomness reaches, at most as far as for a
+    population, and the part that sampling leaves.
+    """
+    n = float(counts.sum())
+    population = empirical_reach(kernel, values, counts, quantile).distance
+    if n < FEW:
+        population = max(population, quantile * average(kernel, values, counts)[1])
+    if users is None:
+        return population
+    devices = min(device_reach(kernel, -values, users.law, n, quantile), population)
+    return math.sqrt(users.mixed(devices**2, population**2))
+
+
+def clamp_units(mechanism: Mechanism, kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
+    """Return the numbers per code whose averages bound the mean from below and above, on the unit interval.
+
+    Nodes stand at equal distances from c to 1 - d (`node_units`; c = d = W / (2K), on a lattice whole steps).
+    All x up to c give node 0 and all from 1 - d on the last node, so the reports determine the mean X of the
+    values moved into [c, 1-d], and not where in the end zones people are. With f_0 and f_last the
+    probabilities of the end nodes,
+
+        X - c f_0  <=  mean  <=  X + d f_last.
+
+    Each term has an unbiased number per code. X: the mean code of node s is ``a + m s`` (see `mean_code`), so
+    ``c + h (code - a)/m``, h the distance of two nodes. f_0 and f_last: `end_units`.
+    """
+    intercept, slope = mean_code(kernel)
+    c, next_to_it, end = mechanism.node_units(np.array([0.0, 1.0, kernel.nodes - 1.0])).tolist()
+    middle = c + (next_to_it - c) * ((np.arange(kernel.codes) - intercept) / slope)
+    first, last = end_units(kernel)
+    return middle - c * first, middle + (1.0 - end) * last
+
+
+def end_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
+    """Return the numbers per code whose averages are the probabilities of the first and of the last node.
+
+    Code 0 lies in node 0's window only, so it has probability ``base_0 + g f_0``, and
+    ``(1[code = 0] - base_0) / g`` is a number for f_0; the last code likewise.
+    """
+    first = np.full(kernel.codes, -(kernel.background + (kernel.leftover > 0)) / kernel.extra)
+    first[0] += UNIT / kernel.extra
+    last = np.full(kernel.codes, -kernel.background / kernel.extra)  # no leftover reaches the last code
+    last[-1] += UNIT / kernel.extra
+    return first, last
+
+
+def _clamp(
+    mechanism: Mechanism, kernel: WindowKernel, counts: FloatArray, level: float, users: Users | None
+) -> Value:
+    domain, n = mechanism.domain, float(counts.sum())
+    zone = float(mechanism.node_units(np.zeros(1))[0]) * domain.length
+    note = (
+        f"values within {zone:.4g} of an end give the same reports, so no single mean can be told; "
+        f'a task with goal "distribution" gives one; {whose(users)}'
+    )
+    if n < 2:
+        low, high = 0.0, 1.0
+        note = f"one report does not show its variance: the range is the domain; {note}"
+    else:
+        lower, upper = clamp_units(mechanism, kernel)
+        quantile = two_sided(level, n)
+        low, below, _ = reaches(kernel, lower, counts, quantile, users)
+        high, _, above = reaches(kernel, upper, counts, quantile, users)
+        low, high = low - below, high + above
+        # In a population low exceeds high by no more than its error: the ends' masses are not negative.
+        if low > high or low > 1.0 or high < 0.0:
+            note = f"{NO_POPULATION}; {note}"
+        low, high = (min(max(x, 0.0), 1.0) for x in (min(low, high), max(low, high)))
+    return Value(
+        None,
+        to_domain(domain, low),
+        to_domain(domain, high),
+        "range of possible means: unbiased bounds, each widened by its error",
+        join(few_note(n), note),
+    )

@@ -1,0 +1,281 @@
+"""The mode: where most of the population is, at a stated resolution, on an interval or a circle.
+
+The place of the highest density cannot be told from noisy reports: the most likely distribution is a few
+spikes, and any two places that are near to one another are alike. What can be told is which window of a given
+width holds the largest share of the population. Windows all have one width, so a narrow cell at an end does
+not win by its width, and people who are all at one place (an atom) count like people spread over a window.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.estimators.grid import cell_edges, coarse_note, first_cell, values_of
+from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.threads import one_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.estimators.bounds import Evidence
+    from arcwise.analysis.estimators.grid import Values
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["mode"]
+
+_WINDOWS = 8
+"""Windows that the domain has room for side by side, on grids that are fine enough.
+
+Of broad peaks 16 give intervals that are longer by an eighth to a half, because shares of narrow windows are
+known less well; of narrow peaks and atoms at a large epsilon, shorter ones. 4 are rarely better than 8
+(`benchmarks/mode_windows.py`).
+"""
+
+_STEPS = 4
+"""Places of a window per width, at most."""
+
+_FEWEST_NODES = 9
+"""Nodes from which a mode is told: on fewer, a window of two nodes is more than a quarter of the domain."""
+
+_MOST_VALUES = 32
+"""Values of a lattice up to which the mode is one of them: each costs a bound."""
+
+_TIE = 1e-9
+"""Shares of windows that are so near to one another are equal."""
+
+_ROUNDING = 1e-9
+"""Of a cell: a smaller part is rounding error."""
+
+
+def mode(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    probabilities: FloatArray,
+    *,
+    level: float = 0.95,
+    bounds: Evidence | None = None,
+) -> Value:
+    """Return where most of the population is, in the unit of the domain.
+
+    Parameters
+    ----------
+    mechanism
+        On any domain.
+    counts
+        Reports per code, shape (K,), at least one report.
+    probabilities
+        The fitted node distribution, shape (N,): where the point comes from.
+    level
+        Of the interval.
+    bounds
+        Of these counts, for the interval, which costs up to 32 bounds; none without it.
+
+    Notes
+    -----
+    The point: of all windows as wide as an eighth of the domain (or two nodes, where that is wider), a
+    quarter of that apart, the one with the largest fitted share; in it the middle of the cell of the highest
+    density. The end nodes of an interval are atoms at its ends, as in the quantiles.
+
+    The interval holds the window of the largest share in the population, at the level. A window stays in it
+    unless the reports speak against a share as large as that of the point's window b: unless the upper bound
+    of the difference of the two shares (`bounds`) is below 0. For the window that is best in truth the
+    difference is at least 0 whichever window b is; the reports choose b among the m - 1 others, so each bound
+    has the level ``1 - (1 - level) / (m - 1)`` (Bonferroni). The interval reaches from the first window that
+    stays to the last; on a circle it is the smallest arc that holds them.
+
+    For the clamp placement a window in an end zone may hold all of the zone or nothing: all where it is
+    tried, nothing where it is b. There is no point when a zone may hold more than the best window.
+
+    On a lattice of up to 32 values with a node each the windows are the values, and the note names those that
+    stay.
+    """
+    kernel, domain = mechanism.kernel, mechanism.domain
+    values = values_of(mechanism)
+    if values is not None and values.size <= _MOST_VALUES and (values.first == values.last).all():
+        fitted = np.roll(probabilities, -first_cell(mechanism))
+        few = few_note(float(counts.sum()))
+        return _of_values(mechanism, values, fitted, level=level, bounds=bounds, few=few)
+    if kernel.nodes < _FEWEST_NODES:
+        return Value(None, None, None, "none", f"so few nodes ({kernel.nodes}) do not show a mode")
+    circular = kernel.circular
+    windows = _windows(2.0 / (kernel.nodes if circular else kernel.nodes - 1), circular=circular)
+    fitted = np.roll(probabilities, -first_cell(mechanism))
+    edges = cell_edges(mechanism)
+    least, most = _covered(edges, windows, circular=circular)
+    best = int(np.argmax(least @ fitted))
+    shares = least @ fitted
+    value, why = None, ""
+    if float(np.ptp(shares)) <= _TIE:
+        why = "no window of the fitted distribution holds more than another"
+    elif float((most @ fitted).max()) > shares[best]:
+        why = "an end zone, where values are not told apart, may hold the mode"
+    else:
+        atoms = not circular and mechanism.placement != "clamp"
+        value = float(domain.from_unit(np.float64(_densest(fitted, edges, least[best], atoms=atoms))))
+    width = windows.width * domain.length
+    method = f"densest cell of the fullest of {len(windows.starts)} windows {width:.4g} wide"
+    few = few_note(float(counts.sum()))
+    if bounds is None:
+        return Value(value, None, None, method, join("not computed without bands", why, few))
+    note = join(
+        why, few, coarse_note(mechanism), f"of windows {width:.4g} wide: no narrower or second peak is told"
+    )
+    with one_thread():
+        low, high = _hull(_kept(bounds, windows, best, level, circular=circular), windows, circular=circular)
+    first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high))
+    if circular and value is not None and high - low < 1.0:
+        turns = domain.length * float(np.floor((value - first) / domain.length))
+        first, last = first + turns, last + turns
+    return Value(value, first, last, f"{method}; bounds of all windows' shares, Bonferroni", note)
+
+
+def _of_values(
+    mechanism: Mechanism,
+    values: Values,
+    fitted: FloatArray,
+    *,
+    level: float,
+    bounds: Evidence | None,
+    few: str,
+) -> Value:
+    """Return the value that most of the population has; the interval holds all that may be it."""
+    domain, size = mechanism.domain, values.size
+    best = int(np.argmax(fitted))
+    known = float(np.ptp(fitted)) > _TIE
+    why = "" if known else "no value of the fitted distribution has more than another"
+    at = domain.values()
+    value = float(at[best]) if known else None
+    method = "most frequent value of the fitted distribution"
+    if bounds is None:
+        return Value(value, None, None, method, join("not computed without bands", why, few))
+    with one_thread():
+        functionals = [bounds.places.values_between(k, k) for k in range(size)]
+        kept = np.flatnonzero(_staying(bounds, functionals, best, level))
+    note = join(why, few, f"values that may be it: {', '.join(f'{each:g}' for each in at[kept])}")
+    first, last = float(at[kept[0]]), float(at[kept[-1]])
+    if mechanism.kernel.circular:
+        windows = _Windows(np.arange(size) / size, 1.0 / size)
+        mask = np.isin(np.arange(size), kept)
+        low, high = _hull(mask, windows, circular=True)
+        if high - low < 1.0:
+            first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high - windows.width))
+        else:
+            first, last = 0.0, domain.length
+        if value is not None and high - low < 1.0:
+            turns = domain.length * float(np.floor((value - first) / domain.length))
+            first, last = first + turns, last + turns
+    return Value(value, first, last, f"{method}; bounds of all values' shares, Bonferroni", note)
+
+
+class _Windows(NamedTuple):
+    """Where windows start on the unit domain, shape (m,), equally spaced, and how wide they are."""
+
+    starts: FloatArray
+    width: float
+
+
+def _windows(least: float, *, circular: bool) -> _Windows:
+    width = max(1.0 / _WINDOWS, least)
+    if circular:
+        count = int(_STEPS / width + _ROUNDING)
+        return _Windows(np.arange(count) / count, width)
+    # No nearer than a quarter of their width, so that only the first and the last touch the end cells.
+    count = int(_STEPS * (1.0 - width) / width + _ROUNDING) + 1
+    return _Windows(np.linspace(0.0, 1.0 - width, count), width)
+
+
+def _covered(edges: FloatArray, windows: _Windows, *, circular: bool) -> tuple[FloatArray, FloatArray]:
+    """Return which part of each cell lies in each window, at least and at most, shape (m, cells).
+
+    They differ in the end cells of an interval only: where in such a cell people are is not told.
+    """
+    left, right = edges[:-1], edges[1:]
+    part = np.zeros((len(windows.starts), len(left)))
+    for turn in (-1.0, 0.0, 1.0) if circular else (0.0,):
+        first = windows.starts[:, None] + turn
+        overlap = np.minimum(right, first + windows.width) - np.maximum(left, first)
+        part += np.maximum(overlap, 0.0) / (right - left)
+    part = np.where(part < _ROUNDING, 0.0, np.where(part > 1.0 - _ROUNDING, 1.0, part))
+    least, most = part.copy(), part
+    if not circular:
+        least[:, [0, -1]], most[:, [0, -1]] = np.floor(part[:, [0, -1]]), np.ceil(part[:, [0, -1]])
+    return least, most
+
+
+def _densest(fitted: FloatArray, edges: FloatArray, part: FloatArray, *, atoms: bool) -> float:
+    """Return the middle of the densest cell with its middle in a window; an end cell may be an atom."""
+    cell = int(np.argmax(np.where(part >= 0.5 - _ROUNDING, fitted / np.diff(edges), -1.0)))
+    if atoms and cell in (0, len(fitted) - 1):
+        return float(cell > 0)
+    return float(edges[cell] + edges[cell + 1]) / 2
+
+
+def _kept(
+    bounds: Evidence, windows: _Windows, best: int, level: float, *, circular: bool
+) -> NDArray[np.bool_]:
+    """Return which windows stay, shape (m,); on an interval only the first and the last are marked."""
+    starts = windows.starts.tolist()
+    functionals = [bounds.places.between(start, start + windows.width) for start in starts]
+    return _staying(bounds, functionals, best, level, ends=not circular)
+
+
+def _staying(
+    bounds: Evidence,
+    functionals: Sequence[tuple[FloatArray, FloatArray]],
+    best: int,
+    level: float,
+    *,
+    ends: bool = False,
+) -> NDArray[np.bool_]:
+    """Return which parts of the domain may hold the largest share, shape (m,).
+
+    Parameters
+    ----------
+    bounds
+        Of the counts.
+    functionals
+        Of each part, above its share and above that of the rest.
+    best
+        The part that seems to hold the most.
+    level
+        At which the part that does is among those returned.
+    ends
+        Whether to mark the first and the last only.
+    """
+    count = len(functionals)
+    root = NormalDist().inv_cdf(1.0 - (1.0 - level) / (count - 1))
+
+    def stays(i: int) -> bool:
+        # A part's share less that of the best one.
+        difference = functionals[i][0][:1] + functionals[best][1][:1] - 1.0
+        if i == best or float(difference[0] @ bounds.fitted) >= 0.0:
+            return True
+        return bounds.average(difference, root).upper(root) >= 0.0
+
+    if not ends:
+        return np.array([stays(i) for i in range(count)])
+    kept = np.zeros(count, dtype=bool)
+    kept[next(i for i in range(count) if stays(i))] = True
+    kept[next(i for i in reversed(range(count)) if stays(i))] = True
+    return kept
+
+
+def _hull(kept: NDArray[np.bool_], windows: _Windows, *, circular: bool) -> tuple[float, float]:
+    """Return the smallest interval, or arc, that holds the windows that are kept."""
+    starts = windows.starts[kept]
+    if not circular:
+        return float(starts[0]), float(min(starts[-1] + windows.width, 1.0))
+    gaps = np.diff(np.append(starts, starts[0] + 1.0))
+    widest = int(np.argmax(gaps))
+    if gaps[widest] <= windows.width + _ROUNDING:
+        return 0.0, 1.0
+    low = float(starts[(widest + 1) % len(starts)])
+    return low, low + 1.0 - float(gaps[widest]) + windows.width

@@ -1,0 +1,240 @@
+"""Estimates of a population from strata whose parts of it are known: post-stratification.
+
+Who reports is not who there is: one platform or region may send more than its part. Where each stratum has a
+task of its own, or counts of its own, and its part of the population is known, every estimate is put together
+from the strata's with these parts as weights. The reports of a stratum have to be drawn from its people; what
+makes some of these report and others not, weights cannot mend.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.counts import check_counts
+from arcwise.analysis.estimators import band, mean, mode, quantiles, shares
+from arcwise.analysis.estimators.bounds import Bounds
+from arcwise.analysis.estimators.direction import (
+    Arrow,
+    Moment,
+    arrow_direction,
+    arrow_length,
+    arrow_of,
+    circular_variance,
+    direction,
+    resultant_length,
+    untold,
+)
+from arcwise.analysis.estimators.result import Estimate, Value
+from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.estimators.totals import Strata
+from arcwise.analysis.estimators.variance import strata_spread
+from arcwise.analysis.likelihood import distribution
+from arcwise.analysis.likelihood.em import EMFit
+from arcwise.analysis.threads import one_thread
+from arcwise.checks import as_float, shown
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms.circular import CircularMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.mechanisms.base import Mechanism
+    from arcwise.tasks import Task
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["post_stratify"]
+
+
+@one_thread()
+def post_stratify(
+    task: Task,
+    strata: Mapping[str, ArrayLike],
+    weights: Mapping[str, float],
+    *,
+    level: float = 0.95,
+    between: Iterable[tuple[float, float]] = (),
+    bands: bool = False,
+    origin: float | None = None,
+) -> Estimate:
+    """Return every estimate that applies to the task, of a population that is made of strata.
+
+    Parameters
+    ----------
+    task
+        What all strata were asked: their tasks may have other names, but have this mechanism.
+    strata
+        The reports per code of each stratum by its name, shape (K,), at least 2 reports each. No device is in
+        two.
+    weights
+        How much of the population each stratum is, by the same names: positive numbers in any unit, such as
+        devices in use. They are taken as exact.
+    level, between, bands, origin
+        As of `estimate`. Intervals are for the population.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or names of strata and weights differ.
+
+    Notes
+    -----
+    A mean, a trigonometric moment or a share of the population is the sum of the strata's times their
+    weights. On each side its interval reaches as far as the root of the sum of the squares of the strata's
+    reaches, times weights (Zou and Donner 2008). Bounds of shares hold for every population of each stratum
+    (`totals.Strata`), and quantiles, bins, band and mode are made from them as without strata.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from arcwise.domains import Interval
+    >>> from arcwise.analysis.simulate import simulate_counts
+    >>> from arcwise.tasks import Task
+    >>> task = Task("age", Interval(0, 100), epsilon=2.0)
+    >>> rng = np.random.default_rng(1)
+    >>> young, old = (simulate_counts(task, f"normal:{m},10", n, rng) for m, n in ((30, 20_000), (60, 5_000)))
+    >>> result = post_stratify(task, {"young": young, "old": old}, {"young": 1.0, "old": 1.0})
+    >>> result.mean.contains(45.0), result.n
+    (True, 25000)
+    """
+    if not 0.5 <= level <= 0.9999:
+        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
+    mechanism = task.mechanism
+    arrays, parts = _checked(mechanism, strata, weights)
+    fits = [distribution.fit_held_out(mechanism, counts) for counts in arrays]
+    probabilities: FloatArray = parts @ np.array([fit.probabilities for fit in fits])
+    bounds = Strata([Bounds(mechanism, counts) for counts in arrays], parts.tolist())
+    fewest = min(arrays, key=np.sum)  # what the shared estimators note on few reports is of this stratum
+    common: dict[str, Any] = {"level": level, "bounds": bounds}
+    given = (mechanism, fewest, probabilities)
+    found: dict[str, Any] = {}
+    if isinstance(mechanism, CircularMechanism):
+        arrow = None if untold(mechanism) else _arrow(mechanism, arrays, parts)
+        about = "of the population that the strata make up"
+        if arrow is None:  # what is said of one stratum holds for all
+            found["direction"] = direction(mechanism, fewest, level=level)
+            found["resultant_length"] = resultant_length(mechanism, fewest, level=level)
+        else:
+            found["direction"] = arrow_direction(mechanism, arrow, level, about)
+            found["resultant_length"] = arrow_length(mechanism, arrow, level, about)
+        found["circular_variance"] = circular_variance(found["resultant_length"])
+        if bands and origin is None:
+            origin = quantiles.opposite(found["direction"], mechanism.domain.length)
+        if origin is not None:
+            found["quantiles"] = quantiles.circular_quantiles(*given, origin, **common)
+    elif origin is not None:
+        raise ParameterError(f"origin must be None on an interval, got {origin!r}")
+    else:
+        found["mean"] = _mean(mechanism, arrays, parts, level)
+        spread = strata_spread(mechanism, arrays, parts, level=level)
+        if spread is not None:
+            found["variance"], found["standard_deviation"] = spread
+        found["quantiles"] = quantiles.quantiles(*given, **common)
+        if bands:
+            found["band"] = band.cdf_band(*given, **common)
+    names = ", ".join(f"{name} {part:.4g}" for name, part in zip(strata, parts, strict=True))
+    return Estimate(
+        task=" + ".join(strata),
+        task_id=task.id,
+        n=int(sum(counts.sum() for counts in arrays)),
+        epsilon=task.epsilon,
+        level=level,
+        target=f"the population of which these parts are strata: {names}",
+        domain=task.domain_words,
+        unit=task.unit,
+        delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
+        mode=mode.mode(*given, level=level, bounds=bounds if bands else None),
+        distribution=distribution.distribution(
+            mechanism, _mixed(fits, probabilities), method="fits to the strata, times their weights"
+        ),
+        shares={
+            f"{low:.15g}:{high:.15g}": shares.share(*given, low, high, **common) for low, high in between
+        },
+        bins=band.bins(*given, **common) if bands else {},
+        **found,
+    )
+
+
+def _checked(
+    mechanism: Mechanism, strata: Mapping[str, ArrayLike], weights: Mapping[str, float]
+) -> tuple[list[FloatArray], FloatArray]:
+    """Return the strata's counts and their parts of the population, with the sum 1."""
+    if not strata or set(strata) != set(weights):
+        raise ParameterError(
+            f"strata and weights must have the same names, at least one, got {sorted(strata)} and "
+            f"{sorted(weights)}"
+        )
+    arrays, parts = [], []
+    for name, numbers in strata.items():
+        counts = check_counts(numbers, mechanism.kernel.codes)
+        if counts.sum() < 2:
+            raise ParameterError(
+                f"strata must have at least 2 reports each, got {counts.sum():g} in {name!r}"
+            )
+        weight = as_float(weights[name])
+        if weight is None or not 0.0 < weight < math.inf:
+            raise ParameterError(
+                f"weights must be positive and finite numbers, got {shown(weights[name])} for {name!r}"
+            )
+        arrays.append(counts)
+        parts.append(weight)
+    whole = np.array(parts) / max(parts)
+    return arrays, whole / whole.sum()
+
+
+def _mixed(fits: Sequence[EMFit], probabilities: FloatArray) -> EMFit:
+    """Return the mixture of the strata's fits as one."""
+    return EMFit(
+        probabilities,
+        sum(fit.log_likelihood for fit in fits),
+        sum(fit.gap for fit in fits),
+        max(fit.iterations for fit in fits),
+    )
+
+
+def _mean(mechanism: Mechanism, strata: Sequence[FloatArray], parts: FloatArray, level: float) -> Value:
+    """Return the mean of the population, or the range of means that the strata leave."""
+    each = [mean.mean(mechanism, counts, level=level) for counts in strata]
+    lows = np.array([value.low for value in each], np.float64)
+    highs = np.array([value.high for value in each], np.float64)
+    few = few_note(float(min(counts.sum() for counts in strata)))
+    points = [value.value for value in each if value.value is not None]
+    if len(points) < len(each):
+        note = join(few, "the mean of a stratum is a range, so no single mean can be told")
+        return Value(
+            None,
+            float(parts @ lows),
+            float(parts @ highs),
+            "range of possible means: the strata's, added up",
+            note,
+        )
+    values = np.array(points)
+    value = float(parts @ values)
+    below, above = (float(np.linalg.norm(parts * side)) for side in (values - lows, highs - values))
+    return Value(
+        value,
+        value - below,
+        value + above,
+        f"strata's means times their weights, errors added in squares; {each[0].method}",
+        few,
+    )
+
+
+def _arrow(mechanism: CircularMechanism, strata: Sequence[FloatArray], parts: FloatArray) -> Arrow:
+    """Return what the strata tell of the population's first trigonometric moment."""
+    arrows = [arrow_of(mechanism, counts) for counts in strata]
+    weights = parts.tolist()
+
+    def reach(angle: float, level: float) -> float:
+        return math.hypot(*(w * each.reach(angle, level) for w, each in zip(weights, arrows, strict=True)))
+
+    moments = np.array([each.moment.z for each in arrows])
+    covariances = np.array([each.moment.covariance for each in arrows])
+    moment = Moment(parts @ moments, np.tensordot(parts**2, covariances, axes=1))
+    return Arrow(moment, min(each.reports for each in arrows), reach)

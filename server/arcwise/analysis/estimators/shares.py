@@ -1,0 +1,155 @@
+"""The share of the population between two values: a bin, a tail, a point of the CDF, an arc of a circle.
+
+On a lattice both values are included: the share from 0 to 59 is P(0 <= X <= 59). On a continuous domain what
+stands at the very bounds is included too, so two shares that meet at a place where many people are both hold
+them. The interval holds for every population (`bounds`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.estimators.arcs import arc_cover
+from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, Bounds, Evidence, share_interval
+from arcwise.analysis.estimators.grid import cell_edges, coarse_note, first_cell, values_of
+from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.threads import one_thread
+from arcwise.domains import Interval
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["IN_END_ZONE", "fitted_share", "share", "unit_ends"]
+
+IN_END_ZONE = "a bound lies in an end zone, where the reports do not tell values apart"
+
+
+def share(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    probabilities: FloatArray,
+    low: float,
+    high: float,
+    *,
+    level: float = 0.95,
+    bounds: Evidence | None = None,
+) -> Value:
+    """Return the share of the population with values from `low` to `high`.
+
+    Parameters
+    ----------
+    mechanism
+        On any domain.
+    counts
+        Reports per code, shape (K,), at least one report.
+    probabilities
+        The fitted node distribution, shape (N,): where the point value comes from.
+    low, high
+        In the unit of the domain, ``low < high`` on an interval; what lies outside the domain is empty. From
+        the domain's low end this is the distribution function at `high`; up to its high end a tail. On a
+        circle the arc from `low` upwards to `high`: 350 to 10 passes 0, and so does -10 to 10. On a lattice
+        they may be one value.
+    level
+        Of the interval.
+    bounds
+        Of these counts, where they are there already.
+
+    Raises
+    ------
+    ParameterError
+        When the bounds are not finite, not in order, or the same place of a circle; on a lattice when no
+        value lies between them.
+
+    Notes
+    -----
+    Both ends of the interval count people at the very bounds in. Those who are between the nodes around a
+    bound are seen at both nodes, so on a continuous domain the interval is wider by what is near its bounds.
+    Where a bound falls inside an end zone of the clamp placement, the lower end counts the zone out, the
+    upper end in.
+    """
+    first, last = unit_ends(mechanism, low, high)
+    with one_thread():
+        bounds = Bounds(mechanism, counts) if bounds is None else bounds
+        lower, upper = share_interval(bounds, *bounds.places.between(first, last), level)
+    value = fitted_share(mechanism, probabilities, first, last)
+    if value is not None:  # it comes from a smoother distribution
+        lower, upper = min(lower, value), max(upper, value)
+    notes = join(
+        few_note(float(counts.sum())),
+        IN_END_ZONE if value is None else "",
+        coarse_note(mechanism),
+        SMOOTHED,
+    )
+    return Value(value, lower, upper, METHOD, notes)
+
+
+def unit_ends(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:
+    """Return where a part of the domain starts and ends on the unit domain, or raise as `share` does."""
+    values = values_of(mechanism)
+    find = _turns if mechanism.kernel.circular else _units
+    first, last = find(mechanism, low, high, single=values is not None)
+    if values is not None:
+        places = values.between(first, last)
+        if places[0] > places[1]:
+            raise ParameterError(
+                f"low and high must have a value of {mechanism.domain} between them, got {low!r} and {high!r}"
+            )
+    return first, last
+
+
+def fitted_share(mechanism: Mechanism, probabilities: FloatArray, first: float, last: float) -> float | None:
+    """Return the share of a node distribution between two places of the unit domain; see `unit_ends`.
+
+    None where one lies in an end zone of the clamp placement.
+    """
+    values, edges = values_of(mechanism), cell_edges(mechanism)
+    fitted = np.roll(probabilities, -first_cell(mechanism))
+    if values is not None:
+        places = values.between(first, last)
+        least, most = (float(values.covered(*places, outer=side) @ fitted) for side in (False, True))
+    elif mechanism.kernel.circular:
+        least = most = float(arc_cover(edges, first, last - first) @ fitted)
+    else:
+        least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
+    return None if mechanism.placement == "clamp" and most - least > 1e-9 else 0.5 * (least + most)
+
+
+def _units(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tuple[float, float]:
+    """Return the bounds on the unit interval; `single` says whether they may be one value."""
+    domain = mechanism.domain
+    if not (low < high or (single and low == high)):
+        raise ParameterError(
+            f"low and high must satisfy low {'<=' if single else '<'} high, got {low!r} and {high!r}"
+        )
+    start = domain.low if isinstance(domain, Interval) else 0.0
+    return (low - start) / domain.length, (high - start) / domain.length
+
+
+def _turns(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tuple[float, float]:
+    """Return where the arc starts and ends in turns, the end up to a turn further; see `_units`."""
+    period = mechanism.domain.length
+    if not (math.isfinite(low) and math.isfinite(high)) or (low == high and not single):
+        raise ParameterError(f"low and high must be two different finite numbers, got {low!r} and {high!r}")
+    length = 1.0 if high - low >= period else (high - low) / period % 1.0
+    if not length and not single:
+        raise ParameterError(f"low and high must be two places of the circle, got {low!r} and {high!r}")
+    return low / period, low / period + length
+
+
+def covered(edges: FloatArray, first: float, last: float, *, outer: bool) -> FloatArray:
+    """Return which part of each cell lies between two positions; end cells count as a whole or not at all."""
+    left, right = edges[:-1], edges[1:]
+    part: FloatArray = np.clip((np.minimum(right, last) - np.maximum(left, first)) / (right - left), 0.0, 1.0)
+    for end in (0, -1):
+        if 0.0 < part[end] < 1.0:
+            part[end] = float(outer)
+    return part

@@ -1,0 +1,250 @@
+"""Do two samples come from one population, and does one come from a given population? Exact tests.
+
+Under either hypothesis the law of the counts is known: two samples of one population are a random division
+of all their reports, and a given population gives each code a known probability. So p-values are exact for
+any number of reports, whatever the population, by simulation of that law. The statistic looks for differences
+that people could make: waves over the population's ranks, from the longest to the shortest (Neyman 1937), as
+many of them as show the most (Fan 1996).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.estimators.grid import first_cell
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.likelihood.linear_maps import code_laws
+from arcwise.analysis.threads import one_thread
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+    IntArray: TypeAlias = NDArray[np.int64]
+
+__all__ = ["SmoothTest", "same_as", "same_population"]
+
+_WAVES = 32
+"""At most. The shortest of an interval are a sixteenth of the population long, from crest to crest."""
+
+_FAINTEST = 1e-6
+"""Of the longest wave's size in the reports: a fainter one is a rounding error by now."""
+
+_DRAWS, _FEWEST_DRAWS = 999, 199
+_CELLS = 1 << 22
+"""Counts that are drawn at a time, and in all without making do with fewer draws: a quarter of that."""
+
+_LARGEST = 10**9
+"""Reports up to which numpy divides them at random. Beyond, the waves are normal to nine digits."""
+
+
+@dataclass(frozen=True)
+class SmoothTest:
+    """The outcome of a test of one hypothesis.
+
+    Attributes
+    ----------
+    hypothesis
+        In words.
+    p
+        The probability, under the hypothesis, of a statistic at least as large.
+    statistic
+        The largest of ``(z_1^2 + ... + z_m^2 - m) / sqrt(2 m)`` over m, with z the standardised waves.
+    waves
+        The m where it is. A small one is a difference in where people are on the whole, a large one in
+        detail.
+    draws
+        Of the law under the hypothesis.
+    """
+
+    hypothesis: str
+    p: float
+    statistic: float
+    waves: int
+    draws: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object with the attributes."""
+        return {
+            "hypothesis": self.hypothesis,
+            "p": self.p,
+            "statistic": self.statistic,
+            "waves": self.waves,
+            "draws": self.draws,
+        }
+
+    def words(self, level: float) -> str:
+        """Return the outcome at a level in words: a p-value up to ``1 - level`` speaks against it."""
+        verdict = "the reports speak against it" if self.p <= 1.0 - level else "no sign against it"
+        at_least = "p = " if self.p * (self.draws + 1) > 1.5 else "p <= "
+        return f"{self.hypothesis}: {verdict} ({at_least}{self.p:.2g})"
+
+
+@one_thread()
+def same_population(
+    mechanism: Mechanism, counts: ArrayLike, other: ArrayLike, *, seed: int | None = None
+) -> SmoothTest:
+    """Test whether two samples come from one population, whatever that is.
+
+    Parameters
+    ----------
+    mechanism
+        Of both: with any kernel, on any domain.
+    counts, other
+        Reports per code of each, shape (K,), whole numbers, at least one report each. No device is in both.
+    seed
+        Of the draws. From the counts unless given, so equal counts give equal answers.
+
+    Raises
+    ------
+    ParameterError
+        When a sample has no reports.
+
+    Notes
+    -----
+    Given all reports together, each division of them into samples of these sizes is equally likely under the
+    hypothesis (Fisher's permutation test). The waves are chosen by all reports together too, so the p-value
+    is exact: at most alpha with a probability of at most alpha.
+    """
+    first, second = (np.asarray(each).astype(np.int64) for each in (counts, other))
+    sizes = int(first.sum()), int(second.sum())
+    if not min(sizes):
+        raise ParameterError("counts and other must hold at least one report each")
+    pooled = first + second
+    fitted = fit_held_out(mechanism, pooled.astype(np.float64)).probabilities
+    # With little beside the fit: codes that only places without people give are possible too.
+    nodes = len(fitted)
+    fitted = (1.0 - 1e-6) * fitted + 1e-6 / nodes
+    scores = _scores(mechanism, fitted, code_laws(mechanism.kernel, fitted[None])[0])
+    scores -= pooled @ scores / pooled.sum()
+    generator = np.random.default_rng([*first.tolist(), *second.tolist()] if seed is None else seed)
+    scale = math.sqrt(sizes[0] * (sizes[1] / sum(sizes)))
+
+    def waves(parts: IntArray) -> FloatArray:
+        return scale * (parts @ scores) * (1.0 / sizes[0] + 1.0 / sizes[1])
+
+    def draw(number: int) -> IntArray:
+        return generator.multivariate_hypergeometric(pooled, sizes[0], number, method="marginals")
+
+    # The mean of the scores over all reports is 0, so a sample's is minus the other's times their sizes.
+    covariance = (scores.T * pooled) @ scores / pooled.sum()
+    normal = None if sum(sizes) < _LARGEST else _normal(covariance, generator)
+    return _tested("both samples come from one population", waves, first, draw, normal)
+
+
+@one_thread()
+def same_as(
+    mechanism: Mechanism, counts: ArrayLike, law: FloatArray, *, seed: int | None = None
+) -> SmoothTest:
+    """Test whether a sample comes from a given population.
+
+    Parameters
+    ----------
+    mechanism
+        With any kernel, on any domain.
+    counts
+        Reports per code, shape (K,), whole numbers, at least one report.
+    law
+        The population's distribution over the nodes, shape (N,): `simulate.node_law`.
+    seed
+        As in `same_population`.
+
+    Raises
+    ------
+    ParameterError
+        When there is no report.
+    """
+    observed = np.asarray(counts).astype(np.int64)
+    n = int(observed.sum())
+    if not n:
+        raise ParameterError("counts must hold at least one report")
+    codes = code_laws(mechanism.kernel, law[None])[0]
+    codes /= codes.sum()
+    # Waves over the whole domain, since people may be where the given population has nobody.
+    scores = _scores(mechanism, 0.5 * law + 0.5 / len(law), codes)
+    generator = np.random.default_rng(observed.tolist() if seed is None else seed)
+
+    def waves(parts: IntArray) -> FloatArray:
+        return (parts @ scores) / math.sqrt(n)
+
+    def draw(number: int) -> IntArray:
+        return generator.multinomial(n, codes, number)
+
+    normal = None if n < _LARGEST else _normal((scores.T * codes) @ scores, generator)
+    return _tested("the sample comes from the given population", waves, observed, draw, normal)
+
+
+def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> FloatArray:
+    """Return what each code says of each wave, shape (K, J): uncorrelated under the law `codes`, mean 0.
+
+    A wave is a cosine of the rank that `fitted` gives a node, on a circle also a sine; what a code says of it
+    is its mean over the values behind reports of this code. Each is made uncorrelated with all longer ones.
+    """
+    kernel = mechanism.kernel
+    start = first_cell(mechanism)
+    ordered = np.roll(fitted, -start)
+    ranks = np.cumsum(ordered) - ordered / 2
+    number = min(_WAVES, kernel.nodes - 1)
+    if kernel.circular:
+        turns = np.arange(2, number + 2) // 2
+        phases = 2 * math.pi * turns[:, None] * ranks - (math.pi / 2) * (np.arange(number) % 2)[:, None]
+    else:
+        phases = math.pi * np.arange(1, number + 1)[:, None] * ranks
+    raised = np.roll(ordered * (1.0 + np.cos(phases)), start, axis=1)  # the maps take distributions
+    totals = raised.sum(axis=1, keepdims=True)
+    raised = np.vstack([fitted, raised / totals])
+    laws = code_laws(kernel, raised)
+    means = ((laws[1:] * totals - laws[0]) / laws[0]).T
+    means -= codes @ means
+    factor: FloatArray = np.asarray(np.linalg.qr(np.sqrt(codes)[:, None] * means, mode="r"))
+    sizes = np.abs(np.diag(factor))
+    kept = int(np.argmax(np.append(sizes, 0.0) <= _FAINTEST * max(float(sizes[0]), 1e-9)))
+    if not kept:
+        return np.zeros((kernel.codes, 1))
+    scores: FloatArray = np.linalg.solve(factor[:kept, :kept].T, means[:, :kept].T).T
+    return scores
+
+
+def _normal(covariance: FloatArray, generator: np.random.Generator) -> Callable[[int], FloatArray]:
+    """Return a function that draws waves by their normal law."""
+    sizes, axes = np.linalg.eigh(covariance)
+    factor = axes * np.sqrt(np.maximum(sizes, 0.0))
+    return lambda number: generator.standard_normal((number, len(sizes))) @ factor.T
+
+
+def _tested(
+    hypothesis: str,
+    waves: Callable[[IntArray], FloatArray],
+    observed: IntArray,
+    draw: Callable[[int], IntArray],
+    normal: Callable[[int], FloatArray] | None,
+) -> SmoothTest:
+    """Return the rank of the observed statistic among those drawn under the hypothesis."""
+    codes = len(observed)
+    draws = _DRAWS if normal is not None or codes * _DRAWS <= _CELLS else _FEWEST_DRAWS
+    statistic, orders = _largest(waves(observed[None]))
+    found, left = [], draws
+    while left:
+        number = min(left, max(_CELLS // codes, 1))
+        found.append(_largest(normal(number) if normal is not None else waves(draw(number)))[0])
+        left -= number
+    # Equal ones count: what rounding makes of equal statistics differs by less than this.
+    reached = int((np.concatenate(found) >= statistic[0] - 1e-9 * abs(statistic[0])).sum())
+    return SmoothTest(hypothesis, (1 + reached) / (draws + 1), float(statistic[0]), int(orders[0]), draws)
+
+
+def _largest(waves: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the largest standardised sum of the first squares, and of how many, each of shape (M,)."""
+    number = np.arange(1, waves.shape[1] + 1)
+    sums = (np.cumsum(waves**2, axis=1) - number) / np.sqrt(2.0 * number)
+    best = np.argmax(sums, axis=1)
+    return sums[np.arange(len(sums)), best], best + 1

@@ -1,0 +1,127 @@
+"""Sums of averages over several samples of reports, which no device is in twice.
+
+The difference of two populations' shares is bounded by the sum of an upper bound of one share and one of the
+complement of the other; a share of a population that is made of strata by the weighted sum of their bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.optimize import brentq
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.estimators.bounds import Average, Bounds
+    from arcwise.analysis.estimators.places import Places
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Samples", "Strata", "Total"]
+
+_MOST_ROOTS = 40.0
+
+
+class Total(NamedTuple):
+    """A sum of averages over independent samples, each times a positive factor."""
+
+    averages: tuple[Average, ...]
+    factors: tuple[float, ...]
+
+    @property
+    def value(self) -> float:
+        """The sum."""
+        return sum(f * each.value for f, each in zip(self.factors, self.averages, strict=True))
+
+    @property
+    def errors(self) -> FloatArray:
+        """As of `Average`, one sample after the other."""
+        return np.concatenate([f * each.errors for f, each in zip(self.factors, self.averages, strict=True)])
+
+    @property
+    def variance(self) -> float:
+        """An estimate of the sum's variance."""
+        return sum(f * f * each.variance for f, each in zip(self.factors, self.averages, strict=True))
+
+    def upper(self, root: float) -> float:
+        """Return the upper bound that is `root` standard errors up.
+
+        As far as the root of the sum of the squares of how far each average's bound is from it (Zou and
+        Donner 2008): with Wilson's bound of each the sum is not symmetric either.
+        """
+        return self.value + math.hypot(
+            *(
+                f * (each.upper(root) - each.value)
+                for f, each in zip(self.factors, self.averages, strict=True)
+            )
+        )
+
+    def roots(self, bound: float) -> float:
+        """Return how many standard errors up a bound is, at most 40."""
+        if bound <= self.value:
+            return 0.0
+        if bound >= self.upper(_MOST_ROOTS):
+            return _MOST_ROOTS
+        return float(brentq(lambda root: self.upper(root) - bound, 0.0, _MOST_ROOTS))
+
+
+class Samples:
+    """Bounds of the sum, over several samples, of a functional of each sample's population.
+
+    Parameters
+    ----------
+    bounds
+        Of each sample.
+    factors
+        Of each in the sum, positive.
+    """
+
+    def __init__(self, bounds: Sequence[Bounds], factors: Sequence[float]) -> None:
+        self._bounds, self._factors = tuple(bounds), tuple(factors)
+        # What a sample lacks in knowledge of its population adds up, its errors do in squares only. So the
+        # best weights of a sample are those of fewer standard errors: of its part of the sum's.
+        errors = np.array([f / math.sqrt(max(b.n, 1.0)) for f, b in zip(factors, bounds, strict=True)])
+        self._parts = (errors / math.sqrt(float(errors @ errors))).tolist()
+
+    def total(self, functionals: Sequence[FloatArray], root: float) -> Total:
+        """Return the sum of averages whose means are above the functionals, one sort for each sample."""
+        averages = (
+            each.average(functional, root * part)
+            for each, functional, part in zip(self._bounds, functionals, self._parts, strict=True)
+        )
+        return Total(tuple(averages), self._factors)
+
+
+class Strata(Samples):
+    """Bounds of shares of a population of which each stratum has a sample and a known weight.
+
+    Every estimator takes it in place of `Bounds`.
+
+    Parameters
+    ----------
+    bounds
+        Of the reports of each stratum, of one mechanism.
+    weights
+        The strata's parts of the population, positive, with the sum 1.
+    """
+
+    @property
+    def places(self) -> Places:
+        """Which nodes see people of a part of the domain."""
+        return self._bounds[0].places
+
+    @cached_property
+    def fitted(self) -> FloatArray:
+        """A node distribution, shape (N,), by cells."""
+        fitted: FloatArray = np.array(self._factors) @ np.array([each.fitted for each in self._bounds])
+        return fitted
+
+    def average(self, functionals: FloatArray, root: float) -> Total:
+        """Return an average whose mean is above a functional of the population's node distribution."""
+        return self.total([functionals] * len(self._bounds), root)

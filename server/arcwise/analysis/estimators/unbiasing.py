@@ -1,0 +1,178 @@
+"""Numbers per code whose average over the reports is the mean, or that of a function of the position.
+
+They need not be what a report decodes to: the square wave, clamped noise and others decode with a bias, and
+yet their rows tell the mean. A mean over inputs between nodes is one over nodes, since stochastic rounding
+keeps means; so the numbers v serve every population as soon as ``P v`` is the nodes' positions, and their
+bias is nowhere more than the largest difference of the two. Of another function of the position the average
+is that at the rounded values: for the square, rounding to nodes h apart adds up to ``h^2 / 4``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.likelihood.distribution import uniform_start
+from arcwise.analysis.likelihood.linear_maps import KEPT, code_laws, matrix_of, node_means
+from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.window import WindowKernel
+from arcwise.mechanisms.window import mean_code
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Numbers", "mean_numbers", "moment_numbers"]
+
+_UNBIASED = 1e-9
+"""The largest bias, on the unit interval, of numbers that are called unbiased."""
+
+_DENSE = 1 << 18
+"""Weights of a window kernel up to which the numbers of least variance are worth their solution."""
+
+_LEAST_VARIANCE = "average of the unbiased numbers per code of least variance in a uniform population"
+
+
+class Numbers(NamedTuple):
+    """One number per code, on the unit interval, shape (K,), in words where they come from, and their bias.
+
+    The bias is a bound on ``|P v - x|`` at every input; 0 where that is below 1e-9: unbiased numbers.
+    """
+
+    values: FloatArray
+    method: str
+    bias: float = 0.0
+
+
+def mean_numbers(mechanism: Mechanism, reports: float) -> Numbers:
+    """Return the numbers per code whose average over so many reports tells the most about the mean.
+
+    What reports decode to where that is unbiased. Else the unbiased numbers of least variance in a uniform
+    population. But some rows hardly tell values near an end apart (wide noise that is clamped to the domain),
+    and unbiased numbers are huge or do not exist: where numbers with a bounded bias, bias and error together,
+    reach less than a third as far, these are taken.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    reports
+        How many there are, at least 1.
+    """
+    if mechanism.unbiased:
+        return Numbers(mechanism.code_units(), "average of unbiased decoded reports")
+    kernel = mechanism.kernel
+    positions = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
+    if isinstance(kernel, WindowKernel) and kernel.nodes * kernel.codes > _DENSE:
+        # Too large to solve, and no need to: the mean code is affine in the node, and nodes are equidistant.
+        intercept, slope = mean_code(kernel)
+        steps = (np.arange(kernel.codes) - intercept) / slope
+        values = positions[0] + (positions[-1] - positions[0]) / (kernel.nodes - 1) * steps
+        return Numbers(values, "average of affine unbiased numbers per code")
+    return _solver(mechanism).numbers(positions, reports)
+
+
+def moment_numbers(mechanism: Mechanism, reports: float) -> tuple[Numbers, Numbers]:
+    """Return the numbers per code for the mean and for the mean square of the rounded positions.
+
+    Both are those of least variance in a uniform population; positions are the nodes' on the unit interval.
+    As in `mean_numbers`, they have a bounded bias where unbiased ones would be huge.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    reports
+        How many there are, at least 1.
+    """
+    kernel = mechanism.kernel
+    positions = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
+    if isinstance(kernel, WindowKernel):
+        population = uniform_start(mechanism)
+        return _window_numbers(kernel, positions, population), _window_numbers(
+            kernel, positions**2, population
+        )
+    solver = _solver(mechanism)
+    return solver.numbers(positions, reports), solver.numbers(positions**2, reports)
+
+
+def _window_numbers(kernel: WindowKernel, target: FloatArray, population: FloatArray) -> Numbers:
+    """Return the unbiased numbers of least variance for a quadratic function of the node, in O(K).
+
+    Of a polynomial in the code, the mean in a row is a polynomial in the node of the same degree, since a
+    sum over W codes from s on is one. So some quadratic v is unbiased. What else is unbiased differs from it
+    by a c whose mean is the same, zero, in every row: two neighbouring windows differ by a code at each end,
+    so c has the period W, and in numbers c_r with n_r codes each, ``sum_r (g + b n_r) c_r = 0``. Under this
+    constraint ``sum_j q_j (v_j - c_r(j))^2`` is least at ``c_r = m_r - lambda d_r / Q_r``: Q_r and m_r are
+    weight and mean of v over the codes of r, ``d_r = g + b n_r``.
+    """
+    k, w = kernel.codes, kernel.window
+    basis = np.vander(np.linspace(-1.0, 1.0, k), 3).T
+    means = np.stack([node_means(kernel, each) for each in basis])
+    values: FloatArray = np.linalg.lstsq(means.T, target, rcond=None)[0] @ basis
+    q = code_laws(kernel, population[None])[0]
+    residues = np.arange(k) % w
+    weights = np.bincount(residues, q)
+    averages = np.bincount(residues, q * values) / weights
+    d = kernel.extra / UNIT + kernel.background / UNIT * np.bincount(residues)
+    periodic = averages - (d @ averages) / (d @ (d / weights)) * d / weights
+    values -= periodic[residues]
+    left_over = _left_over(np.abs(node_means(kernel, values) - target), node_means(kernel, np.abs(values)))
+    return Numbers(values, _LEAST_VARIANCE, 0.0 if left_over <= _UNBIASED else left_over)
+
+
+def _left_over(differences: FloatArray, sizes: FloatArray) -> float:
+    """Return the largest difference; what rounding may hide is counted in.
+
+    A probability is known to 2**-53 of itself.
+    """
+    return float(differences.max()) + 2.0**-52 * float(sizes.max())
+
+
+class _Solver:
+    """Numbers v with ``matrix v`` near a target and least ``sum_j q_j v_j^2``, q the population's codes.
+
+    With ``y_j = sqrt(q_j) v_j`` these are solutions of least norm: partial sums of the singular value
+    decomposition, from the largest singular value on. Each component takes away bias and adds variance. The
+    unbiased numbers are the first sum whose bias is below half of what is allowed; those with a bias are the
+    sum for which the bias and two standard errors together are least.
+    """
+
+    def __init__(self, matrix: FloatArray, population: FloatArray) -> None:
+        self._matrix = matrix
+        self._scale = np.sqrt(population @ matrix)
+        left, sizes, right = np.linalg.svd(matrix / self._scale, full_matrices=False)
+        used = sizes > sizes[0] * 2.0**-52
+        self._left, self._sizes, self._right = left[:, used], sizes[used], right[used]
+
+    def numbers(self, target: FloatArray, reports: float) -> Numbers:
+        """Return the numbers for a target, shape (N,)."""
+        shares = self._left.T @ target
+        weights = shares / self._sizes
+        bias = np.abs(target[:, None] - np.cumsum(self._left * shares, axis=1)).max(axis=0)
+        reach = 2.0 * np.sqrt(np.cumsum(weights**2) / reports)
+
+        def summed(components: int) -> tuple[FloatArray, float]:
+            values: FloatArray = weights[:components] @ self._right[:components] / self._scale
+            matrix = self._matrix
+            return values, _left_over(np.abs(matrix @ values - target), matrix @ np.abs(values))
+
+        best = int(np.argmin(reach + bias))
+        enough = np.flatnonzero(bias <= _UNBIASED / 2)
+        if enough.size and reach[enough[0]] <= 3.0 * (reach[best] + bias[best]):
+            values, left_over = summed(int(enough[0]) + 1)
+            if left_over <= _UNBIASED:
+                return Numbers(values, _LEAST_VARIANCE)
+        values, left_over = summed(best + 1)
+        return Numbers(values, "average of numbers per code with a bounded bias", left_over)
+
+
+@lru_cache(maxsize=KEPT)
+def _solver(mechanism: Mechanism) -> _Solver:
+    """Return the solver of a mechanism, compared by identity: one decomposition serves all points."""
+    return _Solver(matrix_of(mechanism.kernel), uniform_start(mechanism))

@@ -1,0 +1,356 @@
+"""The variance and the standard deviation on an interval: numbers where the reports tell them, or ranges.
+
+``Var(x) = E x^2 - (E x)^2``: both expectations are averages of one number per code (`moment_numbers`), exact
+but for what rounding to nodes adds. A value between nodes h apart becomes one of the two by chance, which
+keeps its mean and adds ``t (1-t) h^2`` to its square, from 0 to ``h^2 / 4``.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.estimators.empirical import empirical_reach
+from arcwise.analysis.estimators.grid import coarse_note
+from arcwise.analysis.estimators.inference_target import device_reach, source_of_error, whose
+from arcwise.analysis.estimators.mean import average, end_units, reaches
+from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, join, two_sided
+from arcwise.analysis.estimators.unbiasing import Numbers, moment_numbers
+from arcwise.kernels.window import WindowKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.estimators.inference_target import Users
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Spread", "spread", "strata_spread"]
+
+_LARGEST = 0.25
+"""No variance on the unit interval is larger: half of the population at each end."""
+
+_FEWEST_NODES = 9
+"""Nodes from which a single variance is told: rounding hides at most 1/64 of the largest one."""
+
+
+class Spread(NamedTuple):
+    """The variance, in the squared unit of the domain, and its square root, in the unit of the domain."""
+
+    variance: Value
+    standard_deviation: Value
+
+
+class _Found(NamedTuple):
+    """A variance on the unit interval before it is clipped to what is possible."""
+
+    value: float | None
+    low: float
+    high: float
+    error: float
+    method: str
+    note: str = ""
+
+
+def spread(
+    mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
+) -> Spread:
+    """Return the variance and the standard deviation of the population, or of these users.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    counts
+        Reports per code, shape (K,), at least one report.
+    level
+        Of the intervals.
+    users
+        For intervals for these users only; without them, for the population.
+
+    Notes
+    -----
+    With v and w the numbers for x and x^2, bars for averages and e the standard error of vbar,
+    ``wbar - vbar^2 + e^2`` is unbiased for the variance of the rounded values (`_rounded`). Of rounding
+    ``h^2/6`` is taken off, what it adds where values are spread evenly between nodes; the interval allows for
+    all from 0 to ``h^2/4``. On fewer than 9 nodes only the interval is told. Everything is clipped to
+    [0, length^2/4].
+
+    On a lattice nothing is rounded, and nothing is taken off. Where numbers have a bias (`_biased`), and for
+    the clamp placement (`_clamp`), the result is the range of possible variances and no point. The standard
+    deviation is the square root of it all.
+    """
+    n = float(counts.sum())
+    kernel = mechanism.kernel
+    if n < 2:
+        method = "none: one report does not show its variance"
+        found = _Found(None, 0.0, _LARGEST, 0.0, method, "not told: the interval is all that is possible")
+    elif mechanism.placement == "clamp" and isinstance(kernel, WindowKernel):
+        found = _clamp(mechanism, kernel, counts, two_sided(level, n), users)
+    else:
+        numbers = moment_numbers(mechanism, n)
+        if numbers[0].bias or numbers[1].bias:
+            # The square's error and the mean's: half of the level's for each.
+            found = _biased(mechanism, counts, two_sided((1.0 + level) / 2, n), users, numbers)
+        else:
+            found = _told(mechanism, counts, two_sided(level, n), users, numbers)
+    return _spread(mechanism, found, join(few_note(n), coarse_note(mechanism), whose(users)))
+
+
+def strata_spread(
+    mechanism: Mechanism, strata: Sequence[FloatArray], weights: FloatArray, *, level: float = 0.95
+) -> Spread | None:
+    """Return the variance and the standard deviation of a population that is made of strata.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    strata
+        Reports per code of each stratum, shape (K,), at least two reports.
+    weights
+        The strata's parts of the population, shape (H,), with the sum 1.
+    level
+        Of the intervals.
+
+    Returns
+    -------
+    Spread or None
+        None where the numbers per code have a bias, and for the clamp placement.
+
+    Notes
+    -----
+    As `spread`, with averages over the population: of ``w - 2 t v + t^2`` at its mean t, by the errors of the
+    strata, added in squares.
+    """
+    pairs = [moment_numbers(mechanism, float(counts.sum())) for counts in strata]
+    if any(each.bias for pair in pairs for each in pair) or mechanism.placement == "clamp":
+        return None
+    kernel = mechanism.kernel
+    means = [average(kernel, pair[0].values, counts) for pair, counts in zip(pairs, strata, strict=True)]
+    t = float(weights @ [mean for mean, _ in means])
+    square = float(weights**2 @ [error**2 for _, error in means])
+    value, sides, errors = square, [0.0, 0.0], 0.0
+    for (first, second), counts, weight in zip(pairs, strata, weights.tolist(), strict=True):
+        quantile = two_sided(level, float(counts.sum()))
+        numbers = second.values - 2 * t * first.values + t * t
+        found, *both = reaches(kernel, numbers, counts, quantile)
+        value += weight * found
+        sides = [math.hypot(side, weight * each) for side, each in zip(sides, both, strict=True)]
+        errors = math.hypot(errors, weight * average(kernel, numbers, counts)[1])
+    more = math.sqrt(2.0) * two_sided(level, math.inf) * square  # how much t^2 varies
+    rounding = _rounding(mechanism)
+    below, above = (math.hypot(side, more) for side in sides)
+    few = float(min(counts.sum() for counts in strata))
+    found_all = _Found(
+        value - rounding * 2 / 3 if mechanism.kernel.nodes >= _FEWEST_NODES or not rounding else None,
+        value - below - rounding,
+        value + above,
+        errors,
+        f"averages over the strata of unbiased numbers for the value and its square; {source_of_error(None)}",
+    )
+    return _spread(mechanism, found_all, join(few_note(few), coarse_note(mechanism)))
+
+
+def _spread(mechanism: Mechanism, found: _Found, note: str) -> Spread:
+    """Return what was found on the unit interval in the unit of the domain."""
+    unit = _possible(found._replace(note=join(found.note, note)))
+    length = mechanism.domain.length
+
+    def square(each: float) -> float:
+        return each * length * length
+
+    def root(each: float) -> float:
+        return length * math.sqrt(each)
+
+    point = unit.value
+    squared = Value(None, None, None, "none", "squares of this domain's length are beyond what a float holds")
+    if sys.float_info.min < square(1e-9) and square(1.0) <= sys.float_info.max:
+        squared = Value(
+            None if point is None else square(point),
+            square(unit.low),
+            square(unit.high),
+            unit.method,
+            unit.note,
+        )
+    return Spread(
+        squared,
+        Value(
+            None if point is None else root(point),
+            root(unit.low),
+            root(unit.high),
+            f"square root of the variance: {unit.method}",
+            unit.note,
+        ),
+    )
+
+
+def _possible(found: _Found) -> _Found:
+    """Return what was found, clipped to the variances that there are."""
+    value, low, high, error, method, note = found
+    outside = NO_POPULATION if high < 0.0 or low > _LARGEST else ""
+    # An interval that chance put outside would shrink to a point. Wider is never wrong.
+    low, high = min(low, _LARGEST - error), max(high, error)
+    low, high = (min(max(end, 0.0), _LARGEST) for end in (low, high))
+    clipped = ""
+    if value is not None and not low <= value <= high:
+        clipped = "the unbiased number is not a possible variance: it is clipped"
+        value = min(max(value, low), high)
+    return _Found(value, low, high, error, method, join(outside, clipped, note))
+
+
+def _told(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    quantile: float,
+    users: Users | None,
+    numbers: tuple[Numbers, Numbers],
+) -> _Found:
+    rounding = _rounding(mechanism)
+    variance, below, above, error = _rounded(
+        mechanism, counts, quantile, users, (numbers[0].values, numbers[1].values)
+    )
+    low, high = variance - below - rounding, variance + above
+    method = f"averages of unbiased numbers for the value and its square; {source_of_error(users)}"
+    if not rounding:
+        return _Found(variance, low, high, error, method)
+    if mechanism.kernel.nodes < _FEWEST_NODES:
+        return _Found(
+            None,
+            low,
+            high,
+            error,
+            f"range of possible variances: {method}, widened by what rounding to nodes adds",
+            "rounding to so few nodes adds to a variance, so no single one can be told",
+        )
+    method += "; less two thirds of the most that rounding to nodes adds, which the interval allows for"
+    return _Found(variance - rounding * 2 / 3, low, high, error, method)
+
+
+def _rounding(mechanism: Mechanism) -> float:
+    """Return the most that rounding to nodes h apart adds to a variance: ``h^2/4``, or 0 on a lattice."""
+    at = mechanism.node_units(np.arange(2.0))
+    return float(at[1] - at[0]) ** 2 / 4 if mechanism.rounds else 0.0
+
+
+def _rounded(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    quantile: float,
+    users: Users | None,
+    pair: tuple[FloatArray, FloatArray],
+) -> tuple[float, float, float, float]:
+    """Return the unbiased variance of the rounded values, how far below and above it may lie, and its error.
+
+    ``A = wbar - vbar^2`` is too small by e^2 on average. A law q of the codes has ``V(q) = min_t E_q u_t``
+    with ``u_t = w - 2 t v + t^2``, least at the mean that q has. Of laws that make the counts likely, those
+    with the smallest and the largest V(q) are those with the smallest and the largest ``E_q u_t`` for some t
+    (`empirical_reach`): t and q are found in turn. How much vbar^2 varies is added, ``2 e^4``.
+    """
+    kernel, n, (first, second) = mechanism.kernel, float(counts.sum()), pair
+    middle, error = average(kernel, first, counts, users)
+
+    def numbers(t: float) -> FloatArray:
+        return second - 2 * t * first + t * t
+
+    plug_in, square_error = average(kernel, numbers(middle), counts)
+
+    def reach(sign: float) -> float:
+        t, distance = middle, 0.0
+        for _ in range(_TURNS):
+            found = empirical_reach(kernel, sign * numbers(t), counts, quantile)
+            mean = float(found.law @ first)
+            # The average of u_t is A + (middle - t)^2. Below, V(q) itself is told: E_q u_t is no less.
+            distance = found.distance + sign * ((middle - t) ** 2 - (mean - t) ** 2 * (sign < 0))
+            if (mean - t) ** 2 <= _SETTLED * found.distance:
+                break
+            t = mean
+        if n < FEW:
+            distance = max(distance, quantile * square_error)
+        if users is not None:
+            devices = device_reach(kernel, -sign * numbers(middle), users.law, n, quantile)
+            distance = math.sqrt(users.mixed(min(devices, distance) ** 2, distance**2))
+        return math.sqrt(distance**2 + 2 * (quantile * error**2) ** 2)
+
+    return plug_in + error**2, reach(-1.0), reach(1.0), math.sqrt(square_error**2 + 2 * error**4)
+
+
+_TURNS, _SETTLED = 4, 1e-3
+"""Turns of the search for t, and the part of a distance that another turn has to be worth."""
+
+
+def _biased(
+    mechanism: Mechanism,
+    counts: FloatArray,
+    quantile: float,
+    users: Users | None,
+    numbers: tuple[Numbers, Numbers],
+) -> _Found:
+    """Return the range that numbers with a bias leave.
+
+    For every t it holds that ``Var(x) = E (x-t)^2 - (E x - t)^2``. With t the estimated mean the first is
+    known to the bias and the error of the numbers ``w - 2 t v + t^2``; the second is from 0 to the square of
+    the mean's bias and error together.
+    """
+    kernel, (first, second) = mechanism.kernel, numbers
+    middle, *to_sides = reaches(kernel, first.values, counts, quantile, users)
+    t = min(max(middle, 0.0), 1.0)
+    numbers_of_square = second.values - 2 * t * first.values + t * t
+    square, below, above = reaches(kernel, numbers_of_square, counts, quantile, users)
+    bias = second.bias + 2 * t * first.bias
+    mean_reach = first.bias + max(to_sides)
+    return _Found(
+        None,
+        square - below - bias - mean_reach**2 - _rounding(mechanism),
+        square + above + bias,
+        average(kernel, numbers_of_square, counts, users)[1],
+        "range of possible variances: averages of numbers with a bounded bias, widened by it, by their "
+        "errors, and by what rounding to nodes adds",
+        "no numbers per code tell the variance without a bias or a huge error, so no single one can be told",
+    )
+
+
+def _clamp(
+    mechanism: Mechanism,
+    kernel: WindowKernel,
+    counts: FloatArray,
+    quantile: float,
+    users: Users | None,
+) -> _Found:
+    """Return the range of variances that the reports of the clamp placement leave.
+
+    They tell the law of z, the values moved into [c, 1-d], and the masses f_0 and f_last of the end zones,
+    not where in the zones people are (`mean.clamp_units`). The variance is least with all of them at c and
+    1-d: that of z. It is nowhere more than ``E (x-t)^2``, for any t; for a t from c/2 to 1 - d/2 that is
+    largest with all of them at 0 and 1, ``E (z-t)^2 + f_0 (t^2 - (c-t)^2) + f_last ((1-t)^2 - (1-d-t)^2)``.
+    The t that makes this least is the mean with all at 0 and 1, moved into that range, and the least is the
+    largest variance: the order of the largest x and the least t does not matter (concave in the law of x,
+    convex in t), and a t outside of the range can be improved.
+    """
+    first, second = (each.values for each in moment_numbers(mechanism, float(counts.sum())))
+    least, least_below, _, least_error = _rounded(mechanism, counts, quantile, users, (first, second))
+    c, top = mechanism.node_units(np.array([0.0, kernel.nodes - 1.0])).tolist()
+    d = 1.0 - top
+    start, end = end_units(kernel)
+    mean, mean_error = average(kernel, first - c * start + d * end, counts, users)
+    t = min(max(mean, c / 2), 1.0 - d / 2)
+    outwards = (t**2 - (c - t) ** 2) * start + ((1.0 - t) ** 2 - (1.0 - d - t) ** 2) * end
+    outermost = second - 2 * t * first + t**2 + outwards
+    most, _, most_above = reaches(kernel, outermost, counts, quantile, users)
+    low = least - _rounding(mechanism) - least_below
+    high = most + mean_error**2 + most_above
+    return _Found(
+        None,
+        low,
+        max(high, low),
+        max(least_error, average(kernel, outermost, counts, users)[1]),
+        "range of possible variances: unbiased bounds, each widened by its error",
+        "values in an end zone give the same reports, so no single variance can be told",
+    )

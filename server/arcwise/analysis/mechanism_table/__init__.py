@@ -1,0 +1,12 @@
+"""Every mechanism that serves a domain, side by side: errors, bias, sizes, certificates (`arcwise compare`).
+
+Everything is summed over the integer rows that a device samples from. Nothing is simulated, and no closed
+form of an idealised mechanism stands in for its kernel.
+"""
+
+from __future__ import annotations
+
+from arcwise.analysis.mechanism_table.measures import Comparison
+from arcwise.analysis.mechanism_table.table import DEFAULT_DELTA, SORTS, ComparisonTable, compare
+
+__all__ = ["DEFAULT_DELTA", "SORTS", "Comparison", "ComparisonTable", "compare"]

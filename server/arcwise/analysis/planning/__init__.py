@@ -1,0 +1,20 @@
+"""Planning: how many reports an error needs, what error reports reach, what epsilon both need.
+
+Means and directions are predicted from the integers that devices sample from; distributions are simulated.
+"""
+
+from __future__ import annotations
+
+from arcwise.analysis.planning.plan import plan
+from arcwise.analysis.planning.result import Plan, PlannedMechanism
+from arcwise.analysis.planning.sharing import best_sample, best_shares, report_error, sample_errors
+
+__all__ = [
+    "Plan",
+    "PlannedMechanism",
+    "best_sample",
+    "best_shares",
+    "plan",
+    "report_error",
+    "sample_errors",
+]

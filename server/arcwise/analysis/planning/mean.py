@@ -1,0 +1,187 @@
+"""The standard error of a mean, exact: the variance of the number that a report stands for.
+
+The estimate is the average of one number v per code (`arcwise.analysis.estimators.unbiasing`). So its
+standard error is ``sqrt(Var v / n)`` at every n, with the variance summed over the integer rows: for a node
+law f, with ``a = P v`` and ``b = P v^2`` the first two moments of the number from each node,
+
+    Var v = f b - (f a)^2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.estimators.small_samples import two_sided
+from arcwise.analysis.estimators.unbiasing import mean_numbers
+from arcwise.analysis.likelihood.linear_maps import node_means
+from arcwise.analysis.planning.base import MAX_REPORTS, Curve
+from arcwise.analysis.simulate import node_law
+from arcwise.errors import ParameterError
+from arcwise.kernels.window import WindowKernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.simulate import Population
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["MeanCurve", "number_moments", "worst_variance"]
+
+_PANELS = 1 << 14
+"""Steps of the sum for a second moment: its error is at most a twelfth of their squared width."""
+
+
+class MeanCurve(Curve):
+    """The standard error of the mean with one mechanism.
+
+    Parameters
+    ----------
+    mechanism
+        On an `Interval`.
+    population
+        That the devices' values are drawn from; several for the average of their variances; None for the
+        worst of all populations.
+    target
+        "population", or "users": the mean of those who report, whose error has no part of sampling.
+
+    Raises
+    ------
+    ParameterError
+        When the mechanism's reports do not tell a mean without a bias, however many there are.
+
+    Attributes
+    ----------
+    variance
+        Of one report's number, in squares of the range.
+    """
+
+    def __init__(
+        self, mechanism: Mechanism, population: Population | tuple[Population, ...] | None, target: str
+    ) -> None:
+        self._mechanism = mechanism
+        first, second = number_moments(mechanism)
+        if population is None:
+            self.variance = worst_variance(first, second, target, rounds=mechanism.rounds)
+            return
+        members = population if isinstance(population, tuple) else (population,)
+        variances = []
+        for member in members:
+            law = node_law(mechanism, member)
+            # Between nodes the mean number is the value itself, so the part of the values is their variance.
+            if target == "population":
+                between = float(law @ first) ** 2
+            else:
+                between = _square(member) if mechanism.rounds else float(law @ first**2)
+            variances.append(float(law @ second) - between)
+        self.variance = sum(variances) / len(variances)
+
+    def error(self, reports: int) -> float:
+        """Return the standard error, in shares of the range."""
+        return math.sqrt(self.variance / reports) if self._told(reports) else math.inf
+
+    def reports(self, error: float) -> int | None:
+        """Return the smallest number of reports whose standard error is at most `error`."""
+        if self.variance * (1.0 - 1e-12) > MAX_REPORTS * error**2:  # which may be 0
+            return None
+        needed = max(1, math.ceil(self.variance / error**2 * (1.0 - 1e-12))) if self.variance else 1
+        if self._told(needed):
+            return needed
+        low, high = needed, MAX_REPORTS
+        if not self._told(high):
+            return None
+        while high - low > 1:  # numbers with a bias give way to unbiased ones once and for all
+            middle = math.isqrt(low * high) if high > 2 * low else (low + high) // 2
+            low, high = (low, middle) if self._told(middle) else (middle, high)
+        return high
+
+    def half_width(self, reports: int, level: float) -> float | None:
+        """Return the half-width of Student's t interval."""
+        return two_sided(level, reports) * self.error(reports) if reports > 1 else None
+
+    def _told(self, reports: int) -> bool:
+        """Return whether the estimate from so many reports is a mean, not a range of means."""
+        return self._mechanism.unbiased or not mean_numbers(self._mechanism, reports).bias
+
+
+def number_moments(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
+    """Return the first two moments, about 1/2, of the number that a report from each node stands for.
+
+    Returns
+    -------
+    tuple
+        Two arrays of shape (N,), on the unit interval.
+
+    Raises
+    ------
+    ParameterError
+        When no numbers per code are unbiased.
+    """
+    if mechanism.placement == "clamp" and isinstance(mechanism.kernel, WindowKernel):
+        raise ParameterError("values near an end give the same reports: they tell a range of means, no mean")
+    numbers = mean_numbers(mechanism, math.inf)
+    if numbers.bias:
+        raise ParameterError("no numbers per code are unbiased: the reports tell a range of means, no mean")
+    centred = numbers.values - 0.5
+    return node_means(mechanism.kernel, centred), node_means(mechanism.kernel, centred**2)
+
+
+def worst_variance(first: FloatArray, second: FloatArray, target: str, *, rounds: bool = True) -> float:
+    """Return the largest variance of a report's number over all populations.
+
+    Parameters
+    ----------
+    first, second
+        Shape (N,): the moments of the number from each node, as `number_moments` gives them.
+    target
+        "population": the variance over values and randomness together. Among the populations with mean m it
+        is largest where ``f b`` is, which is the height at m of the upper hull of the points (a_s, b_s); less
+        m^2 that is a concave parabola over every edge of the hull.
+        "users": the largest variance for one value. Between neighbouring nodes that is the same parabola.
+    rounds
+        Whether a value may be between two nodes.
+
+    Notes
+    -----
+    Both maxima are exact: every population is a law of the nodes after rounding, and every law of the nodes
+    is a population.
+    """
+    if target == "population":
+        first, second = _upper_hull(first, second)
+    if len(first) == 1 or (target == "users" and not rounds):
+        return float((second - first**2).max())
+    start, step, rise = first[:-1], np.diff(first), np.diff(second)
+    share = np.clip((rise - 2.0 * start * step) / (2.0 * step**2), 0.0, 1.0)
+    peaks = second[:-1] + share * rise - (start + share * step) ** 2
+    return float(peaks.max())
+
+
+def _upper_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the corners of the least concave function above the points, x increasing (Andrew 1979)."""
+    corners: list[int] = []
+    for point in np.lexsort((y, x)).tolist():
+        while corners and (
+            x[corners[-1]] == x[point]
+            or (
+                len(corners) > 1
+                and (y[corners[-1]] - y[corners[-2]]) * (x[point] - x[corners[-2]])
+                <= (y[point] - y[corners[-2]]) * (x[corners[-1]] - x[corners[-2]])
+            )
+        ):
+            corners.pop()
+        corners.append(point)
+    return x[corners], y[corners]
+
+
+def _square(population: Population) -> float:
+    """Return ``E (X - 1/2)^2``, from the integral G of the distribution function: by parts twice.
+
+    ``E X^2 = 1 - 2 G(1) + 2 (the integral of G)`` and ``E X = 1 - G(1)``.
+    """
+    integrated = population.integrated_cdf(np.linspace(0.0, 1.0, _PANELS + 1))
+    area = (float(integrated.sum()) - float(integrated[0] + integrated[-1]) / 2) / _PANELS
+    return 0.25 - float(integrated[-1]) + 2.0 * area

@@ -1,0 +1,179 @@
+"""Which mechanisms serve a goal, how each is made at any epsilon, and the command that makes its task."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from arcwise.analysis.design import minimax
+from arcwise.analysis.design.request import designable
+from arcwise.analysis.mechanism_table.candidates import candidates
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.mechanisms.registry import MECHANISMS
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arcwise.analysis.simulate import Population
+    from arcwise.domains import Domain
+    from arcwise.mechanisms import Mechanism
+
+__all__ = ["MANY_REPORTS", "Family", "domain_words", "families"]
+
+MANY_REPORTS = 1_000_000
+"""From so many expected reports on a task for the distribution of an interval has 256 nodes."""
+
+_CHOSEN = {
+    ("mean", Interval): "LP design, mean",
+    ("distribution", Interval): "optimal-piecewise, inset",
+    ("direction", Circle): "optimal-circular",
+    ("distribution", Circle): "optimal-circular",
+}
+"""The label of what `arcwise task new --goal` takes."""
+
+_FOR_POPULATION = "LP design, population"
+"""The label of what `arcwise task new --goal mean --population` takes."""
+
+_DESIGNS = {("mean", Interval): "LP design, mean", ("direction", Circle): "LP design, direction"}
+_UNUSED_DELTA = 1e-6
+"""What families that spend a delta are listed with when none is allowed, to be left out by their name."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One mechanism at any epsilon.
+
+    Attributes
+    ----------
+    label
+        As `arcwise compare` has it.
+    chosen
+        Whether it is what a task with this goal gets.
+    make
+        From epsilon and the number of reports, if known, to the mechanism on the unit domain.
+    delta
+        That it was made to spend; None for pure mechanisms.
+    lines
+        The populations that it is designed for, as they were written.
+    """
+
+    label: str
+    chosen: bool
+    make: Callable[[float, int | None], Mechanism]
+    delta: float | None = None
+    lines: tuple[str, ...] = ()
+
+    def command(self, domain: Domain, goal: str, epsilon: float, reports: int) -> str:
+        """Return the command that makes such a task; empty where `arcwise task new` has no words for it."""
+        start = f"arcwise task new NAME {domain_words(domain)} --epsilon {epsilon:g} --goal {goal}"
+        if self.label == _FOR_POPULATION:
+            given = "".join(f" --population {shlex.quote(line)}" for line in self.lines)
+            return start + given if given else ""
+        if self.label == _DESIGNS.get((goal, type(domain))) == "LP design, mean":
+            return start
+        if self.chosen and self.label == _CHOSEN[goal, type(domain)]:
+            finer = goal == "distribution" and isinstance(domain, Interval) and reports >= MANY_REPORTS
+            finer = finer and not domain.discrete
+            return f"{start} --expected-reports {reports}" if finer else start
+        name, _, member = self.label.partition(", ")
+        if name == "LP design" or member not in ("", "inset"):
+            return ""
+        return f"{start} --mechanism {name}" + (f" --delta {self.delta:g}" if self.delta is not None else "")
+
+
+def domain_words(domain: Domain) -> str:
+    """Return the options of a command that name the domain; clipping is left out."""
+    words = (
+        f"--circle {domain.period:.12g}"
+        if isinstance(domain, Circle)
+        else f"--domain {domain.low:.12g}:{domain.high:.12g}"
+    )
+    if domain.step is not None:
+        words += f" --step {domain.step:.12g}"
+        words += f" --rounding {domain.rounding}" if domain.rounding != "refuse" else ""
+    return words
+
+
+def families(
+    domain: Domain,
+    goal: str,
+    epsilon: float,
+    delta: float | None,
+    *,
+    compare: bool,
+    populations: tuple[Population, ...] = (),
+    lines: tuple[str, ...] = (),
+) -> list[Family]:
+    """Return the mechanisms that may serve a goal, what its task gets first.
+
+    Parameters
+    ----------
+    domain, goal
+        What is planned for.
+    epsilon
+        Any in bounds: families are the same at all.
+    delta
+        Allowed, for mechanisms that spend one; None leaves these out.
+    compare
+        Whether to list others than the one that the goal gets.
+    populations
+        On the unit domain, that a mean may be designed for.
+    lines
+        The same as they were written, for commands.
+    """
+    unit = domain.unit()
+    kind = goal, type(domain)
+    first = _CHOSEN[kind]
+    if first == "LP design, mean":
+        if domain.discrete and not designable(domain):
+            first = "optimal-piecewise, inset"
+        elif populations:
+            first = _FOR_POPULATION
+
+    def listed(at: float) -> dict[str, Callable[[], Mechanism]]:
+        allowed = _UNUSED_DELTA if delta is None else delta
+        own = {_FOR_POPULATION: partial(minimax, unit, at, population=populations)}
+        return (own if first == _FOR_POPULATION else {}) | {
+            candidate.label: candidate.make
+            for candidate in candidates(unit, at, delta=allowed, nodes=None, designs=kind in _DESIGNS)
+        }
+
+    def maker(label: str) -> Callable[[float, int | None], Mechanism]:
+        def make(at: float, reports: int | None) -> Mechanism:
+            if label == first and goal == "distribution":
+                return Task("planned", unit, at, goal=goal, expected_reports=reports).mechanism
+            mechanism = listed(at)[label]()
+            if mechanism.epsilon != at:
+                raise ParameterError(f"spends a delta only, not epsilon {at:g}")
+            return mechanism
+
+        return make
+
+    labels = [label for label in listed(epsilon) if _serves(label, kind)]
+    approximate = {name for (name, _), cls in MECHANISMS.items() if cls.approximate}
+
+    def spends(label: str) -> bool:
+        return label.partition(", ")[0] in approximate
+
+    labels = [label for label in labels if delta is not None or not spends(label)]
+    labels.sort(key=lambda label: label != first)
+    return [
+        Family(
+            label,
+            label == first,
+            maker(label),
+            delta if spends(label) else None,
+            lines if label == _FOR_POPULATION else (),
+        )
+        for label in labels[: None if compare else 1]
+    ]
+
+
+def _serves(label: str, kind: tuple[str, type[Interval] | type[Circle]]) -> bool:
+    if label.startswith("LP design"):
+        return label == _FOR_POPULATION or label == _DESIGNS.get(kind)
+    return "clamp" not in label  # it tells single values best, and nothing of the ends of a population

@@ -1,0 +1,156 @@
+"""`plan`: of reports, error and epsilon two are given; the third is found, for every mechanism of a goal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from arcwise.analysis.planning.epsilon import LOWEST
+from arcwise.analysis.planning.mechanisms import families
+from arcwise.analysis.planning.request import check_request
+from arcwise.analysis.planning.result import Plan
+from arcwise.analysis.planning.work import TRIAL, Work
+from arcwise.analysis.threads import one_thread
+
+if TYPE_CHECKING:
+    from arcwise.analysis.planning.request import Request
+    from arcwise.analysis.planning.result import PlannedMechanism
+    from arcwise.analysis.planning.work import Progress
+    from arcwise.domains import Domain
+
+__all__ = ["plan"]
+
+_WORTH_SAYING = 1.005
+"""How many times as much as the best the chosen mechanism needs before a note says so."""
+
+_MAY_BE_CHANCE = 1.25
+"""The same where errors are simulated. Those of single surveys vary by a third or so, and 16 are compared:
+two standard errors of the ratio."""
+
+
+@one_thread()
+def plan(
+    domain: Domain,
+    *,
+    epsilon: float | None = None,
+    error: float | str | None = None,
+    reports: float | None = None,
+    goal: str | None = None,
+    population: Any = None,
+    length: float | None = None,
+    target: str = "population",
+    level: float = 0.95,
+    delta: float | None = None,
+    compare: bool = True,
+    progress: Progress | None = None,
+) -> Plan:
+    """Find the reports that an error needs, the error that reports reach, or the epsilon that both need.
+
+    Parameters
+    ----------
+    domain
+        An `Interval` or a `Circle`. With a step, devices have its values, and errors are those of values.
+    epsilon, error, reports
+        Two of the three. The error is in the unit of the domain, or a share of the range or period: "1%".
+    goal
+        "mean" (default) or "distribution" on an interval; "direction" (default) or "distribution" on a
+        circle.
+    population
+        What the devices' values are drawn from, as `simulate_counts` takes it, such as "beta:2,5", or a list
+        of several: a mean is planned for the average of their variances, with a mechanism that is designed
+        for it, and a distribution for the worst of them. Without one a mean is planned for the worst of all
+        populations, a direction for the worst of all with the resultant length `length`, and a distribution
+        for the worst of three reference populations.
+    length
+        Resultant length of the population of a direction, 0.5 unless given.
+    target
+        "population", or "users": the mean of those who report, whose error has no part of sampling. The error
+        of a distribution is always one to the users.
+    level
+        Of the half-widths.
+    delta
+        Allowed, for mechanisms that spend one; without it they are left out.
+    compare
+        Whether to plan with other mechanisms than the one that a task of this goal gets.
+    progress
+        Called before each mechanism, during simulations, and at the end.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or nothing reaches the error.
+
+    Notes
+    -----
+    The error of a mean is its standard error, exact at every number of reports. That of a direction is its
+    root mean square error, from the exact covariance of the first moment, normal with many reports. That of a
+    distribution is the expected Wasserstein-1 distance to the users' own values, simulated with fixed seeds;
+    what is found reaches the error with two standard errors of the simulation to spare.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle
+    >>> answer = plan(Circle(360), epsilon=1, error=2.0, compare=False)
+    >>> answer.error <= 2.0
+    True
+    """
+    request = check_request(
+        domain,
+        goal=goal,
+        epsilon=epsilon,
+        error=error,
+        reports=reports,
+        population=population,
+        length=length,
+        target=target,
+        level=level,
+        delta=delta,
+    )
+    members = families(
+        domain,
+        request.goal,
+        request.epsilon or TRIAL,
+        delta,
+        compare=compare,
+        populations=tuple(population for _, population in request.populations),
+        lines=request.lines,
+    )
+    work = Work(request, members, progress)
+    rows, left_out, curve = work.rows()
+    smallest = min(getattr(row, work.compared) for row in rows)
+    rows = [replace(row, relative=getattr(row, work.compared) / smallest) for row in rows]
+    rows.sort(key=lambda row: (row.relative, not row.chosen, row.label))
+    answer = next(row for row in rows if row.chosen)
+    scale = domain.length
+    return Plan(
+        domain=domain,
+        goal=request.goal,
+        found=request.found,
+        compared=work.compared,
+        asked=None if request.error is None else request.error * scale,
+        level=request.level,
+        target=request.target,
+        measure=work.model.measure,
+        holds=work.model.holds,
+        rows=tuple(rows),
+        left_out=left_out,
+        populations={name: scale * share for name, share in curve.details(answer.reports).items()},
+        notes=tuple(_notes(request, work.compared, answer, rows)),
+    )
+
+
+def _notes(
+    request: Request, compared: str, answer: PlannedMechanism, rows: list[PlannedMechanism]
+) -> list[str]:
+    best, others = rows[0], rows[1:]
+    notes = []
+    if request.epsilon is None and answer.epsilon <= LOWEST:
+        notes.append(f"even epsilon {LOWEST:g}, the smallest that is tried, reaches the error")
+    if request.goal == "distribution" and others:
+        notes.append(f"mechanisms are compared by few surveys: ratios below {_MAY_BE_CHANCE:g} may be chance")
+    if answer.relative > (_MAY_BE_CHANCE if request.goal == "distribution" else _WORTH_SAYING):
+        notes.append(
+            f"{best.label} {'has' if compared == 'error' else 'needs'} {1 / answer.relative:.3g} times the "
+            f"{compared} of {answer.label}" + (f": {best.command}" if best.command else "")
+        )
+    return notes

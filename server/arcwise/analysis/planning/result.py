@@ -1,0 +1,206 @@
+"""A plan: what is needed, for which error, by which mechanism, and what the others need."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.figure import Figure
+
+    from arcwise.domains import Domain
+
+__all__ = ["Plan", "PlannedMechanism"]
+
+
+@dataclass(frozen=True)
+class PlannedMechanism:
+    """What one mechanism needs, or reaches.
+
+    Attributes
+    ----------
+    label
+        The mechanism's name and what distinguishes this member of its family.
+    chosen
+        Whether it is what `arcwise task new --goal` takes.
+    reports, epsilon
+        As asked, or found.
+    error
+        Expected from these reports at this epsilon, in the unit of the domain.
+    half_width
+        Of the interval at the plan's level; None for a distribution.
+    relative
+        What the plan compares by, over the smallest of all mechanisms.
+    delta
+        That its reports spend as well, as the certificate has it; 0 for pure mechanisms.
+    nodes, codes
+        N and K.
+    command
+        That makes the task; empty where there is none: then ``Task(..., mechanism=...)`` does.
+    points
+        Pairs (reports, error), or (epsilon, error) where epsilon was looked for: for pictures.
+    """
+
+    label: str
+    chosen: bool
+    reports: int
+    epsilon: float
+    error: float
+    half_width: float | None
+    relative: float
+    delta: float
+    nodes: int
+    codes: int
+    command: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The answer of `plan`.
+
+    Attributes
+    ----------
+    domain, goal
+        As asked.
+    found
+        "reports", "error" or "epsilon": what was looked for.
+    compared
+        What mechanisms are compared by: what was looked for. Only for a distribution always the error, which
+        the others have with the reports and the epsilon of the chosen one.
+    asked
+        The error that was asked for, in the unit of the domain; None where it was looked for.
+    level
+        Of the half-widths.
+    target
+        "population" or "users": whose mean, direction or distribution is meant.
+    measure
+        What the error is, in words.
+    holds
+        For which populations, in words.
+    rows
+        Every mechanism that serves the goal, the smallest of what is compared first.
+    left_out
+        By label, why a mechanism is not among them.
+    populations
+        Of a distribution: the error of the chosen mechanism by population, in the unit of the domain.
+    notes
+        What else should be known.
+    """
+
+    domain: Domain
+    goal: str
+    found: str
+    compared: str
+    asked: float | None
+    level: float
+    target: str
+    measure: str
+    holds: str
+    rows: tuple[PlannedMechanism, ...]
+    left_out: Mapping[str, str]
+    populations: Mapping[str, float]
+    notes: tuple[str, ...]
+
+    @property
+    def chosen(self) -> PlannedMechanism:
+        """What a task with this goal gets."""
+        return next(row for row in self.rows if row.chosen)
+
+    @property
+    def best(self) -> PlannedMechanism:
+        """What has the smallest of what is compared."""
+        return self.rows[0]
+
+    @property
+    def reports(self) -> int:
+        """The reports of the chosen mechanism."""
+        return self.chosen.reports
+
+    @property
+    def error(self) -> float:
+        """The error of the chosen mechanism, in the unit of the domain."""
+        return self.chosen.error
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the chosen mechanism."""
+        return self.chosen.epsilon
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object; no number in it is NaN or infinite."""
+        return {
+            "domain": str(self.domain),
+            "goal": self.goal,
+            "found": self.found,
+            "compared": self.compared,
+            "asked": self.asked,
+            "reports": self.reports,
+            "error": self.error,
+            "half_width": self.chosen.half_width,
+            "epsilon": self.epsilon,
+            "level": self.level,
+            "target": self.target,
+            "measure": self.measure,
+            "holds": self.holds,
+            "mechanisms": [asdict(row) for row in self.rows],
+            "left_out": dict(self.left_out),
+            "populations": dict(self.populations),
+            "notes": list(self.notes),
+        }
+
+    def plot(self) -> Figure:
+        """Return the picture as a matplotlib figure: error against reports, or against epsilon.
+
+        Raises
+        ------
+        MissingExtraError
+            When matplotlib is not installed: the extra is `plots`.
+        """
+        from arcwise.analysis.planning.picture import draw_plan
+        from arcwise.analysis.plotting.style import new_figure
+
+        with new_figure((6.4, 4.2)) as figure:
+            draw_plan(figure, self)
+        return figure
+
+    def summary(self) -> str:
+        """Return the answer without the table of mechanisms."""
+        row = self.chosen
+        half = (
+            ""
+            if row.half_width is None
+            else f"; the interval at level {self.level:g} is +- {row.half_width:.4g}"
+        )
+        lines = [
+            f"{row.reports:,} reports at epsilon {row.epsilon:g}: error {row.error:.4g}{half}",
+            f"  goal       {self.goal} of values in {self.domain}",
+            f"  error      {self.measure}",
+            f"  holds      {self.holds}",
+            f"  mechanism  {row.label}, {row.nodes} nodes, {row.codes} codes",
+            f"  command    {row.command}",
+        ]
+        if len(self.populations) > 1:
+            each = ", ".join(f"{name} {error:.4g}" for name, error in self.populations.items())
+            lines.append(f"  by case    {each}")
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        lines = [self.summary()]
+        if len(self.rows) > 1:
+            width = max(len(row.label) for row in self.rows) + 2
+            lines.append("")
+            lines.append(
+                f"{'mechanism':<{width}} {'reports':>16} {'epsilon':>8} {'error':>10} "
+                f"{'times the ' + self.compared:>17}"
+            )
+            lines += [
+                f"{row.label + (' *' if row.chosen else ''):<{width}} {row.reports:>16,} {row.epsilon:>8g} "
+                f"{row.error:>10.4g} {row.relative:>17.3f}"
+                for row in self.rows
+            ]
+            lines.append("* what a task with this goal gets")
+        return "\n".join(lines)

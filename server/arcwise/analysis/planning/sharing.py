@@ -1,0 +1,278 @@
+"""How tasks of a group share one epsilon with the least error: how many a device reports, and at what cost.
+
+Both sum normalised errors of the tasks, computed from the integers that devices sample from: of an interval
+in shares of its range, of a circle in shares of half of it, the largest distance that there is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from arcwise.analysis.planning.direction import DirectionCurve
+from arcwise.analysis.planning.mean import number_moments, worst_variance
+from arcwise.analysis.planning.request import DEFAULT_LENGTH
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import EPSILON_MAX, EPSILON_MIN
+from arcwise.tasks import Task
+from arcwise.tasks.group_budget import epsilon_shares, micro_budget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from arcwise.domains import Domain
+    from arcwise.mechanisms import Mechanism
+    from arcwise.mechanisms.circular import CircularMechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Measure", "SampleError", "best_sample", "best_shares", "report_error", "sample_errors"]
+
+Measure: TypeAlias = Literal["estimate", "value", "average"]
+"""Of which error the sum is taken: see `report_error`."""
+
+_MEASURES = ("estimate", "value", "average")
+_MANY = 1e12
+"""Reports, with which the error of a direction is that of the delta method."""
+
+_PLACES = 8
+"""Values from node to node, of which the worst is sought: between them the error is a flat parabola."""
+
+_STEPS = 100
+"""Of epsilon, in the first search for the best shares; the second has steps of a tenth of these."""
+
+
+class SampleError(NamedTuple):
+    """What follows from letting a device report k of the d tasks.
+
+    Attributes
+    ----------
+    sample
+        k.
+    error
+        The sum over the tasks of n times the squared normalised error of the estimate from n devices;
+        infinite where a task's epsilon would be out of bounds.
+    """
+
+    sample: int
+    error: float
+
+
+def report_error(
+    domain: Domain, epsilon: float, *, goal: str | None = None, measure: Measure = "estimate"
+) -> float:
+    """Return the normalised error of one report of a task.
+
+    Parameters
+    ----------
+    domain, epsilon, goal
+        Of the task, which has the domain's default goal unless another is given.
+    measure
+        "estimate": n times the squared standard error of the mean from n reports, for the worst population;
+        on a circle of the mean direction, for the worst population with a resultant length of 0.5.
+        "value": the expected distance of one decoded report from the value, for the worst value.
+        "average": the same on average, over values spread evenly. Where the domain has a step, values are
+        those of it.
+
+    Raises
+    ------
+    ParameterError
+        When the measure is not known, or the mechanism of the goal tells no mean.
+
+    Examples
+    --------
+    >>> round(report_error(Circle(360), 1.0, measure="value"), 3)
+    0.378
+    >>> round(1 / (1 + math.exp(0.5)), 3)  # the closed form of the continuous mechanism
+    0.378
+    """
+    if measure not in _MEASURES:
+        known = ", ".join(f'"{name}"' for name in _MEASURES)
+        raise ParameterError(f"measure must be one of {known}; got {measure!r}")
+    mechanism = _mechanism(domain.unit(), epsilon, goal)
+    if measure == "estimate":
+        return _estimate_error(mechanism)
+    circular = isinstance(domain, Circle)
+    if not mechanism.rounds:
+        errors = mechanism.expected_errors(mechanism.domain.values())
+        total = float(errors.max() if measure == "value" else errors.mean())
+        return 2.0 * total if circular else total
+    nodes = mechanism.kernel.nodes
+    steps = _PLACES * (nodes if circular else nodes - 1)
+    errors = mechanism.expected_errors(np.linspace(0.0, 1.0, steps + 1))
+    total = float(errors.max()) if measure == "value" else float((errors[1:] + errors[:-1]).mean()) / 2
+    return 2.0 * total if circular else total
+
+
+def _mechanism(domain: Domain, epsilon: float, goal: str | None) -> Mechanism:
+    if goal == "mean" and isinstance(domain, Interval):
+        from arcwise.analysis.design import minimax
+
+        return minimax(domain, epsilon, goal="mean")
+    return Task("planned", domain, epsilon, goal=goal).mechanism
+
+
+def _estimate_error(mechanism: Mechanism) -> float:
+    if isinstance(mechanism.domain, Circle):
+        turns = DirectionCurve(cast("CircularMechanism", mechanism), None, DEFAULT_LENGTH).error(int(_MANY))
+        return (2.0 * turns) ** 2 * _MANY
+    return worst_variance(*number_moments(mechanism), "population")
+
+
+def sample_errors(
+    domains: Mapping[str, Domain], epsilon: float, *, goals: Mapping[str, str] | None = None
+) -> tuple[SampleError, ...]:
+    """Return the error of the estimates for every k from 1 to d, devices reporting k of the d tasks.
+
+    Parameters
+    ----------
+    domains, epsilon, goals
+        As of `Group.share_budget`; each task has epsilon/k.
+
+    Notes
+    -----
+    From n devices a task gets n k/d reports, so its squared error is ``d/k`` times that of n reports.
+    """
+    goals = {} if goals is None else goals
+    found = []
+    for k in range(1, len(domains) + 1):
+        if not EPSILON_MIN <= epsilon / k <= EPSILON_MAX:
+            found.append(SampleError(k, math.inf))
+            continue
+        _, shares = epsilon_shares(domains, epsilon, sample=k)
+        total = sum(report_error(domains[name], shares[name], goal=goals.get(name)) for name in domains)
+        found.append(SampleError(k, total * len(domains) / k))
+    return tuple(found)
+
+
+def best_sample(
+    domains: Mapping[str, Domain], epsilon: float, *, goals: Mapping[str, str] | None = None
+) -> int:
+    """Return how many of the d tasks a device should report: the k with the least error of the estimates.
+
+    Raises
+    ------
+    ParameterError
+        When a goal tells no mean, or no k gives every task an epsilon from 0.01 to 20.
+
+    Examples
+    --------
+    >>> domains = {"heading": Circle(360), "speed": Interval(0, 180)}
+    >>> [best_sample(domains, epsilon) for epsilon in (1.0, 8.0)]
+    [1, 2]
+    """
+    best = min(sample_errors(domains, epsilon, goals=goals), key=lambda each: each.error)
+    if best.error == math.inf:
+        raise ParameterError(
+            f"epsilon must be from {EPSILON_MIN:g} to {EPSILON_MAX * len(domains):g}, got {epsilon!r}"
+        )
+    return best.sample
+
+
+def best_shares(
+    domains: Mapping[str, Domain],
+    epsilon: float,
+    *,
+    goals: Mapping[str, str] | None = None,
+    measure: Measure = "estimate",
+) -> dict[str, float]:
+    """Return the shares of epsilon with the least sum of normalised errors, where every task is reported.
+
+    Parameters
+    ----------
+    domains
+        By name, for example of a direction and a distance.
+    epsilon
+        What a round may cost.
+    goals
+        By name, as of `Task`; "value" for a distance whose single reports are to be near. Not "mean", which
+        takes a solver for every share that is tried.
+    measure
+        As of `report_error`.
+
+    Returns
+    -------
+    dict
+        Epsilon by name, in whole millionths; to be given to `Group.share_budget` as its ``weights``.
+
+    Notes
+    -----
+    Exhaustive on a grid of a hundredth of epsilon, then of a thousandth around the best (dynamic programming
+    over the tasks). On grids of nodes errors fall in little steps, so a search downhill could stop at one.
+
+    Examples
+    --------
+    >>> from arcwise.tasks import Group
+    >>> domains = {"direction": Circle(360), "distance": Interval(0, 50)}
+    >>> shares = best_shares(domains, 2.0)
+    >>> shares["direction"] > shares["distance"]
+    True
+    >>> group = Group.share_budget("walk", domains, 2.0, sample=None, weights=shares)
+    """
+    goals = {} if goals is None else goals
+    if "mean" in goals.values():
+        raise ParameterError(
+            'goals must not be "mean", which takes a solver for every share: give "distribution" instead'
+        )
+    if measure != "estimate":
+        for name, domain in domains.items():
+            if isinstance(domain, Interval) and goals.get(name) != "value":
+                raise ParameterError(
+                    f'goals must be "value" for {name!r} with measure {measure!r}, which asks how near '
+                    "single reports are: those of other goals are for averages"
+                )
+    names = list(domains)
+    if not names or not EPSILON_MIN * len(names) <= epsilon <= EPSILON_MAX * len(names):
+        raise ParameterError(
+            f"epsilon must be from {EPSILON_MIN:g} to {EPSILON_MAX:g} for each of the tasks, got {epsilon!r} "
+            f"for {len(names)}"
+        )
+
+    def errors(name: str, shares: NDArray[Any]) -> FloatArray:
+        return np.array(
+            [
+                report_error(domains[name], share, goal=goals.get(name), measure=measure)
+                if EPSILON_MIN <= share <= EPSILON_MAX
+                else math.inf
+                for share in (float(share) for share in shares)
+            ]
+        )
+
+    micro = micro_budget(epsilon)
+    step = micro / _STEPS
+    parts = _least([errors(name, np.arange(_STEPS + 1) * step / 1e6) for name in names])
+    # Every share within a step of the best: ten finer steps below it to ten above, less what all have below.
+    starts = [part * step - step for part in parts]
+    fine = np.arange(2 * 10 + 1) * step / 10
+    finer = _least(
+        [errors(name, (start + fine) / 1e6) for name, start in zip(names, starts, strict=True)],
+        total=10 * len(names),
+    )
+    return {
+        name: math.floor(start + part * step / 10 + 1e-6) / 1e6
+        for name, start, part in zip(names, starts, finer, strict=True)
+    }
+
+
+def _least(errors: list[FloatArray], total: int | None = None) -> list[int]:
+    """Return one index into each array, with the given sum, that have the least sum of entries."""
+    total = len(errors[0]) - 1 if total is None else total
+    sums = np.full(total + 1, math.inf)
+    sums[0] = 0.0
+    choices = []
+    for each in errors:
+        table = np.full((total + 1, len(each)), math.inf)
+        for part, error in enumerate(each[: total + 1]):
+            table[part:, part] = sums[: total + 1 - part] + error
+        choices.append(table.argmin(axis=1))
+        sums = table.min(axis=1)
+    parts, left = [], total
+    for choice in reversed(choices):
+        parts.append(int(choice[left]))
+        left -= parts[-1]
+    return parts[::-1]

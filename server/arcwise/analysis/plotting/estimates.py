@@ -1,0 +1,172 @@
+"""The picture of an estimate: density and distribution function on an interval, a rose on a circle.
+
+What has an interval is drawn with it: with ``bands=True`` the distribution function has a band and the bins
+have intervals; without, the legend says that there are none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.analysis.plotting.style import COLOURS, finish, literal
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.estimators.result import Estimate, Value
+
+    FloatArray = NDArray[np.float64]
+
+__all__ = ["SIZES", "draw_estimate"]
+
+SIZES = {"interval": (8.6, 3.6), "circle": (4.8, 5.0)}
+"""Width and height in inches of a picture that holds nothing else."""
+
+_FIT, _MARK = COLOURS[0], COLOURS[1]
+
+
+def draw_estimate(figure: Figure | SubFigure, estimate: Estimate) -> None:
+    """Draw an estimate onto an empty figure.
+
+    Parameters
+    ----------
+    figure
+        Empty, for example of `new_figure`.
+    estimate
+        On an interval: the histogram as a density with the intervals of bins and mean, and the distribution
+        function with its band and the quantiles' intervals. On a circle: a rose whose areas are
+        probabilities, with the intervals of sectors.
+    """
+    level = f"{100 * estimate.level:g} %"
+    title = f"{estimate.task}: {estimate.n:,} reports at epsilon {estimate.epsilon:g}"
+    figure.suptitle(literal(title), fontsize=10)
+    if estimate.resultant_length is not None:
+        _rose(figure, estimate, level)
+        return
+    density, cumulative = figure.subplots(1, 2)
+    _density(density, estimate, level)
+    _cumulative(cumulative, estimate, level)
+
+
+def _histogram(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
+    if estimate.distribution is None:
+        raise ParameterError("estimate must have a distribution to be drawn, got one without")
+    return np.array(estimate.distribution.edges), np.array(estimate.distribution.probabilities)
+
+
+def _bins(estimate: Estimate) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the bounds of the bins, shape (B+1,), and their shares with both ends, shape (B,) each."""
+    values = estimate.bins.values()
+    ends = np.array([[float(end) for end in name.split(":")] for name in estimate.bins]).reshape(-1, 2)
+    # On a lattice a bin ends at its last value and the next begins a step after it; here they meet half-way.
+    half = 0.5 * float(ends[1, 0] - ends[0, 1]) if len(ends) > 1 else 0.0
+    bounds = np.append(ends[:, 0] - half, ends[-1:, 1] + half)
+    low, high = ([getattr(value, end) for value in values] for end in ("low", "high"))
+    # Where no point is told, in an end zone, the middle of the interval.
+    points = [
+        0.5 * (a + b) if value.value is None else value.value
+        for value, a, b in zip(values, low, high, strict=True)
+    ]
+    return bounds, np.array(points), np.array(low), np.array(high)
+
+
+def _density(axes: Axes, estimate: Estimate, level: str) -> None:
+    edges, probabilities = _histogram(estimate)
+    label = "fit" if estimate.bins else "fit, no band"
+    axes.stairs(probabilities / np.diff(edges), edges, fill=True, color=_FIT, alpha=0.45, label=label)
+    bounds, points, lows, highs = _bins(estimate)
+    if len(points):
+        width = np.diff(bounds)
+        ends = np.stack([points - lows, highs - points]) / width
+        middle = (bounds[1:] + bounds[:-1]) / 2
+        axes.errorbar(
+            middle, points / width, ends, width / 2, "none", ecolor=_FIT, label=f"bins, {level} each"
+        )
+    mean = estimate.mean
+    if mean is not None and mean.low is not None and mean.high is not None:
+        words = "mean" if mean.value is not None else "possible means"
+        axes.axvspan(mean.low, mean.high, color=_MARK, alpha=0.35, linewidth=0, label=f"{words}, {level}")
+        if mean.value is not None:
+            axes.axvline(mean.value, color=_MARK, linewidth=1.0)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(bottom=0)
+    finish(axes, x=literal(f"value in {estimate.domain}"), y="density")
+
+
+def _cumulative(axes: Axes, estimate: Estimate, level: str) -> None:
+    edges, probabilities = _histogram(estimate)
+    band = estimate.band
+    if band is not None:
+        knots = np.array([edges[0], *band.at, edges[-1]])
+        # Between two places F is at least what it is on the left, and at most what it is on the right.
+        low, high = np.array([0.0, *band.low]), np.array([*band.high, 1.0])
+        axes.stairs(high, knots, baseline=low, fill=True, color=_FIT, alpha=0.25, label=f"band, {level}")
+    label = "fit" if band is not None else "fit, no band"
+    axes.plot(edges, np.concatenate([[0.0], np.cumsum(probabilities)]), color=_FIT, label=label)
+    label = f"quantiles, {level}"
+    for name, value in estimate.quantiles.items():
+        if value.low is None or value.high is None:
+            continue
+        axes.plot([value.low, value.high], [float(name)] * 2, color=_MARK, linewidth=2.0, label=label)
+        if value.value is not None:
+            axes.plot([value.value], [float(name)], "o", color=_MARK)
+        label = ""
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(0, 1)
+    finish(axes, x=literal(f"value in {estimate.domain}"), y="share of values up to it")
+
+
+def _rose(figure: Figure | SubFigure, estimate: Estimate, level: str) -> None:
+    axes: Any = figure.add_subplot(projection="polar")
+    edges, probabilities = _histogram(estimate)
+    period = edges[-1] - edges[0]
+    turn = 2 * np.pi / period
+    axes.set_theta_zero_location("N")
+    axes.set_theta_direction(-1)
+    # The radius is the root of the density, so that areas, which the eye compares, are probabilities.
+    radius = np.sqrt(probabilities / (np.diff(edges) * turn))
+    width = np.diff(edges) * turn
+    axes.bar(
+        edges[:-1] * turn,
+        radius,
+        width,
+        align="edge",
+        color=_FIT,
+        alpha=0.45,
+        linewidth=0,
+        label="fit" if estimate.bins else "fit, no band",
+    )
+    bounds, points, lows, highs = _bins(estimate)
+    top = 1.1 * float(radius.max())
+    if len(points):
+        sector = np.diff(bounds) * turn
+        at, low, high = (np.sqrt(shares / sector) for shares in (points, lows, highs))
+        middle = (bounds[1:] + bounds[:-1]) / 2 * turn
+        axes.errorbar(
+            middle, at, [at - low, high - at], fmt="none", ecolor=_FIT, label=f"sectors, {level} each"
+        )
+        top = max(top, 1.05 * float(high.max()))
+    _direction(axes, estimate.direction, turn, top, level)
+    axes.set_ylim(0, top)
+    axes.set_yticks([])
+    ticks = np.linspace(0, period, 8, endpoint=False)
+    axes.set_xticks(ticks * turn, [f"{tick:g}" for tick in ticks])
+    length = estimate.resultant_length
+    if length is not None:
+        above = "" if estimate.unit is None else f"value in {estimate.domain}\n"
+        axes.set_xlabel(literal(f"{above}resultant length {length}"))
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.12, 1.12))
+
+
+def _direction(axes: Any, direction: Value | None, turn: float, top: float, level: str) -> None:
+    if direction is None or direction.low is None or direction.high is None:
+        return
+    arc = np.linspace(direction.low, direction.high, 128) * turn
+    axes.fill_between(arc, 0, top, color=_MARK, alpha=0.25, linewidth=0, label=f"mean direction, {level}")
+    if direction.value is not None:
+        axes.plot([direction.value * turn] * 2, [0, top], color=_MARK, linewidth=1.4)

@@ -1,0 +1,98 @@
+"""How the pictures look: one style for all of them, fit for print."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from arcwise.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "DASHES", "PICTURES", "finish", "literal", "new_figure", "plain_log"]
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#b8a200")
+"""Colours that stay apart for colour-blind readers (Okabe and Ito 2008), ours first."""
+
+PICTURES = (".png", ".svg", ".pdf")
+"""The files that pictures are written to."""
+
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (4, 1.5, 1, 1.5)))
+"""Line styles, so that a grey print can be read too."""
+
+_STYLE: Any = {
+    "font.family": "serif",
+    "font.serif": ["STIXGeneral", "DejaVu Serif"],
+    "mathtext.fontset": "stix",
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.labelsize": 10,
+    "legend.fontsize": 8.5,
+    "legend.frameon": True,  # over what it stands on, which shows through a little
+    "legend.framealpha": 0.8,
+    "legend.edgecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e3e6e9",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.linewidth": 0.7,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4,
+    "svg.hashsalt": "arcwise",  # the same numbers give the same bytes
+    "savefig.dpi": 200,
+}
+
+
+@contextmanager
+def new_figure(size: tuple[float, float]) -> Iterator[Figure]:
+    """Give an empty figure of this size in inches, in the style of all pictures.
+
+    Raises
+    ------
+    MissingExtraError
+        When matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+        from cycler import cycler
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("pictures need matplotlib: pip install 'arcwise[plots]'") from error
+    style = {**_STYLE, "axes.prop_cycle": cycler(color=list(COLOURS))}
+    with mpl.rc_context(style):
+        yield Figure(figsize=size, layout="constrained")
+
+
+def finish(axes: Axes, *, x: str, y: str, title: str = "", legend: bool = True) -> None:
+    """Label an axes; the legend appears only where a line has a label."""
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    if title:
+        axes.set_title(title)
+    handles: Sequence[Any] = axes.get_legend_handles_labels()[0]
+    if legend and handles:
+        axes.legend()
+
+
+def literal(text: str) -> str:
+    """Return a text of somebody else's, such as a task's name, in which matplotlib sees no formula."""
+    return text.replace("$", r"\$")
+
+
+def plain_log(axes: Axes, which: str) -> None:
+    """Make the "x" or "y" axis logarithmic, with as many numbers, written plainly, as it has room for."""
+    from matplotlib.ticker import NullFormatter
+
+    from arcwise.analysis.plotting.ticks import RoomyLogLocator, plain_number
+
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(RoomyLogLocator())
+    axis.set_major_formatter(plain_number)
+    axis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,264 @@
+"""What a share of lying devices can do to estimates without being seen; nothing is fitted here.
+
+A liar can claim another input, and then randomise as everybody does: the reports are those of a population
+that could exist, and no test can object (`false_inputs`). Or it can send codes of its choice: then there is a
+test, and what stays below its threshold is bounded by a linear program, for estimates that are averages of
+numbers per code, or follow from such.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from scipy.optimize import linprog
+
+from arcwise.analysis.estimators.direction import row_attenuation
+from arcwise.analysis.estimators.unbiasing import mean_numbers, moment_numbers
+from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
+from arcwise.analysis.robustness.false_inputs import interval_reach
+from arcwise.analysis.robustness.false_inputs_circle import circle_reach
+from arcwise.errors import ParameterError
+from arcwise.mechanisms.circular import CircularMechanism
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.kernels.base import Kernel
+    from arcwise.mechanisms.base import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Damage", "damage", "largest_shift"]
+
+_LARGEST = 1 << 18
+"""Weights up to which the linear program is worth its seconds."""
+
+_DIRECTIONS = 12
+"""Directions in which the moment of a circle is pushed; what lies between is bounded by the neighbours."""
+
+_LEAST_ATTENUATION = 1e-9
+
+_TANGENTS = 3
+"""Linear programs for the largest variance; each gives a bound."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What liars with a share of the reports can do to one estimate.
+
+    Attributes
+    ----------
+    share
+        Of the reports that come from liars.
+    estimate
+        "mean", "variance", "standard deviation", "quantile 0.5" and so on; on a circle "direction",
+        "resultant length", "circular variance"; on both "any share" (of the population, between any two
+        values) and "distribution" (its Wasserstein-1 distance).
+    value
+        Of the fitted distribution, in the unit of the domain. 0 for "any share" and "distribution", whose
+        other numbers are differences from it. None where the reports tell no value.
+    honest
+        Between which numbers that of the honest devices lies, if so many of these reports are lies about the
+        input. No test can say more.
+    moved
+        Between which numbers so many liars can put the estimate by lying about their inputs, if the fitted
+        distribution is that of the honest ones. A direction's numbers are unwrapped around it.
+    sending
+        A bound on how far they can move it by sending codes whose expected residuals are all below the
+        test's threshold; at least `lying`. None where no linear program bounds it, or the kernel is too large
+        for one.
+    """
+
+    share: float
+    estimate: str
+    value: float | None
+    honest: tuple[float, float]
+    moved: tuple[float, float]
+    sending: float | None = None
+
+    @property
+    def lying(self) -> float | None:
+        """How far at most liars can move the estimate by lying about their inputs."""
+        if self.value is None:
+            return None
+        return max(self.value - self.moved[0], self.moved[1] - self.value, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object with the attributes and `lying`."""
+        spans = {"honest": list(self.honest), "moved": list(self.moved)}
+        return {**asdict(self), **spans, "lying": self.lying}
+
+
+def damage(
+    mechanism: Mechanism, nodes: FloatArray, share: float, *, reports: float, critical: float
+) -> tuple[Damage, ...]:
+    """Return what a share of liars can do to every estimate of an interval or a circle.
+
+    Parameters
+    ----------
+    mechanism
+        On any domain.
+    nodes
+        Shape (N,): the fitted distribution of the nodes. All numbers are exact for it, and as far from those
+        of the population as it is.
+    share
+        Of liars, more than 0 and less than 1.
+    reports
+        How many there are; the threshold in units of a share falls with their number.
+    critical
+        The largest residual, in Pearson's units, that the test lets pass.
+
+    Raises
+    ------
+    ParameterError
+        When `share` is out of its bounds.
+    """
+    if not 0 < share < 1:
+        raise ParameterError(f"share must lie between 0 and 1, got {share!r}")
+    program = _Programs(mechanism, nodes, share, reports, critical)
+    if isinstance(mechanism, CircularMechanism):
+        reach, sending = circle_reach(mechanism, nodes, share), program.circle(mechanism)
+    else:
+        reach, sending = interval_reach(mechanism, nodes, share), program.interval()
+    found = []
+    for name, (value, honest, moved) in reach.items():
+        each = Damage(share, name, value, honest, moved)
+        bound = sending.get(name)
+        if bound is not None and each.lying is not None:
+            # Who lies sends codes too. Rounding to cells, nodes or by a solver may not say otherwise.
+            each = Damage(share, name, value, honest, moved, max(bound, each.lying))
+        found.append(each)
+    return tuple(found)
+
+
+class _Programs:
+    """Bounds by linear programs on what codes of the liars' choice can do, by the estimate's name."""
+
+    def __init__(
+        self, mechanism: Mechanism, nodes: FloatArray, share: float, reports: float, critical: float
+    ) -> None:
+        self._mechanism, self._nodes, self._reports = mechanism, nodes, reports
+        self._asked = mechanism.kernel, nodes, share, reports, critical
+        kernel = mechanism.kernel
+        self._solvable = kernel.nodes * kernel.codes <= _LARGEST
+        if self._solvable:
+            self._law = _code_law(kernel.matrix(), nodes)
+
+    def interval(self) -> dict[str, float]:
+        """Return the bounds in the unit of the domain."""
+        mechanism, length = self._mechanism, self._mechanism.domain.length
+        if not self._solvable or mechanism.placement == "clamp":
+            return {}
+        numbers = mean_numbers(mechanism, self._reports).values
+        shift = max(self._push(numbers), self._push(-numbers))
+        found = {"mean": min(length * shift, sys.float_info.max)}
+        first, second = moment_numbers(mechanism, self._reports)
+        if first.bias or second.bias:
+            return found
+        low, here, high = self._variances(first.values, second.values)
+        roots = math.sqrt(low), math.sqrt(here), math.sqrt(high)
+        found["variance"] = min(max(here - low, high - here) * length * length, sys.float_info.max)
+        found["standard deviation"] = length * max(roots[1] - roots[0], roots[2] - roots[1])
+        return found
+
+    def circle(self, mechanism: CircularMechanism) -> dict[str, float]:
+        """Return the bounds; all follow from one on the shift of the first moment, a number in the plane."""
+        factor = row_attenuation(mechanism)
+        if not self._solvable or mechanism.kernel.codes < 3 or abs(factor) < _LEAST_ATTENUATION:
+            return {}
+        turns = np.exp(2j * math.pi * mechanism.code_units()) / factor
+        angles = 2 * math.pi * np.arange(_DIRECTIONS) / _DIRECTIONS
+        values = (turns * np.exp(-1j * angles)[:, None]).real
+        # Any shift lies within half the spacing of one of the directions.
+        shift = max(self._push(row) for row in values) / math.cos(math.pi / _DIRECTIONS)
+        positions = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
+        length = abs(complex(self._nodes @ np.exp(2j * math.pi * positions)))
+        turned = math.asin(shift / length) if shift < length else math.pi
+        period = mechanism.domain.period
+        return {
+            "direction": turned / (2 * math.pi) * period,
+            "resultant length": shift,
+            "circular variance": shift,
+        }
+
+    def _push(self, values: FloatArray) -> float:
+        return largest_shift(self._asked[0], self._nodes, values, *self._asked[2:])
+
+    def _variances(self, first: FloatArray, second: FloatArray) -> tuple[float, float, float]:
+        """Return a lower bound of the variance, the variance, and an upper bound, on the unit interval.
+
+        ``Var = w.r - (v.r)^2`` with v and w the numbers for x and x^2, r the law of all reports. A square is
+        at least any tangent, ``(v.r)^2 >= 2 t v.r - t^2``: an upper bound for every t, best near v.r of the
+        worst r. It is at most the chord of the range [a, b] of v.r, ``(v.r)^2 <= (a + b) v.r - a b``.
+        """
+        mean, square = float(first @ self._law), float(second @ self._law)
+        here = square - mean**2
+        t, high = mean, math.inf
+        for _ in range(_TANGENTS):
+            worst = _worst(*self._asked, second - 2 * t * first)
+            high = min(high, float((second - 2 * t * first) @ worst) + t**2)
+            t = float(first @ worst)
+        a, b = mean - self._push(-first), mean + self._push(first)
+        values = second - (a + b) * first
+        low = float(values @ self._law) - self._push(-values) + a * b
+        here = min(max(here, 0.0), 0.25)  # as the estimate is clipped
+        return min(max(low, 0.0), here), here, max(min(high, 0.25), here)
+
+
+def largest_shift(  # noqa: PLR0917
+    kernel: Kernel, nodes: FloatArray, values: FloatArray, share: float, reports: float, critical: float
+) -> float:
+    """Return a bound on how far liars can raise the average of `values` over the reports, and not be caught.
+
+    Notes
+    -----
+    Honest reports have the distribution ``q = nodes P``. With liars all reports have some ``r >= (1-k) q``.
+    The test lets r pass only if a population f exists whose residuals are at most z: ``n r_j <= n (f P)_j + z
+    sqrt(n (f P)_j)``. The root is at most ``sqrt(n p_j)``, p_j the code's largest probability, so the linear
+    program
+
+        maximise  values . (r - q)   over   r >= (1-k) q,  sum r = 1,  f on the simplex,
+                                            r_j <= (f P)_j + z sqrt(p_j / n)
+
+    bounds what is possible, whatever the liars send. With z = 0 it is exact for any number of reports: it is
+    what is possible with reports whose law is that of a population.
+    """
+    law = _code_law(kernel.matrix(), nodes)
+    return float(values @ (_worst(kernel, nodes, share, reports, critical, values) - law))
+
+
+def _code_law(rows: FloatArray, nodes: FloatArray) -> FloatArray:
+    law: FloatArray = nodes @ rows
+    law /= law.sum()
+    return law
+
+
+def _worst(  # noqa: PLR0917
+    kernel: Kernel, nodes: FloatArray, share: float, reports: float, critical: float, values: FloatArray
+) -> FloatArray:
+    """Return the r of `largest_shift`, shape (K,)."""
+    rows = kernel.matrix()
+    n, k = rows.shape
+    law = _code_law(rows, nodes)
+    slack = max(critical, 0.0) * np.sqrt(largest_probabilities(kernel) / reports)
+    # The unknowns are the liars' codes l = r - (1-k) q and f. Scaled by the share, so that tolerances of the
+    # solver are small beside the answer.
+    scale = np.abs(values).max()
+    solved = linprog(
+        np.concatenate([-values / scale, np.zeros(n)]),
+        A_ub=np.hstack([share * np.eye(k), -rows.T]),
+        b_ub=slack - (1.0 - share) * law,
+        A_eq=np.concatenate(
+            [np.repeat([[1.0], [0.0]], k, axis=1), np.repeat([[0.0], [1.0]], n, axis=1)], axis=1
+        ),
+        b_eq=[1.0, 1.0],
+        method="highs",
+    )
+    if solved.status != 0:
+        raise ArithmeticError(f"the linear program of the liars was not solved: {solved.message}")
+    worst: FloatArray = (1.0 - share) * law + share * solved.x[:k]
+    return worst

@@ -1,0 +1,87 @@
+"""Which codes have more reports than any population explains, and how many more at least."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from scipy.special import bdtrik
+
+from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
+from arcwise.analysis.robustness.fit_result import Surplus
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.likelihood.bootstrap_fit import Fitted, Model
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["surplus"]
+
+_FILLS = 50
+_FILLED = 0.01
+"""Of the standard error of the total: small beside every bound that is drawn from the fit."""
+
+
+def surplus(  # noqa: PLR0917
+    model: Model,
+    counts: FloatArray,
+    fitted: Fitted,
+    critical: float,
+    certain: NDArray[np.bool_],
+    level: float,
+) -> tuple[tuple[Surplus, ...], Fitted]:
+    """Return the codes with a surplus, and the model fitted to the others.
+
+    A surplus bends the fit, so that innocent codes elsewhere stand out. The code with the largest residual is
+    therefore set aside, what it tells about the population with it, and the rest fitted anew, until no
+    residual exceeds the critical value (or a quarter of the codes are set aside).
+    """
+    aside = certain.copy()
+    while True:
+        if aside.any():
+            fitted = _without(model, counts, fitted, aside)
+        expected = _honest(counts, fitted.codes, aside) * fitted.codes
+        spread = np.sqrt(expected)
+        excess = np.divide(counts - expected, spread, out=np.zeros_like(counts), where=spread > 0)
+        worst = int(np.argmax(np.where(aside, -np.inf, excess)))
+        if (
+            excess[worst] <= critical
+            or aside.sum() >= len(counts) // 4
+            or counts.sum() == counts[aside].sum()
+        ):
+            break
+        aside[worst] = True
+    # Reports are whole. Two bounds: against the model, and against the code's largest probability.
+    bound = np.ceil(bdtrik(1.0 - level / len(counts), counts.sum(), largest_probabilities(model.kernel)))
+    least = np.ceil(np.maximum(counts - expected - critical * spread, counts - bound))
+    found = [
+        Surplus(int(j), int(counts[j]), float(expected[j]), int(least[j]))
+        for j in np.flatnonzero(aside & (least > 0))
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.at_least, each.code))), fitted
+
+
+def _honest(counts: FloatArray, codes: FloatArray, aside: NDArray[np.bool_]) -> float:
+    """Return how many reports there are without the surplus, from the codes that are not set aside."""
+    share = float(codes[~aside].sum())
+    return float(counts[~aside].sum()) / share if share else 0.0
+
+
+def _without(model: Model, counts: FloatArray, fitted: Fitted, aside: NDArray[np.bool_]) -> Fitted:
+    """Return the most likely model of the codes that are not set aside: EM with those counts missing."""
+    rest = np.where(aside, 0.0, counts)
+    known = float(rest.sum())
+    if not known:
+        return fitted
+    previous = np.zeros_like(counts)
+    for _ in range(_FILLS):
+        missing = np.where(aside, fitted.codes, 0.0)
+        filled = rest + _honest(counts, fitted.codes, aside) * missing
+        if np.abs(filled - previous).sum() <= _FILLED * math.sqrt(known):
+            break
+        previous = filled
+        fitted = model.fit(filled)
+    return fitted

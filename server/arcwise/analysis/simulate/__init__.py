@@ -1,0 +1,43 @@
+"""Counts of devices that do not exist: any number of them up to 10**12, from a distribution or from data.
+
+For planning and for coverage studies. `simulate_counts` is the whole of it; populations have exact means,
+quantiles and trigonometric moments to compare estimates with. The random numbers are those of a
+`numpy.random.Generator`: nothing here is a private report.
+"""
+
+from __future__ import annotations
+
+from arcwise.analysis.simulate.base import Population
+from arcwise.analysis.simulate.circular import VonMises, WrappedNormal
+from arcwise.analysis.simulate.continuous import Continuous
+from arcwise.analysis.simulate.counts import (
+    MAX_DEVICES,
+    as_population,
+    code_law,
+    multinomial,
+    node_law,
+    simulate_counts,
+)
+from arcwise.analysis.simulate.grammar import parse_population
+from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture
+from arcwise.analysis.simulate.populations import named_population
+
+__all__ = [
+    "MAX_DEVICES",
+    "Atoms",
+    "Beta",
+    "Continuous",
+    "CutNormal",
+    "Histogram",
+    "Mixture",
+    "Population",
+    "VonMises",
+    "WrappedNormal",
+    "as_population",
+    "code_law",
+    "multinomial",
+    "named_population",
+    "node_law",
+    "parse_population",
+    "simulate_counts",
+]

@@ -1,0 +1,232 @@
+"""Counts of any number of devices, without a loop over them: one multinomial law over the codes.
+
+The codes of devices whose values are drawn independently from one population are independent with one law:
+the population's law of the rounded value, times the rows. So their counts are multinomial.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.estimators.grid import values_of
+from arcwise.analysis.likelihood.linear_maps import code_laws
+from arcwise.analysis.simulate.base import Population
+from arcwise.analysis.simulate.continuous import Continuous
+from arcwise.analysis.simulate.grammar import parse_population
+from arcwise.analysis.simulate.laws import Atoms, Mixture
+from arcwise.analysis.threads import one_thread
+from arcwise.errors import ParameterError
+from arcwise.mechanisms.base import Mechanism
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.domains import Domain
+    from arcwise.tasks import Task
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+    IntArray: TypeAlias = NDArray[np.int64]
+
+__all__ = ["MAX_DEVICES", "as_population", "code_law", "multinomial", "node_law", "simulate_counts"]
+
+MAX_DEVICES = 10**12
+"""Beyond it numpy's binomial sampler, which compares logarithms of size n in floats, would begin to err."""
+
+_CELLS = 1 << 22
+"""Entries of the rows that are expanded at a time."""
+
+
+@one_thread()
+def simulate_counts(
+    task: Task | Mechanism,
+    population: Population | ArrayLike | str | Any,
+    n: int,
+    generator: np.random.Generator,
+    *,
+    fixed: bool = False,
+) -> IntArray:
+    """Draw the number of reports per code of n devices.
+
+    Parameters
+    ----------
+    task
+        A task, or a mechanism.
+    population
+        What devices' values are drawn from: a `Population`; a line as `parse_population` reads it; a frozen
+        continuous distribution of scipy.stats; or an array of values in the unit of the domain.
+    n
+        Devices, one report each, from 1 to 10**12.
+    generator
+        For simulations only: reports that are to be private take the operating system's randomness.
+    fixed
+        Only with an array of values, of which n is a multiple: each value belongs to exactly n/len devices,
+        and only the devices' randomness varies. Otherwise devices' values are independent draws.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (K,), int64, with the sum n.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+    DomainError
+        When a value is not in the domain.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.mechanisms import OptimalCircular
+    >>> mechanism = OptimalCircular(Circle(360), 1.0)
+    >>> int(simulate_counts(mechanism, "vonmises:90,2", 10**12, np.random.default_rng(1)).sum())
+    1000000000000
+    """
+    mechanism = task if isinstance(task, Mechanism) else task.mechanism
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n <= MAX_DEVICES:
+        raise ParameterError(f"n must be an integer from 1 to {MAX_DEVICES}, got {n!r}")
+    if not isinstance(generator, np.random.Generator):
+        raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
+    if not fixed:
+        law = code_law(mechanism, as_population(population, mechanism.domain))
+        return multinomial(np.int64(n), law, generator)
+    if isinstance(population, (Population, str)) or hasattr(population, "cdf"):
+        raise ParameterError("fixed must come with an array of values, each of the same number of devices")
+    unit = mechanism.domain.to_unit_many(population).ravel()
+    if not unit.size or n % unit.size:
+        raise ParameterError(f"n must be a multiple of the {unit.size} values when they are fixed, got {n!r}")
+    return _fixed_counts(mechanism, unit, int(n) // unit.size, generator)
+
+
+def as_population(population: Population | ArrayLike | str | Any, domain: Domain) -> Population:
+    """Return what `simulate_counts` takes as a `Population` on the domain.
+
+    Raises
+    ------
+    ParameterError, DomainError
+        When it is none.
+    """
+    if isinstance(population, Population):
+        return population
+    if isinstance(population, str):
+        return parse_population(population, domain)
+    if hasattr(population, "cdf"):
+        return Continuous(population, domain)
+    return Atoms(domain.to_unit_many(population).ravel())
+
+
+def node_law(mechanism: Mechanism, population: Population) -> FloatArray:
+    """Return the law of the node to which a value of the population is rounded, shape (N,).
+
+    A value between two nodes goes to each with the share of its hat function, so a node's probability is
+    that function's expectation. By parts it is the mean of the distribution function between the node and
+    the next, minus that between the node before and this: differences of the integrated function.
+
+    On a lattice a continuous population is that of the nearest values: no device has any other.
+    """
+    if isinstance(population, Mixture):
+        laws = [node_law(mechanism, part) for part in population.parts]
+        return np.asarray(population.weights @ np.array(laws))
+    if isinstance(population, Atoms):
+        below, fraction = _rounding(mechanism, population.places)
+        mass = population.probabilities
+        return _at_nodes(mechanism, below, mass * (1.0 - fraction)) + _at_nodes(
+            mechanism, below + 1, mass * fraction
+        )
+    circular = mechanism.kernel.circular
+    values = values_of(mechanism)
+    if values is not None:
+        bounds = (np.arange(values.steps + 1) - (0.5 if circular else -0.5)) / values.steps
+        upto = population.cdf(np.clip(bounds, 0.0, 1.0))
+        if circular:  # half of the cell of 0 lies before it, at the end of the turn
+            shares = np.diff(upto)
+            shares[0] += 1.0 - upto[-1]
+        else:
+            shares = np.diff(np.append(upto[:-1], 1.0), prepend=0.0)
+        at_places = mechanism.place_nodes(np.arange(values.size, dtype=np.float64))
+        return _at_nodes(mechanism, at_places.astype(np.int64), shares)
+    at = mechanism.node_units(np.arange(mechanism.kernel.nodes + circular, dtype=np.float64))
+    if circular:
+        turns = np.floor(at)
+        once = population.integrated_cdf(np.append(at - turns, 1.0))
+        # F(x + 1) = F(x) + 1 carries the integral over to other turns.
+        integral = once[:-1] + turns * (once[-1] + at - turns) + turns * (turns - 1.0) / 2
+        means = np.diff(integral) / np.diff(at)
+        law = np.diff(means, prepend=means[-1] - 1.0)
+    else:
+        means = np.diff(population.integrated_cdf(at)) / np.diff(at)
+        law = np.diff(means, prepend=0.0, append=1.0)
+    law = np.maximum(law, 0.0)  # a difference of rounded numbers
+    return np.asarray(law / law.sum())
+
+
+def code_law(mechanism: Mechanism, population: Population) -> FloatArray:
+    """Return the law of the report of a device whose value is drawn from the population, shape (K,)."""
+    law = code_laws(mechanism.kernel, node_law(mechanism, population)[None, :])[0]
+    return np.asarray(law / law.sum())
+
+
+def multinomial(n: ArrayLike, weights: ArrayLike, generator: np.random.Generator) -> IntArray:
+    """Draw multinomial counts, shape (..., K), for totals n, shape (...), and weights of any sum, (..., K).
+
+    Totals are halved down a binary tree by binomials. What is left of a running sum after K subtractions, as
+    in `numpy.random.Generator.multinomial`, is rounding error where the last codes are rare; sums of halves
+    are exact to a few units in the last place, and the binomial takes the smaller half.
+    """
+    leaves = np.asarray(weights, dtype=np.float64)
+    codes = leaves.shape[-1]
+    depth = max(codes - 1, 0).bit_length()
+    padding = np.zeros((*leaves.shape[:-1], 2**depth - codes))
+    levels = [np.concatenate([leaves, padding], axis=-1)]
+    for _ in range(depth):
+        levels.append(levels[-1][..., ::2] + levels[-1][..., 1::2])
+    drawn = np.broadcast_to(np.asarray(n, dtype=np.int64)[..., None], levels[-1].shape)
+    for level in reversed(levels[:-1]):
+        first, second = level[..., ::2], level[..., 1::2]
+        whole = first + second
+        share = np.divide(np.minimum(first, second), whole, out=np.zeros(whole.shape), where=whole > 0)
+        smaller = generator.binomial(drawn, share)
+        ones = np.where(first <= second, smaller, drawn - smaller)
+        drawn = np.stack([ones, drawn - ones], axis=-1).reshape(level.shape)
+    return np.array(drawn[..., :codes])
+
+
+def _rounding(mechanism: Mechanism, unit: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the node below each position, and the share with which the node above is taken."""
+    position = mechanism.positions(unit)
+    below = position.astype(np.int64)
+    return below, position - below
+
+
+def _at_nodes(mechanism: Mechanism, nodes: IntArray, weights: FloatArray) -> FloatArray:
+    """Return the sum of the weights at each node, the node after the last being node 0 or without weight."""
+    sums = np.asarray(np.bincount(nodes, weights, minlength=mechanism.kernel.nodes + 1), np.float64)
+    if mechanism.kernel.circular:
+        sums[0] += sums[-1]
+    return sums[:-1]
+
+
+def _fixed_counts(
+    mechanism: Mechanism, unit: FloatArray, devices: int, generator: np.random.Generator
+) -> IntArray:
+    """Draw the counts of `devices` devices at each position: rounded up binomially, then the rows' draws."""
+    kernel = mechanism.kernel
+    below, fraction = _rounding(mechanism, unit)
+    up = generator.binomial(devices, fraction)
+    # Sums of whole numbers up to 10**12 are exact in floats.
+    reports = _at_nodes(mechanism, below, (devices - up).astype(np.float64))
+    reports += _at_nodes(mechanism, below + 1, up.astype(np.float64))
+    used = np.flatnonzero(reports)
+    totals = reports[used].astype(np.int64)
+    counts = np.zeros(kernel.codes, np.int64)
+    if devices * unit.size < used.size * kernel.codes:  # fewer reports than binomials: draw them one by one
+        nodes = np.repeat(used, totals).astype(np.uint32)
+        u = generator.integers(2**64, size=nodes.size, dtype=np.uint64)
+        return np.bincount(kernel.sample_many(nodes, u), minlength=kernel.codes).astype(np.int64)
+    step = max(1, _CELLS // kernel.codes)
+    for start in range(0, used.size, step):
+        part = slice(start, start + step)
+        counts += multinomial(totals[part], kernel.probabilities(used[part]), generator).sum(axis=0)
+    return counts

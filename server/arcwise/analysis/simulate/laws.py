@@ -1,0 +1,272 @@
+"""Populations with a closed form on both domains or on an interval: histograms, atoms, beta, cut normals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from scipy.special import betainc, ndtr, ndtri
+
+from arcwise.analysis.simulate.base import Population
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+__all__ = ["Atoms", "Beta", "CutNormal", "Histogram", "Mixture", "integrated_normal"]
+
+_SUM = 1e-9
+"""How far from 1 the sum of stated probabilities may be; they are divided by it."""
+
+
+class Histogram(Population):
+    """Mass spread evenly over each of m bins.
+
+    Parameters
+    ----------
+    edges
+        Shape (m+1,), increasing, from 0 to 1 at most.
+    probabilities
+        Shape (m,), non-negative, with the sum 1.
+
+    Raises
+    ------
+    ParameterError
+        When they are not that.
+    """
+
+    def __init__(self, edges: ArrayLike, probabilities: ArrayLike) -> None:
+        self.edges = np.asarray(edges, dtype=np.float64)
+        if self.edges.ndim != 1 or self.edges.size < 2 or not (np.diff(self.edges) > 0).all():
+            raise ParameterError(f"edges must be at least two increasing numbers, got {edges!r}")
+        if self.edges[0] < 0 or self.edges[-1] > 1:
+            raise ParameterError(
+                f"edges must be from 0 to 1, got {float(self.edges[0])!r} to {float(self.edges[-1])!r}"
+            )
+        self.probabilities = _shares(probabilities, self.edges.size - 1, "probabilities")
+        self._below = np.append(0.0, np.cumsum(self.probabilities))
+        self._below /= self._below[-1]
+        trapezoids = np.diff(self.edges) * (self._below[1:] + self._below[:-1]) / 2
+        self._integral = np.append(0.0, np.cumsum(trapezoids))
+
+    def cdf(self, x: FloatArray) -> FloatArray:
+        """Return the mass of [0, x]."""
+        return np.asarray(np.interp(x, self.edges, self._below))
+
+    def integrated_cdf(self, x: FloatArray) -> FloatArray:
+        """Return the integral of the distribution function from 0 to x: quadratic in each bin."""
+        inside = np.clip(x, self.edges[0], self.edges[-1])
+        k = np.clip(np.searchsorted(self.edges, inside, "right") - 1, 0, self.probabilities.size - 1)
+        part = (inside - self.edges[k]) * (self._below[k] + self.cdf(inside)) / 2
+        above = np.maximum(x - self.edges[-1], 0.0)
+        return np.asarray(self._integral[k] + part + above)
+
+    def draw(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """Return n independent values."""
+        return np.asarray(np.interp(generator.random(n), self._below, self.edges))
+
+    def trigonometric_moment(self) -> complex:
+        """Return ``E exp(2 pi i X)``: of a bin it is that of its middle times ``sinc(width)``."""
+        middle, width = (self.edges[1:] + self.edges[:-1]) / 2, np.diff(self.edges)
+        return complex((self.probabilities * np.sinc(width)) @ np.exp(2j * np.pi * middle))
+
+
+class Atoms(Population):
+    """Mass at single places, for example each value of a data file.
+
+    Parameters
+    ----------
+    places
+        Shape (m,), from 0 to 1.
+    probabilities
+        Shape (m,), non-negative, with the sum 1; all equal unless given.
+
+    Raises
+    ------
+    ParameterError
+        When they are not that.
+    """
+
+    def __init__(self, places: ArrayLike, probabilities: ArrayLike | None = None) -> None:
+        array = np.asarray(places, dtype=np.float64)
+        if array.ndim != 1 or not array.size:
+            raise ParameterError(f"places must be at least one number, in one dimension; got {array.shape}")
+        if not np.all((array >= 0.0) & (array <= 1.0)):
+            raise ParameterError(f"places must be from 0 to 1, got {array.min()} to {array.max()}")
+        if probabilities is None:
+            self.places, counts = np.unique(array, return_counts=True)
+            self.probabilities = counts / array.size
+            self._below = np.append(0.0, np.cumsum(counts) / array.size)
+        else:
+            shares = _shares(probabilities, array.size, "probabilities")
+            order = np.argsort(array, kind="stable")
+            self.places, self.probabilities = array[order], shares[order]
+            self._below = np.append(0.0, np.cumsum(self.probabilities))
+            self._below /= self._below[-1]
+        self._moments = np.append(0.0, np.cumsum(self.places * self.probabilities))
+
+    def cdf(self, x: FloatArray) -> FloatArray:
+        """Return the mass of [0, x]."""
+        return np.asarray(self._below[np.searchsorted(self.places, x, "right")])
+
+    def integrated_cdf(self, x: FloatArray) -> FloatArray:
+        """Return ``E max(x - X, 0)``."""
+        k = np.searchsorted(self.places, x, "right")
+        return np.asarray(x * self._below[k] - self._moments[k])
+
+    def draw(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """Return n independent values."""
+        return np.asarray(self.places[np.searchsorted(self._below[1:], generator.random(n), "right")])
+
+    def mean(self) -> float:
+        """Return the mean of the values."""
+        return float(self.places @ self.probabilities)
+
+    def trigonometric_moment(self) -> complex:
+        """Return ``E exp(2 pi i X)``."""
+        return complex(self.probabilities @ np.exp(2j * np.pi * self.places))
+
+
+class Beta(Population):
+    """The beta distribution on [0, 1].
+
+    Parameters
+    ----------
+    a, b
+        From 0.01 to 10**6.
+
+    Raises
+    ------
+    ParameterError
+        When they are not.
+    """
+
+    def __init__(self, a: float, b: float) -> None:
+        for name, value in (("a", a), ("b", b)):
+            if not 0.01 <= value <= 1e6:
+                raise ParameterError(f"{name} of a beta distribution must be from 0.01 to 1e6, got {value!r}")
+        self.a, self.b = float(a), float(b)
+
+    def cdf(self, x: FloatArray) -> FloatArray:
+        """Return the regularised incomplete beta function."""
+        return np.asarray(betainc(self.a, self.b, x))
+
+    def integrated_cdf(self, x: FloatArray) -> FloatArray:
+        """Return ``x F(x) - mean F'(x)`` with F' the distribution function of beta(a+1, b).
+
+        ``E[X; X <= x]`` is the mean times the mass that beta(a+1, b) has up to x.
+        """
+        mean = self.a / (self.a + self.b)
+        return np.asarray(x * self.cdf(x) - mean * betainc(self.a + 1.0, self.b, x))
+
+    def draw(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """Return n independent values."""
+        return generator.beta(self.a, self.b, n)
+
+
+class CutNormal(Population):
+    """A normal distribution given that it falls into [0, 1].
+
+    Parameters
+    ----------
+    mean, sd
+        Of the distribution before it is cut; sd from 1e-6 to 100.
+
+    Attributes
+    ----------
+    inside
+        The mass that the whole normal distribution has in [0, 1].
+
+    Raises
+    ------
+    ParameterError
+        When sd is out of its bounds, or less than a thousandth of the mass is in [0, 1].
+    """
+
+    def __init__(self, mean: float, sd: float) -> None:
+        if not 1e-6 <= sd <= 100:
+            raise ParameterError(f"sd of a normal must be from 1e-6 to 100 domain lengths, got {sd!r}")
+        self.location, self.sd = float(mean), float(sd)
+        self._start = float(ndtr(-self.location / self.sd))
+        self.inside = float(ndtr((1.0 - self.location) / self.sd)) - self._start
+        if not self.inside >= 1e-3:
+            raise ParameterError(
+                f"a normal must have at least 0.001 of its mass in the domain, got {self.inside:g}"
+            )
+
+    def cdf(self, x: FloatArray) -> FloatArray:
+        """Return the mass of [0, x]."""
+        share = (ndtr((x - self.location) / self.sd) - self._start) / self.inside
+        return np.asarray(np.clip(share, 0.0, 1.0))
+
+    def integrated_cdf(self, x: FloatArray) -> FloatArray:
+        """Return the integral of the distribution function, see `integrated_normal`."""
+        z, start = (x - self.location) / self.sd, -self.location / self.sd
+        whole = self.sd * (integrated_normal(z) - integrated_normal(np.float64(start)))
+        return np.asarray((whole - x * self._start) / self.inside)
+
+    def draw(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """Return n independent values, by inversion."""
+        z = ndtri(self._start + self.inside * generator.random(n))
+        return np.asarray(np.clip(self.location + self.sd * z, 0.0, 1.0))
+
+
+class Mixture(Population):
+    """Several populations together.
+
+    Parameters
+    ----------
+    weights
+        The share of each part: non-negative, with the sum 1.
+    parts
+        The populations.
+
+    Raises
+    ------
+    ParameterError
+        When the weights are not that.
+    """
+
+    def __init__(self, weights: ArrayLike, parts: tuple[Population, ...]) -> None:
+        self.parts = tuple(parts)
+        self.weights = _shares(weights, len(self.parts), "weights")
+
+    def cdf(self, x: FloatArray) -> FloatArray:
+        """Return the mass of [0, x]."""
+        return np.asarray(sum(w * part.cdf(x) for w, part in self._weighted()))
+
+    def integrated_cdf(self, x: FloatArray) -> FloatArray:
+        """Return the integral of the distribution function from 0 to x."""
+        return np.asarray(sum(w * part.integrated_cdf(x) for w, part in self._weighted()))
+
+    def draw(self, n: int, generator: np.random.Generator) -> FloatArray:
+        """Return n independent values."""
+        sizes = generator.multinomial(n, self.weights).tolist()
+        drawn = [part.draw(size, generator) for size, part in zip(sizes, self.parts, strict=True)]
+        return generator.permutation(np.concatenate(drawn))
+
+    def trigonometric_moment(self) -> complex:
+        """Return ``E exp(2 pi i X)``."""
+        return complex(sum(w * part.trigonometric_moment() for w, part in self._weighted()))
+
+    def _weighted(self) -> list[tuple[float, Population]]:
+        return list(zip(self.weights.tolist(), self.parts, strict=True))
+
+
+def integrated_normal(z: FloatArray | np.float64) -> FloatArray:
+    """Return the integral of the standard normal distribution function up to z: ``z Phi(z) + phi(z)``."""
+    return np.asarray(z * ndtr(z) + np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
+
+
+def _shares(values: ArrayLike, count: int, name: str) -> FloatArray:
+    shares = np.asarray(values, dtype=np.float64)
+    if shares.shape != (count,):
+        raise ParameterError(f"{name} must be {count} numbers, got the shape {shares.shape}")
+    if not np.isfinite(shares).all() or shares.min() < 0:
+        raise ParameterError(f"{name} must be finite and at least 0, got {shares.min()}")
+    total = float(shares.sum())
+    if abs(total - 1.0) > _SUM:
+        raise ParameterError(f"{name} must sum to 1, got {total:.12g}")
+    return shares / total

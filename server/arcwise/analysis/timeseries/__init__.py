@@ -1,0 +1,3 @@
+"""Estimates over time: epochs, points, and the test whether anything changes."""
+
+__all__: list[str] = []

@@ -1,0 +1,214 @@
+"""Estimates over time: epochs in groups, one point each. What a series is made of is in `result`."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from arcwise.analysis.counts import check_counts
+from arcwise.analysis.estimators.inference_target import check_sampled, check_target
+from arcwise.analysis.threads import one_thread
+from arcwise.analysis.timeseries.epochs import Span, epoch_start
+from arcwise.analysis.timeseries.points import change_of, point_values
+from arcwise.analysis.timeseries.result import Point, Series
+from arcwise.domains import Circle
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import UNIT
+from arcwise.tasks import DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.analysis.estimators.inference_target import Target
+    from arcwise.tasks import Task
+
+    IntArray: TypeAlias = NDArray[np.int64]
+
+__all__ = ["Point", "Series", "point_starts", "series"]
+
+MAX_POINTS = 100_000
+"""More are a mistake: an epoch of a wrong clock, or another task's."""
+
+MONDAY = 4 * DAY
+"""1970-01-05 00:00 UTC: points of a week start on Mondays, points of a day at midnight."""
+
+_HIGHEST_LEVEL = 0.9999
+_NOT_THEIRS = (
+    "not the populations they were drawn from; intervals of quantiles and shares are the populations'"
+)
+_TARGETS = {
+    "population": "the populations that the devices of each point were drawn from",
+    "users": f"the values behind the reports of each point, {_NOT_THEIRS}",
+}
+
+
+@one_thread()
+def series(
+    task: Task,
+    counts_by_epoch: Mapping[int, ArrayLike],
+    *,
+    every: int = 1,
+    first: int | None = None,
+    last: int | None = None,
+    level: float = 0.95,
+    simultaneous: bool = False,
+    between: Iterable[tuple[float, float]] = (),
+    quantiles: bool = False,
+    origin: float | None = None,
+    target: Target = "population",
+    sampled: float = 1.0,
+) -> Series:
+    """Return the estimates of a task over time.
+
+    Parameters
+    ----------
+    task
+        What was asked.
+    counts_by_epoch
+        The number of reports per code, shape (K,), by the number of the epoch, as
+        `Store.counts_by_epoch` returns them. Epochs that are absent have no reports.
+    every
+        Epochs in a point, at least 1. Their counts are merged before anything is estimated.
+    first, last
+        The range of epochs, both included. Without them: all that have reports, in points that start at
+        multiples of `every` after Monday 1970-01-05, so that they stay where they are when epochs are added.
+    level
+        Of the intervals, from 0.5 to 0.9999.
+    simultaneous
+        Make the intervals wider, so that the level holds for all points of an estimate together
+        (Bonferroni); else it holds for each point by itself.
+    between
+        Pairs (low, high) as of `estimate`: shares at every point. Costs a whole estimate for each point.
+    quantiles
+        Quantiles at every point, at the same cost.
+    origin
+        Where quantiles on a circle start, as of `estimate`: the same place at every point. Needed for them.
+    target
+        As of `estimate`, for each point; "users" costs as much. The test of a change is about populations.
+    sampled
+        The share of a group's devices that was drawn to report this task, as of `estimate`.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or there is no report in the range.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> task = Task("age", Interval(0, 100), epsilon=1.0)
+    >>> counts = [1] * task.mechanism.kernel.codes
+    >>> result = series(task, {20_758: counts, 20_760: counts})
+    >>> [(f"{point.start:%d %B}", point.n) for point in result.points]
+    [('01 November', 204), ('02 November', 0), ('03 November', 204)]
+    """
+    if not 0.5 <= level <= _HIGHEST_LEVEL:
+        raise ParameterError(f"level must be from 0.5 to {_HIGHEST_LEVEL}, got {level!r}")
+    check_target(target)
+    sampled = check_sampled(sampled)
+    period = task.domain.period if isinstance(task.domain, Circle) else None
+    if period is None and origin is not None:
+        raise ParameterError(f"origin must be None on an interval, got {origin!r}")
+    if period is not None and quantiles and origin is None:
+        raise ParameterError("origin must be given for quantiles on a circle: they are counted from it")
+    quantiles = quantiles or origin is not None
+    span = Span(first, last)
+    counts = {
+        epoch: array
+        for key, each in counts_by_epoch.items()
+        if (epoch := index(key)) in span and (array := _checked(each, task)).any()
+    }
+    if not counts:
+        raise ParameterError("counts_by_epoch must hold at least one report in the range, got none")
+    starts = point_starts(task, counts, every=every, span=span)
+    last = starts[-1] + every - 1 if last is None else last
+    merged: dict[int, IntArray] = {}  # those with reports: of 100,000 points few may have any
+    for epoch, array in sorted(counts.items()):
+        place = (epoch - starts[0]) // every
+        merged[place] = merged[place] + array if place in merged else array
+    filled = [(place, check_counts(total, len(total))) for place, total in merged.items()]
+    pointwise = 1 - (1 - level) / len(filled) if simultaneous else level
+    pairs = list(between)
+    whole = bool(pairs) or quantiles or target == "users"
+    if whole and pointwise > _HIGHEST_LEVEL:
+        raise ParameterError(
+            f"simultaneous must be False for what costs a whole estimate, at {len(filled)} points: "
+            f"no interval has a level above {_HIGHEST_LEVEL}"
+        )
+    asked = {"between": pairs, "target": target, "sampled": sampled, "origin": origin} if whole else None
+    values: dict[int, dict[str, Any]] = {
+        place: point_values(task, numbers, pointwise, asked, quantiles=quantiles) for place, numbers in filled
+    }
+    mechanism = task.mechanism
+    return Series(
+        task=task.name,
+        task_id=task.id,
+        n=int(sum(total.sum() for total in merged.values())),
+        epsilon=task.epsilon,
+        delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
+        level=level,
+        simultaneous=simultaneous,
+        every=every,
+        domain=task.domain_words,
+        unit=task.unit,
+        target=_target_words(target, sampled),
+        points=tuple(
+            Point(
+                first=start,
+                last=(end := min(start + every - 1, last)),
+                start=epoch_start(task, start),
+                end=epoch_start(task, end + 1),
+                n=int(merged[place].sum()) if place in merged else 0,
+                **values.get(place, {}),
+            )
+            for place, start in enumerate(starts)
+        ),
+        change=change_of(mechanism, [numbers for _, numbers in filled]),
+        period=period,
+    )
+
+
+def _target_words(target: Target, sampled: float) -> str:
+    if target == "population" or sampled == 1.0:
+        return _TARGETS[target]
+    drawn = f"the values of all devices of the group at each point, of which {sampled:.4g} drew this task"
+    return f"{drawn}, {_NOT_THEIRS}"
+
+
+def point_starts(task: Task, epochs: Iterable[int], *, every: int, span: Span) -> range:
+    """Return the first epoch of each point of a series, from a range and the epochs that have reports.
+
+    Raises
+    ------
+    ParameterError
+        When `every` is no positive integer, the range is empty, or the points are too many or end after the
+        year 9999.
+    """
+    if type(every) is not int or every < 1:
+        raise ParameterError(f"every must be an integer of at least 1, got {every!r}")
+    known = sorted(epochs)
+    anchor = MONDAY // task.period
+    first = known[0] - (known[0] - anchor) % every if span.first is None else index(span.first)
+    last = known[-1] if span.last is None else index(span.last)
+    if last < first:
+        raise ParameterError(f"last must be at least first, got {last!r} and {first!r}")
+    starts = range(max(first, 0), last + 1, every)
+    if len(starts) > MAX_POINTS:
+        raise ParameterError(
+            f"every must be large enough for at most {MAX_POINTS} points; got {every!r}, for {len(starts)}"
+        )
+    epoch_start(task, starts[-1] + every if span.last is None else last + 1)
+    return starts
+
+
+def _checked(counts: ArrayLike, task: Task) -> IntArray:
+    """Return the counts of an epoch, which may have no report."""
+    array = np.asarray(counts)
+    codes = task.mechanism.kernel.codes
+    if array.shape != (codes,) or array.dtype.kind not in "iu" or array.any():
+        check_counts(array, codes)
+    return array.astype(np.int64, copy=False)

@@ -1,0 +1,7 @@
+"""``python -m arcwise.cli``: the `arcwise` command of this very interpreter."""
+
+from arcwise.cli.main import main
+
+__all__: list[str] = []
+
+main(prog_name="arcwise")

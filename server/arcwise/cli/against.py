@@ -1,0 +1,118 @@
+"""What `arcwise estimate` compares its estimates with: other reports, or a given population."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from arcwise.analysis.estimators.comparison import compare_reference, compare_samples
+from arcwise.analysis.timeseries.epochs import merged
+from arcwise.cli.counts import read_counts, read_span, stored_counts
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.estimators.comparison import Comparison
+
+__all__ = ["Against", "against_options"]
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+_OPTIONS = (
+    click.option(
+        "--against",
+        type=click.File("r"),
+        help="Counts of other devices, as for --counts: how far their estimates are from these, with "
+        "intervals, and a test whether both come from one population.",
+    ),
+    click.option(
+        "--against-task",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The task of the other devices, on the same domain; alone with --store, its reports there.",
+    ),
+    click.option(
+        "--against-from",
+        metavar="TIME",
+        help="With --store: the other reports are those of epochs that start then or later.",
+    ),
+    click.option(
+        "--against-to",
+        metavar="TIME",
+        help="With --store: the other reports are those of epochs that start before then.",
+    ),
+    click.option(
+        "--reference",
+        metavar="DISTRIBUTION",
+        help='A given population such as "normal:40,12" (see arcwise simulate --help): how far it is from '
+        "these estimates, and a test whether the reports come from it.",
+    ),
+)
+
+
+def against_options(command: Command) -> Command:
+    """Add the options of `Against` to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Against(NamedTuple):
+    """The options, by their names."""
+
+    against: TextIO | None
+    against_task: Path | None
+    against_from: str | None
+    against_to: str | None
+    reference: str | None
+
+    def given(self) -> dict[str, Any]:
+        """Return the options as they are written, with what was given."""
+        return {f"--{name.replace('_', '-')}": value for name, value in self._asdict().items()}
+
+    def others(self, task: Task, store: str | None) -> tuple[Task, NDArray[np.int64]] | None:
+        """Return the other reports and their task, None where there are none to compare with.
+
+        Parameters
+        ----------
+        task
+            Of these reports.
+        store
+            The store that they are from, or None.
+        """
+        times = self.against_from, self.against_to
+        other_task = task if self.against_task is None else Task.load(self.against_task)
+        if self.against is not None:
+            if times != (None, None):
+                raise click.UsageError("--against-from and --against-to are for --store, not for --against")
+            return other_task, read_counts(self.against, "--against")
+        if self.against_task is None and times == (None, None):
+            return None
+        if store is None:
+            raise click.UsageError(
+                "--against-task, --against-from and --against-to need --store or --against"
+            )
+        span = read_span(other_task, *times, options=("--against-from", "--against-to"))
+        (by_epoch,) = stored_counts(store, [other_task])
+        counts = merged(other_task, by_epoch, span)
+        if not counts.any():
+            raise click.ClickException(f"{other_task.name}: no other reports to compare with")
+        return other_task, counts
+
+    def comparisons(
+        self, task: Task, counts: NDArray[np.int64], store: str | None, **options: Any
+    ) -> dict[str, Comparison]:
+        """Return the comparisons that were asked for, by name; `options` are those of `compare_samples`."""
+        found = {}
+        other = self.others(task, store)
+        if other is not None:
+            found["difference"] = compare_samples(task, counts, other[1], other_task=other[0], **options)
+        if self.reference is not None:
+            found["reference"] = compare_reference(task, counts, self.reference, **options)
+        return found

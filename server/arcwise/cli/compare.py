@@ -1,0 +1,148 @@
+"""`arcwise compare`: every mechanism that serves a domain, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from arcwise.analysis.mechanism_table import DEFAULT_DELTA, SORTS
+from arcwise.analysis.mechanism_table import compare as compare_mechanisms
+from arcwise.analysis.mechanism_table.output import write_csv, write_plot
+from arcwise.cli.domain import domain_options, lattice_options, read_domain
+from arcwise.cli.picture import checked_picture
+from arcwise.cli.progress import counted_progress
+from arcwise.domains import Circle, Domain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from arcwise.analysis.mechanism_table.measures import Comparison
+
+__all__ = ["compare"]
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
+@domain_options
+@lattice_options
+@click.option(
+    "--delta",
+    type=float,
+    default=DEFAULT_DELTA,
+    show_default=True,
+    help="What mechanisms that spend a delta aim at; the table shows the exact one.",
+)
+@click.option(
+    "--nodes", type=int, help="N of mechanisms that let it be chosen; each one's default unless given."
+)
+@click.option(
+    "--sort",
+    type=click.Choice(SORTS),
+    default=SORTS[0],
+    show_default=True,
+    help="Ascending.",
+)
+@click.option("--designs/--no-designs", default=True, help="With what linear programming finds (seconds).")
+@click.option("--csv", "csv_file", type=_FILE, help="Write every column to this file.")
+@click.option(
+    "--plot",
+    "plot_file",
+    type=_FILE,
+    callback=checked_picture,
+    help="Draw a picture: .png, .svg or .pdf.",
+)
+def compare(  # noqa: PLR0917 (click calls it by keyword)
+    epsilon: float,
+    domain_text: str | None,
+    circle: float | None,
+    step: float | None,
+    rounding: str | None,
+    delta: float,
+    nodes: int | None,
+    sort: str,
+    designs: bool,
+    csv_file: Path | None,
+    plot_file: Path | None,
+) -> None:
+    """Compare every mechanism that serves a domain, at one epsilon.
+
+    \b
+    arcwise compare --epsilon 1 --domain 0:1
+    arcwise compare --epsilon 1 --domain 0:10 --step 1
+    arcwise compare --epsilon 2 --circle 360 --sort mean-absolute --csv circle.csv --plot circle.png
+    """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
+    domain = read_domain(domain_text, circle, step=step, rounding=rounding)
+    with counted_progress() as progress:
+        table = compare_mechanisms(
+            domain,
+            epsilon,
+            delta=delta,
+            nodes=nodes,
+            designs=designs,
+            sort=sort,
+            progress=progress,
+        )
+    rows = table.rows
+    if not rows:
+        raise click.ClickException("; ".join(table.left_out.values()))
+    _print(rows, domain, epsilon, sort)
+    for label, reason in table.left_out.items():
+        click.echo(f"Left out: {label}: {reason}.")
+    try:
+        if csv_file is not None:
+            write_csv(csv_file, rows)
+            click.echo(f"wrote {csv_file}")
+        if plot_file is not None:
+            write_plot(plot_file, rows, domain, epsilon)
+            click.echo(f"wrote {plot_file}")
+    except OSError as error:
+        raise click.ClickException(f"cannot write {error.filename}: {error.strerror}") from error
+
+
+def _print(rows: Sequence[Comparison], domain: Domain, epsilon: float, sort: str) -> None:
+    circular = isinstance(domain, Circle)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)  # a file or a pipe has no width to keep to
+    table = Table(box=None, pad_edge=False, title=f"One report at epsilon = {epsilon:g}, values in {domain}")
+    distance = "d" if circular else "|y-x|"
+    headings = [f"worst\n{distance}", f"mean\n{distance}", f"worst\n{distance}^2", f"mean\n{distance}^2"]
+    headings += ["\nrho_1"] if circular else ["worst |y-x|\ntruncated", "\nbias"]
+    headings += ["\ncodes", "bytes a\nreport", "bytes a\ntask"]
+    table.add_column("\nmechanism", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("\ncertificate", no_wrap=True)
+    for row in rows:
+        table.add_row(*_cells(row, circular), style="yellow" if row.delta else None)
+    console.print(table, highlight=False)
+    click.echo(
+        "\nSorted by "
+        + sort
+        + ". Worst: over every node, the quarters between nodes and 1,025 equal steps. Mean:\n"
+        "over uniform inputs. All summed over the integer rows, none simulated."
+    )
+    if circular:
+        click.echo("d: circular distance. rho_1: by how much the mean vector of the reports shrinks.")
+    else:
+        click.echo("Bias: largest |E y - x|. Truncated: y moved into the domain, as a single answer.")
+    if any(row.delta for row in rows):
+        click.echo("† spends a delta as well: (epsilon, delta)-LDP, the delta exact, rounded up to 2^-64.")
+
+
+def _cells(row: Comparison, circular: bool) -> list[str]:
+    numbers = [row.worst_absolute, row.mean_absolute, row.worst_squared, row.mean_squared]
+    numbers += [row.attenuation] if circular else [row.worst_truncated]
+    cells = [row.label, *(f"{number:.4g}" for number in numbers)]
+    if not circular:
+        cells.append("unbiased" if row.unbiased else f"{row.bias:.3g}")
+    certificate = f"epsilon {row.epsilon:g}"
+    if row.delta:
+        certificate += f", delta {row.delta_probability:.3g} †"
+    return [*cells, str(row.codes), str(row.report_bytes), f"{row.task_bytes:,}", certificate]

@@ -1,0 +1,5 @@
+"""`arcwise demo`: a year of real flights as a fleet of devices, through the whole of arcwise."""
+
+from arcwise.cli.demo.command import demo
+
+__all__ = ["demo"]

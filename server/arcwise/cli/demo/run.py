@@ -1,0 +1,95 @@
+"""One run of the demo: a real server on a free port, the fleets' reports over HTTP, the estimates back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+
+from arcwise.cli.demo.fleet import report_fleet
+from arcwise.cli.demo.truth import Result, compare
+from arcwise.client import Uplink
+from arcwise.errors import ArcwiseError
+from arcwise.randomness import SYSTEM, Randomness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from arcwise.cli.demo.data import Fleet
+    from arcwise.tasks import Group, Task
+
+__all__ = ["collect", "read_results", "running_server"]
+
+_FLUSH_SECONDS = 60.0
+_ESTIMATE_SECONDS = 60.0
+_STOP_SECONDS = 15.0
+
+
+@contextmanager
+def running_server(
+    folder: Path, tasks: Iterable[Task | Group]
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start `arcwise serve` on a free port with a fresh store; yield its URL and its process."""
+    task_files = folder / "tasks"
+    task_files.mkdir()
+    for task in tasks:
+        task.save(task_files / f"{task.name}.json")
+    store = f"sqlite:///{folder / 'arcwise.db'}"
+    command = [sys.executable, "-m", "arcwise.cli", "serve", "--port", "0"]
+    server = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+        [*command, "--tasks", str(task_files), "--store", store], stdout=subprocess.PIPE, text=True
+    )
+    with server:
+        try:
+            line = server.stdout.readline() if server.stdout else ""
+            if "listening on" not in line:
+                raise ArcwiseError("the demo's server did not start; the lines above say why")
+            yield line.split()[-1], server
+        finally:
+            server.terminate()
+            try:
+                server.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def collect(
+    url: str,
+    fleets: Sequence[Fleet],
+    *,
+    randomness: Randomness = SYSTEM,
+    progress: Callable[[int], object] = lambda _devices: None,
+) -> int:
+    """Let every device report, wait until the server has acknowledged all; return the number of reports.
+
+    Raises
+    ------
+    ArcwiseError
+        When the server did not acknowledge everything in time.
+    """
+    with Uplink(url, max_pending=2_000_000) as uplink:
+        reports = sum(
+            report_fleet(fleet, uplink, randomness=randomness, progress=progress) for fleet in fleets
+        )
+        if not uplink.flush(_FLUSH_SECONDS):
+            raise ArcwiseError(f"the server did not acknowledge all reports within {_FLUSH_SECONDS:g} s")
+        if uplink.counters.sent != reports:
+            raise ArcwiseError(f"of {reports} reports the server took {uplink.counters.sent}")
+    return reports
+
+
+def read_results(url: str, fleets: Sequence[Fleet]) -> list[Result]:
+    """Read every task's estimate over HTTP and put it beside the truth."""
+    columns = [column for fleet in fleets for column in fleet.columns]
+    try:
+        with httpx.Client(base_url=url, timeout=_ESTIMATE_SECONDS) as http:
+            answers = [
+                http.get(f"/v1/tasks/{column.task.id}/estimate").raise_for_status() for column in columns
+            ]
+    except httpx.HTTPError as error:
+        raise ArcwiseError(f"the demo's server did not give its estimates: {error}") from error
+    return [compare(column, answer.json()) for column, answer in zip(columns, answers, strict=True)]

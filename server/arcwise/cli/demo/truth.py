@@ -1,0 +1,106 @@
+"""The truth beside the estimates: what the devices really knew, and whether the intervals contain it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.analysis import Value
+from arcwise.domains import Circle
+from arcwise.errors import ArcwiseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.cli.demo.data import Column
+
+__all__ = ["Line", "Result", "compare"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One estimate beside its truth, in the unit of the column or, for a resultant length, in none."""
+
+    quantity: str
+    truth: float
+    value: float
+    low: float
+    high: float
+    period: float | None = None
+
+    @property
+    def decimals(self) -> int:
+        """Digits after the point that the interval's width warrants."""
+        width = self.high - self.low
+        return max(0, 1 - math.floor(math.log10(width))) if width > 0 else 3
+
+    @property
+    def contains(self) -> bool:
+        """Whether the interval contains the truth, modulo the period on a circle."""
+        return Value(self.value, self.low, self.high, "", "").contains(self.truth, period=self.period)
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that the demo shows of one column: its estimates, and both distributions on the column's bins."""
+
+    column: Column
+    estimate: dict[str, Any]
+    lines: tuple[Line, ...]
+    estimated: NDArray[np.float64]
+    true: NDArray[np.float64]
+
+
+def compare(column: Column, estimate: dict[str, Any]) -> Result:
+    """Put the server's estimate of a column, as its API gave it, beside the truth.
+
+    Raises
+    ------
+    ArcwiseError
+        When no device had a value to report.
+    """
+    if estimate["n"] == 0:
+        raise ArcwiseError(f"no record has a value for {column.task.name!r}; take more with --limit")
+    values = column.known
+    domain = column.task.domain
+    if isinstance(domain, Circle):
+        moment = np.exp(2j * np.pi * values / domain.period).mean()
+        direction = float(np.angle(moment) / (2 * np.pi) * domain.period % domain.period)
+        lines = [
+            _line("direction", "mean direction", direction, estimate, domain.period),
+            _line("resultant_length", "resultant length", float(abs(moment)), estimate),
+        ]
+        # A bin may straddle the origin, so values are taken modulo the period from the first edge on.
+        values = column.bins[0] + np.mod(values - column.bins[0], domain.period)
+    else:
+        quantiles = estimate["quantiles"]
+        lines = [
+            _line("mean", "mean", float(values.mean()), estimate),
+            *(
+                _line(key, f"{float(key):.0%} quantile", float(np.quantile(values, float(key))), quantiles)
+                for key in quantiles
+            ),
+        ]
+    true = np.histogram(values, column.bins)[0] / len(values)
+    return Result(column, estimate, tuple(lines), _rebinned(column, estimate["distribution"]), true)
+
+
+def _rebinned(column: Column, distribution: dict[str, Any]) -> NDArray[np.float64]:
+    """Return an estimated distribution on the column's bins, each cell's mass spread evenly over the cell."""
+    edges = np.array(distribution["edges"])
+    cumulative = np.append(0.0, np.cumsum(distribution["probabilities"]))
+    if isinstance(column.task.domain, Circle):
+        period = column.task.domain.period
+        edges = np.concatenate([edges[:-1] + turn * period for turn in (-1, 0, 1)])
+        cumulative = np.concatenate([cumulative[:-1] + turn for turn in (-1, 0, 1)])
+    return np.diff(np.interp(column.bins, edges, cumulative))
+
+
+def _line(
+    key: str, quantity: str, truth: float, estimates: dict[str, Any], period: float | None = None
+) -> Line:
+    found = estimates[key]
+    return Line(quantity, truth, found["value"], found["low"], found["high"], period)

@@ -1,0 +1,38 @@
+"""What a group asks of devices, in words and numbers: what `arcwise group show` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from arcwise.cli.caps import caps_words
+from arcwise.kernels.certificate import UNIT
+
+if TYPE_CHECKING:
+    from arcwise.tasks import Group
+
+__all__ = ["describe"]
+
+
+def describe(group: Group) -> str:
+    """Return what a group asks of devices, a line for each fact and for each task."""
+    epsilon, delta = group.epsilon, group.charge.delta_units
+    count = len(group.tasks)
+    lines = {
+        "group": group.name,
+        "id": group.id,
+        "a round": (
+            f"every one of the {count} tasks"
+            if group.sample is None
+            else f"{group.sample} of the {count} tasks, drawn by the device whatever its values are"
+        ),
+        "epsilon": f"{epsilon:.7g} a round, also where a value is missing",
+        "delta": f"{delta / UNIT:.6g} a round" if delta else "",
+        "caps": caps_words(group.caps, "round"),
+    }
+    words = [f"{key:<12} {value}" for key, value in lines.items() if value]
+    width = max(len(task.name) for task in group.tasks)
+    for task in group.tasks:
+        said = f"epsilon {task.epsilon:.7g}, {task.domain_words}, goal {task.goal}, {task.mechanism.name}"
+        words.append(f"{'task':<12} {task.name:<{width}}  {said}")
+        words += [f"{'':<12} {'':<{width}}  {line}" for line in (task.description, task.id) if line]
+    return "\n".join(words)

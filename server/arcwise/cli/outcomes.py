@@ -1,0 +1,75 @@
+"""What `arcwise estimate` tells of a task: an estimate, a time series, or that nothing came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from arcwise.analysis.robustness.fit_test import fit_test
+from arcwise.analysis.timeseries.epochs import Span, no_reports, span_to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.analysis import Estimate
+    from arcwise.analysis.estimators.comparison import Comparison
+    from arcwise.analysis.plotting.rows import Drawing
+    from arcwise.analysis.timeseries.series import Series
+    from arcwise.tasks import Task
+
+__all__ = ["Outcome", "estimated", "nothing", "over"]
+
+
+class Outcome(NamedTuple):
+    """As JSON, in words, and what can draw itself: nothing where there were no reports."""
+
+    document: dict[str, Any]
+    words: str
+    drawings: Sequence[Drawing] = ()
+
+
+def nothing(task: Task, span: Span) -> Outcome:
+    """Return that a task has no reports in these epochs."""
+    words = f"{task.name}: no reports {_words(task, span) or 'yet'}"
+    return Outcome(no_reports(task) | _epochs(task, span), words)
+
+
+def estimated(
+    task: Task,
+    span: Span,
+    array: NDArray[np.int64],
+    result: Estimate,
+    comparisons: Mapping[str, Comparison],
+    *,
+    tested: bool,
+) -> Outcome:
+    """Return an estimate from these epochs, with the comparisons, by name, and the test asked for."""
+    document, words, mechanism = result.to_dict() | _epochs(task, span), str(result), task.mechanism
+    if told := _words(task, span):
+        words += f"\n  {'epochs':<18} {told}"
+    for name, comparison in comparisons.items():
+        document[name] = comparison.to_dict()
+        words += f"\n{comparison}"
+    if tested:
+        fit = fit_test(mechanism, array)
+        document["fit"] = fit.to_dict()
+        words += f"\n{fit}"
+    return Outcome(document, words, [result, *comparisons.values()])
+
+
+def over(result: Series) -> Outcome:
+    """Return a time series."""
+    return Outcome(result.to_dict(), str(result), [result])
+
+
+def _epochs(task: Task, span: Span) -> dict[str, Any]:
+    return {} if span == Span() else {"epochs": span_to_dict(task, span)}
+
+
+def _words(task: Task, span: Span) -> str:
+    """Return a range of epochs in words, "" for all of them."""
+    ends = span_to_dict(task, span)
+    start = "" if ends["start"] is None else f"from {ends['start']}"
+    return start if ends["end"] is None else f"{start} to before {ends['end']}".strip()

@@ -1,0 +1,32 @@
+"""The files that commands draw to: checked when the command is read, before any work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from arcwise.analysis.plotting.style import PICTURES
+from arcwise.extras import check_extra
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["checked_picture"]
+
+
+def checked_picture(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Return the path of a `--plot` option.
+
+    Raises
+    ------
+    click.UsageError
+        When its suffix is of no picture.
+    MissingExtraError
+        When what draws is not installed.
+    """
+    if path is not None and path.suffix not in PICTURES:
+        raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(path)!r}")
+    if path is not None:
+        check_extra("plots", "matplotlib")
+    return path

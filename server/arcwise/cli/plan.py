@@ -1,0 +1,181 @@
+"""`arcwise plan`: of reports, error and epsilon give two; it tells the third, for every mechanism."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from arcwise.analysis.planning import plan as make_plan
+from arcwise.analysis.planning.picture import write_csv
+from arcwise.cli.domain import domain_options, lattice_options, read_domain
+from arcwise.cli.picture import checked_picture
+from arcwise.cli.progress import counted_progress
+
+if TYPE_CHECKING:
+    from arcwise.analysis.planning import Plan
+
+__all__ = ["plan"]
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _count(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    """Read a number of reports that may be written 1e6; its bounds are the planner's to check."""
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or number != int(number):
+        raise click.BadParameter(f"{text!r} is no whole number, such as 250000 or 1e6")
+    return int(number)
+
+
+@click.command()
+@domain_options
+@lattice_options
+@click.option("--epsilon", type=float, help="Privacy loss of one report, 0.01 to 20.")
+@click.option("--error", help="In the unit of the values, or a share of the range or period such as 1%.")
+@click.option("--reports", metavar="N", callback=_count, help="Devices that report, such as 1e5.")
+@click.option(
+    "--goal", help="Interval: mean (default), distribution. Circle: direction (default), distribution."
+)
+@click.option(
+    "--population",
+    "populations",
+    multiple=True,
+    metavar="LINE",
+    help="What values are drawn from, as `arcwise simulate --distribution` takes it; else the worst. Several "
+    "count alike.",
+)
+@click.option("--length", type=float, help="Resultant length of a direction's population; 0.5 unless given.")
+@click.option(
+    "--target",
+    type=click.Choice(["population", "users"]),
+    default="population",
+    show_default=True,
+    help="Whose mean: the population's, or that of those who report.",
+)
+@click.option("--level", default=0.95, show_default=True, help="Level of the interval beside the error.")
+@click.option("--delta", type=float, help="Compare mechanisms that spend a delta too, this one.")
+@click.option("--compare/--no-compare", default=True, help="With other mechanisms than the goal's own.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "csv_file", type=_FILE, help="Write a line for each mechanism to this file.")
+@click.option(
+    "--plot", "plot_file", type=_FILE, callback=checked_picture, help="Draw a picture: .png, .svg or .pdf."
+)
+def plan(  # noqa: PLR0917 (click calls it by keyword)
+    domain_text: str | None,
+    circle: float | None,
+    step: float | None,
+    rounding: str | None,
+    epsilon: float | None,
+    error: str | None,
+    reports: float | None,
+    goal: str | None,
+    populations: tuple[str, ...],
+    length: float | None,
+    target: str,
+    level: float,
+    delta: float | None,
+    compare: bool,
+    as_json: bool,
+    csv_file: Path | None,
+    plot_file: Path | None,
+) -> None:
+    """Plan a survey: give two of --epsilon, --error and --reports, and the third is found.
+
+    \b
+    arcwise plan --domain 0:180 --epsilon 1 --error 0.5
+    arcwise plan --domain 0:180 --epsilon 1 --reports 1e5 --population "normal:40,10"
+    arcwise plan --domain 0:10 --step 1 --epsilon 1 --error 0.1
+    arcwise plan --circle 360 --reports 1e5 --error 2 --length 0.3
+    arcwise plan --domain 0:180 --epsilon 1 --error 1% --goal distribution
+
+    Errors of means and directions are computed from the integers that devices sample from. Those of
+    distributions are simulated, which takes ten seconds to a minute of one core, longer for smaller errors;
+    with --no-compare a quarter of it.
+    """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
+    if sum(value is not None for value in (epsilon, error, reports)) != 2:
+        raise click.UsageError("give two of --epsilon, --error and --reports: the third is found")
+    made = _planned(
+        read_domain(domain_text, circle, step=step, rounding=rounding),
+        epsilon=epsilon,
+        error=error,
+        reports=reports,
+        goal=goal,
+        population=populations or None,
+        length=length,
+        target=target,
+        level=level,
+        delta=delta,
+        compare=compare,
+    )
+    if as_json:
+        click.echo(json.dumps(made.to_dict(), indent=2))
+    else:
+        _print(made)
+    try:
+        if csv_file is not None:
+            write_csv(csv_file, made)
+            click.echo(f"wrote {csv_file}", err=True)
+        if plot_file is not None:
+            made.plot().savefig(plot_file)
+            click.echo(f"wrote {plot_file}", err=True)
+    except OSError as failure:
+        raise click.ClickException(f"cannot write {failure.filename}: {failure.strerror}") from failure
+
+
+def _planned(domain: Any, **given: Any) -> Plan:
+    """Return the plan, and show on a terminal how far it is."""
+    with counted_progress() as progress:
+        return make_plan(domain, **given, progress=progress)
+
+
+def _print(made: Plan) -> None:
+    click.echo(made.summary())
+    if len(made.rows) > 1:
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=120)  # a file or a pipe has no width to keep to
+        click.echo()
+        console.print(_table(made), highlight=False)
+        click.echo("* what a task with this goal gets")
+    for label, reason in made.left_out.items():
+        click.echo(f"Left out: {label}: {reason}.")
+
+
+def _table(made: Plan) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("mechanism", no_wrap=True)
+    half_widths = any(row.half_width is not None for row in made.rows)
+    headings = ["reports", "epsilon", "error"]
+    headings += [f"{made.level:.4g} interval"] if half_widths else []
+    headings += [f"times the {made.compared}"]
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in made.rows:
+        cells = [
+            f"{row.label}{' *' if row.chosen else ''}{' †' if row.delta else ''}",
+            f"{row.reports:,}",
+            f"{row.epsilon:g}",
+            f"{row.error:.4g}",
+        ]
+        if half_widths:
+            cells.append("" if row.half_width is None else f"± {row.half_width:.4g}")
+        table.add_row(
+            *cells,
+            f"{row.relative:.3f}",
+            style="bold" if row.chosen else "yellow" if row.delta else None,
+        )
+    if any(row.delta for row in made.rows):
+        table.caption = "† spends a delta as well"
+        table.caption_justify = "left"
+    return table

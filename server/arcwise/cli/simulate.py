@@ -1,0 +1,216 @@
+"""`arcwise simulate`: the counts of devices that do not exist, and what is estimated from them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from arcwise.analysis import estimate
+from arcwise.analysis.estimators.quantiles import LEVELS
+from arcwise.analysis.simulate import MAX_DEVICES, as_population, simulate_counts
+from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL
+from arcwise.domains import Circle
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from numpy.typing import NDArray
+
+    from arcwise.analysis import Estimate, Value
+    from arcwise.analysis.estimators.inference_target import Target
+    from arcwise.analysis.simulate import Population
+    from arcwise.domains import Domain
+
+__all__ = ["simulate"]
+
+_POPULATIONS = f"""
+\b
+A DISTRIBUTION is one part, or several parts with weights, in the unit of the domain:
+  uniform  uniform:LOW,HIGH  atom:PLACE  comb:FIRST,STEP,COUNT (equal atoms)
+  on an interval  beta:A,B (over the domain), and given that they are in the domain:
+                  normal:MEAN,SD  lognormal:MEDIAN,SIGMA  pareto:LEAST,SHAPE
+                  by name (data sets of studies):
+                  {"  ".join(INTERVAL)}
+  on a circle     vonmises:MEAN,KAPPA  normal:MEAN,SD (wrapped), by name:
+                  {"  ".join(CIRCLE)}
+\b
+  and KIND@STEP: the nearest multiples of STEP
+\b
+  --distribution normal:35,10
+  --distribution "0.1*atom:18 + rest*normal:35,10@1"
+  --distribution "0.3*atom:0 + 0.2*atom:180 + rest*uniform"
+  --distribution "0.6*vonmises:0,4 + 0.4*vonmises:140,8"
+"""
+
+_NO_DIRECTION = 1e-12
+"""A resultant length below it is rounding error."""
+
+
+def _count(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """Read a whole number that may be written 1e6."""
+    if text is None:
+        return None
+    try:
+        number = int(text) if text.isdigit() else float(text)
+    except ValueError:
+        number = math.nan
+    if not 1 <= number <= MAX_DEVICES or number != int(number):
+        raise click.BadParameter(f"{text!r} is no whole number from 1 to 10^12, such as 250000 or 1e6")
+    return int(number)
+
+
+@click.command(epilog=_POPULATIONS)
+@click.argument("task_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--distribution", help="What devices' values are drawn from, see below.")
+@click.option(
+    "--data",
+    type=click.File("r", encoding="utf-8-sig"),
+    help="File of values, one a line or a CSV column: devices' values are drawn from them; - reads stdin.",
+)
+@click.option("--column", help="Name of the column, when --data is a CSV file with a header.")
+@click.option(
+    "--reports", metavar="N", callback=_count, help="Devices, up to 1e12; with --data, its rows unless given."
+)
+@click.option(
+    "--fixed",
+    is_flag=True,
+    help="Each row of --data is the same number of devices, and only their randomness varies.",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="For the same counts again; none for new ones.")
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write the counts to this file."
+)
+@click.option("--lines", is_flag=True, help="Write one count a line in place of a JSON array.")
+@click.option("--estimate", "estimated", is_flag=True, help="Print the truth beside the estimates.")
+@click.option("--level", default=0.95, show_default=True, help="Level of the intervals of --estimate.")
+def simulate(  # noqa: PLR0917 (click calls it by keyword)
+    task_file: Path,
+    distribution: str | None,
+    data: TextIO | None,
+    column: str | None,
+    reports: int | None,
+    fixed: bool,
+    seed: int | None,
+    output: Path | None,
+    lines: bool,
+    estimated: bool,
+    level: float,
+) -> None:
+    """Draw the counts of the task in TASK_FILE for any number of devices, up to 10^12.
+
+    The counts are written as `arcwise estimate TASK_FILE --counts FILE` reads them. With --estimate they go
+    only to --output, and the estimates from them are printed beside the truth.
+    """
+    if (distribution is None) == (data is None):
+        raise click.UsageError("give one of --distribution and --data")
+    if data is None and (fixed or column is not None):
+        raise click.UsageError(f"{'--fixed' if fixed else '--column'} is for --data")
+    task = Task.load(task_file)
+    source: str | NDArray[np.float64]
+    if data is not None:
+        source = _read(data, column)
+        reports = source.size if reports is None else reports
+    else:
+        source = distribution or ""
+        if reports is None:
+            raise click.UsageError("give --reports, the number of devices")
+    population = as_population(source, task.domain)
+    generator = np.random.default_rng(seed)
+    counts = simulate_counts(task, source if fixed else population, reports, generator, fixed=fixed)
+    numbers = counts.tolist()
+    text = "\n".join(map(str, numbers)) if lines else json.dumps(numbers)
+    if output is not None:
+        try:
+            output.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise click.ClickException(f"cannot write {output}: {error.strerror}") from error
+        click.echo(f"wrote {output}", err=True)
+    elif not estimated:
+        click.echo(text)
+    if estimated:
+        target: Target = "users" if fixed else "population"
+        _print(estimate(task, counts, level=level, target=target), population, task.domain, fixed=fixed)
+
+
+def _read(file: TextIO, column: str | None) -> NDArray[np.float64]:
+    """Return the numbers of a file: one a line, or a column of a CSV file with a header."""
+    wanted = None
+    try:
+        if column is not None:
+            names = next(csv.reader([file.readline()]), [])
+            if column not in names:
+                raise click.ClickException(f"--column must be one of {', '.join(names)}; got {column!r}")
+            wanted = [names.index(column)]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data")  # told below
+            table = np.loadtxt(file, delimiter=",", quotechar='"', usecols=wanted, ndmin=2)
+    except ValueError as error:
+        raise click.ClickException(f"--data must hold numbers, one a line or a --column: {error}") from None
+    if not table.size:
+        raise click.ClickException("--data must hold at least one number, got none")
+    if table.shape[1] != 1:
+        raise click.ClickException(f"--data has {table.shape[1]} columns: name one with --column")
+    return np.asarray(table[:, 0])
+
+
+def _print(result: Estimate, population: Population, domain: Domain, *, fixed: bool) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=100)  # a file or a pipe has no width to keep to
+    head = f"{result.n:,} simulated reports at epsilon {result.epsilon:g}, values in {result.domain}"
+    console.print(head, markup=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for heading in ("truth", "estimate", f"{result.level:.4g} interval", ""):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, truth, value, period in _rows(result, population, domain):
+        held = value.contains(truth, period=period)
+        point, low, high = value.written()
+        known = bool(low and high)
+        table.add_row(
+            name,
+            "none" if math.isnan(truth) else replace(value, value=truth).written()[0],
+            point,
+            f"[{low}, {high}]" if known else "none",
+            ("inside" if held else "outside") if known else "",
+            style=None if held or not known else "yellow",
+        )
+    console.print(table, highlight=False)
+    if fixed:
+        click.echo(
+            "Intervals of mean, direction and resultant length are for these devices; those of quantiles are "
+            "for a population that devices were drawn from, and wider than fixed devices need."
+        )
+
+
+def _rows(
+    result: Estimate, population: Population, domain: Domain
+) -> list[tuple[str, float, Value, float | None]]:
+    """Return name, truth, estimate and period of everything that the estimate tells as a number."""
+    if isinstance(domain, Circle):
+        moment = population.trigonometric_moment()
+        # Without a direction no interval is right but the whole circle.
+        turn = float(np.angle(moment)) / (2 * math.pi) % 1.0 if abs(moment) > _NO_DIRECTION else math.nan
+        rows = [
+            ("mean direction", turn * domain.period, result.direction, domain.period),
+            ("resultant length", abs(moment), result.resultant_length, None),
+        ]
+    else:
+        truths = domain.from_unit(np.append(population.mean(), population.quantiles(LEVELS))).tolist()
+        rows = [("mean", truths[0], result.mean, None)]
+        rows += [
+            (f"{tau:.0%} quantile", truth, result.quantiles.get(f"{tau:g}"), None)
+            for tau, truth in zip(LEVELS, truths[1:], strict=True)
+        ]
+    return [(name, truth, value, period) for name, truth, value, period in rows if value is not None]

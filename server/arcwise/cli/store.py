@@ -1,0 +1,205 @@
+"""`arcwise store`: look after a store; move it, and put several into one."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from arcwise.cli.progress import counted_progress
+from arcwise.server.store import migrate_store, open_store
+from arcwise.server.store.export import BatchIds, Counts, Header, read_export, write_export
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from arcwise.server.store import Store
+    from arcwise.server.store.export import Record
+
+__all__ = ["store"]
+
+_URL = click.argument("url", metavar="STORE")
+
+
+@click.group()
+def store() -> None:
+    """Look after a store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.
+
+    A password of PostgreSQL belongs in ~/.pgpass or PGPASSWORD; a command line can be seen by others.
+    """
+
+
+@store.command()
+@_URL
+def info(url: str) -> None:
+    """Show what a store holds: its tasks, reports and epochs, keys and size."""
+    with _existing(url) as opened:
+        tasks = opened.tasks()
+        for each in tasks:
+            epochs = list(opened.reports_by_epoch(each.task))
+            state = "open" if each.closed is None else f"closed since {_date(each.closed)}"
+            click.echo(f"{each.task.name}  ({state})")
+            click.echo(f"  id        {each.task.id}")
+            click.echo(f"  reports   {opened.version(each.task):,}")
+            if epochs:
+                click.echo(f"  epochs    {epochs[0]} to {epochs[-1]}, {len(epochs):,} with reports")
+            click.echo(f"  taken     from epoch {each.open_from} on")
+        good = sum(key.revoked is None for key in opened.keys())  # noqa: SIM118 (a store is no dict)
+        click.echo(f"{len(tasks)} tasks, {good} keys, {opened.size:,} bytes")
+
+
+@store.command()
+@_URL
+@click.option("--to", type=int, metavar="N", help="Stop at schema N; the newest unless given.")
+@click.option("--dry-run", is_flag=True, help="Do everything and undo it: what would fail, fails.")
+def migrate(url: str, to: int | None, dry_run: bool) -> None:
+    """Bring the tables of an older arcwise up to date.
+
+    In one transaction: it is done, or the store is as it was. There is no way back but a backup, so make
+    one first, and stop the servers on the store: an older arcwise cannot use the new tables.
+    """
+    steps = migrate_store(url, to=to, dry_run=dry_run)
+    for step in steps:
+        click.echo(f"schema {step.version}: {step.title}")
+    if not steps:
+        click.echo("nothing to do")
+    elif dry_run:
+        click.echo("nothing was changed: this was a dry run")
+
+
+@store.command()
+@_URL
+def check(url: str) -> None:
+    """Read everything in a store and say what is wrong with it; exit with 1 if anything is."""
+    with _existing(url) as opened:
+        problems = opened.check()
+    for problem in problems:
+        click.echo(problem)
+    if problems:
+        raise click.ClickException(f"{len(problems)} problems: restore a backup, or export what is left")
+    click.echo("the store is whole")
+
+
+@store.command()
+@_URL
+def vacuum(url: str) -> None:
+    """Give back the space that forgotten batch ids took.
+
+    SQLite rewrites the file: that takes as much free disk again, and servers wait meanwhile. PostgreSQL keeps
+    the space and uses it again; the counts of ended workers are put together.
+    """
+    with _existing(url) as opened:
+        before = opened.size
+        opened.vacuum()
+        click.echo(f"{before:,} bytes before, {opened.size:,} after")
+
+
+@store.command()
+@_URL
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--ids", is_flag=True, help="With batch ids, by which a replay is known: 35 bytes a batch.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+def export(url: str, file: Path, ids: bool, force: bool) -> None:
+    """Write the tasks and counts of a store to a file, all of one moment; servers go on meanwhile.
+
+    The file is JSON lines, for `arcwise store merge` and for people. Keys are not in it. Without --ids,
+    whoever takes it over cannot tell a batch that is sent again from a new one.
+    """
+    if file.exists() and not force:
+        raise click.ClickException(f"{file} exists; name another file, or --force")
+    part = file.with_name(file.name + ".part")  # a file of the right name is a whole one
+    tally = _Tally()
+    with _existing(url) as opened, closing(opened.export(ids=ids)) as records, counted_progress() as show:
+        try:
+            part.unlink(missing_ok=True)  # of an export that was ended: its mode would stay
+            with open(part, "x", encoding="utf-8", opener=_private) as text:
+                write_export(text, tally.watch(records, show))
+            part.replace(file)
+        except OSError as error:
+            raise click.ClickException(f"cannot write {file}: {error.strerror}") from error
+        finally:
+            part.unlink(missing_ok=True)
+    click.echo(f"wrote {file}: {tally}")
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read: batch ids are in it."""
+    return os.open(path, flags, 0o600)
+
+
+@store.command()
+@click.argument("target", metavar="STORE")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option("--without-ids", is_flag=True, help="Leave batch ids behind, where batches are in both stores.")
+def merge(target: str, sources: tuple[str, ...], without_ids: bool) -> None:
+    """Add the reports of other stores to STORE, which is made if it does not exist.
+
+    A SOURCE is a file of `arcwise store export` or the URL of a store. Each is added whole or not at all, and
+    once: a store that was merged is known ever after, under whatever name. Stop the servers on a source
+    first, and send its devices to STORE: what it takes after the merge cannot be merged any more.
+
+    Without batch ids (an export without --ids) a batch that a device sends again, to STORE this time, counts
+    twice; so wait until the devices have nothing of the source left to send. Keys are not merged.
+    """
+    with closing(open_store(target)) as opened:
+        for source in sources:
+            tally = _Tally()
+            with _records(source, ids=not without_ids) as records, counted_progress() as show:
+                kept = (each for each in records if not (without_ids and isinstance(each, BatchIds)))
+                opened.merge(tally.watch(kept, show), int(time.time()))
+            click.echo(f"merged {source if '://' not in source else 'a store'}: {tally}")
+            if not tally.batches and tally.reports:
+                click.echo("no batch ids came along: batches of it that are sent again will count again")
+
+
+@contextmanager
+def _records(source: str, *, ids: bool) -> Iterator[Iterable[Record]]:
+    """Open an export or another store for reading."""
+    if "://" in source:
+        with _existing(source) as opened, closing(opened.export(ids=ids)) as records:
+            yield records
+        return
+    try:
+        file = Path(source).open(encoding="ascii", errors="replace")  # noqa: SIM115 (closed below; only opening is guarded)
+    except OSError as error:
+        raise click.ClickException(f"cannot read {source}: {error.strerror}") from error
+    with file:
+        yield read_export(file, source)
+
+
+class _Tally:
+    """Counts the records that pass by, and shows how far they are."""
+
+    def __init__(self) -> None:
+        self.tasks = self.reports = self.batches = 0
+
+    def watch(self, records: Iterable[Record], show: Callable[[int, int, str], None]) -> Iterator[Record]:
+        total = 0
+        for record in records:
+            if isinstance(record, Header):
+                total = record.reports
+            elif isinstance(record, Counts):
+                self.reports += int(record.counts.sum())
+            elif isinstance(record, BatchIds):
+                self.batches += len(record.ids)
+            else:
+                self.tasks += 1
+            show(self.reports, total, f"{self.batches:,} batch ids")
+            yield record
+
+    def __str__(self) -> str:
+        return f"{self.tasks} tasks, {self.reports:,} reports, {self.batches:,} batch ids"
+
+
+@contextmanager
+def _existing(url: str) -> Iterator[Store]:
+    with closing(open_store(url, create=False)) as opened:
+        yield opened
+
+
+def _date(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))

@@ -1,0 +1,173 @@
+"""The commands of `arcwise task`, as a user types them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from arcwise.cli.caps import caps_options, read_caps
+from arcwise.cli.domain import domain_options, lattice_options, read_domain
+from arcwise.cli.new_file import new_path, write_new
+from arcwise.cli.task.checks import verified
+from arcwise.cli.task.making import NAMES, mechanism_for
+from arcwise.cli.task.sample import command_line, proposed, read_sample
+from arcwise.cli.task.words import describe
+from arcwise.errors import ArcwiseError
+from arcwise.tasks import DAY, Task
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from typing_extensions import Unpack
+
+    from arcwise.cli.caps import CapOptions
+
+__all__ = ["task"]
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def task() -> None:
+    """Make, show and verify task files."""
+
+
+@task.command()
+@click.argument("name")
+@domain_options
+@click.option("--clip", is_flag=True, help="Move values outside the interval to its nearer end.")
+@lattice_options
+@click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
+@click.option(
+    "--goal",
+    help="Interval: distribution (default), mean, value. Circle: direction (default), distribution.",
+)
+@click.option(
+    "--mechanism",
+    type=click.Choice(NAMES),
+    metavar="NAME",
+    help="Instead of the goal's: any mechanism that `arcwise compare` lists, with its defaults.",
+)
+@click.option("--delta", type=float, help="Delta of one report, for mechanisms that spend one.")
+@click.option(
+    "--population",
+    "populations",
+    multiple=True,
+    metavar="LINE",
+    help="With --goal mean: design for the variance in this population, written as `arcwise simulate "
+    "--distribution` takes it, in place of the worst. Several count alike.",
+)
+@click.option(
+    "--from-data",
+    "sample",
+    type=click.File("r", encoding="utf-8-sig"),
+    metavar="FILE",
+    help="Propose domain, step and clipping from a sample: numbers, one a line, a CSV column, or JSON; - "
+    "reads stdin. What is given besides is kept.",
+)
+@click.option("--column", help="Name of the column or the key, when --from-data has several.")
+@click.option("--dry-run", is_flag=True, help="Show the task, and write nothing.")
+@click.option("--expected-reports", type=int, help="From a million on, distributions get a finer grid.")
+@click.option("--period", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
+@click.option("--unit", metavar="TEXT", help="Unit of the values, for people: min, km/h.")
+@click.option("--description", metavar="TEXT", help="What is asked, for people, in up to 200 characters.")
+@caps_options
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="File to write; NAME.json unless given."
+)
+@click.option("--force", is_flag=True, help="Overwrite the file when it exists.")
+def new(  # noqa: PLR0917 (click calls it by keyword)
+    name: str,
+    domain_text: str | None,
+    circle: float | None,
+    clip: bool,
+    step: float | None,
+    rounding: str | None,
+    epsilon: float,
+    goal: str | None,
+    mechanism: str | None,
+    delta: float | None,
+    populations: tuple[str, ...],
+    sample: TextIO | None,
+    column: str | None,
+    dry_run: bool,
+    expected_reports: int | None,
+    period: int,
+    unit: str | None,
+    description: str | None,
+    output: Path | None,
+    force: bool,
+    **caps: Unpack[CapOptions],
+) -> None:
+    """Make the task NAME and write its file.
+
+    \b
+    arcwise task new delay --domain -60:180 --clip --epsilon 1
+    arcwise task new heading --circle 360 --epsilon 0.5 --lifetime-cap 15
+    arcwise task new score --domain 0:100 --step 1 --epsilon 1
+    arcwise task new wait --domain 0:60 --unit min --description "Time until the bus came" --epsilon 1
+    arcwise task new dose --domain 0:100 --epsilon 1 --goal mean
+    arcwise task new age --domain 0:120 --epsilon 2 --goal mean --population "normal:40,12"
+    arcwise task new load --domain 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
+    arcwise task new age --from-data survey.csv --column age --epsilon 1 --dry-run
+
+    The goal mean designs its mechanism by linear programming: that takes seconds, once. With a step so does
+    the goal value, where the design is nearer to single values than the usual mechanism.
+    """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
+    bounds = read_caps(caps)
+    if sample is not None:
+        known = domain_text is not None or circle is not None
+        given = read_domain(domain_text, circle, clip=clip) if known else None
+        proposal = proposed(read_sample(sample, column), given, step=step, rounding=rounding)
+        domain = proposal.domain
+        click.echo(command_line(name, domain))
+        click.echo("".join(f"note: {note}\n" for note in proposal.notes), err=True, nl=False)
+    elif column is not None:
+        raise click.UsageError("--column is for --from-data")
+    else:
+        domain = read_domain(domain_text, circle, clip=clip, step=step, rounding=rounding)
+    path = None if dry_run else new_path(name, output, force)  # before a solver takes its time
+    made = Task(
+        name,
+        domain,
+        epsilon,
+        goal=goal,
+        mechanism=mechanism_for(
+            domain, epsilon, goal=goal, name=mechanism, delta=delta, populations=populations
+        ),
+        expected_reports=expected_reports,
+        period=period,
+        caps=bounds,
+        description=description,
+        unit=unit,
+    )
+    if path is not None:
+        write_new(made, path)
+    click.echo(describe(made))
+
+
+@task.command()
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+def show(files: tuple[Path, ...]) -> None:
+    """Show what each FILE asks of devices, in words and numbers."""
+    click.echo("\n\n".join(describe(Task.load(path)) for path in files))
+
+
+@task.command()
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+def verify(files: tuple[Path, ...]) -> None:
+    """Check the certificate of each FILE: walk all rows in exact arithmetic.
+
+    Exits with 1 when one does not hold.
+    """
+    failed = 0
+    for path in files:
+        try:
+            click.echo(f"ok      {path}: {verified(Task.load(path))}")
+        except ArcwiseError as error:  # noqa: PERF203 (one bad file must not hide the others)
+            failed += 1
+            click.echo(f"FAILED  {error}", err=True)  # the error names the file
+    if failed:
+        raise click.exceptions.Exit(1)

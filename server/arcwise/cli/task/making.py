@@ -1,0 +1,173 @@
+"""The mechanism of a new task: one of the registry by its name, or one that is designed for its goal."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from arcwise.analysis.design.prior import as_populations
+from arcwise.analysis.design.request import designable
+from arcwise.analysis.planning.mean import MeanCurve
+from arcwise.cli.task.words import worst_unit_variance
+from arcwise.domains import Interval
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.mechanisms.registry import MECHANISMS
+
+if TYPE_CHECKING:
+    from arcwise.domains import Domain
+    from arcwise.mechanisms import Mechanism
+
+__all__ = ["NAMES", "mechanism_for"]
+
+# What was designed is no family with defaults. Later versions of a name replace earlier ones for new tasks.
+_NEWEST = {name: version for name, version in sorted(MECHANISMS) if not name.startswith("designed-")}
+
+NAMES = tuple(_NEWEST)
+
+_DESIGNS_ARE_BEST_TO = 8.0
+"""`arcwise design` checks up to this epsilon that nothing published is better."""
+_WORTH_DESIGNING = 0.99
+"""A design for single values is taken where its error is below this share of the usual mechanism's."""
+_BETWEEN = 8
+"""Numbers tried between two values."""
+_FINE = ("piecewise-sub", "piecewise-opt", "piecewise-transformation", "randomized-response")
+"""The published mechanisms whose error keeps falling with epsilon, on grids that grow finer."""
+
+
+def mechanism_for(
+    domain: Domain,
+    epsilon: float,
+    *,
+    goal: str | None,
+    name: str | None,
+    delta: float | None,
+    populations: tuple[str, ...] = (),
+) -> Mechanism | None:
+    """Return the mechanism that was asked for, or None where the task's goal is to pick it.
+
+    Raises
+    ------
+    click.UsageError
+        When a delta is missing, or given where none is spent; when a population has nothing to do.
+    ParameterError
+        When the mechanism does not serve the domain, or an argument is out of its bounds.
+    """
+    if populations and (name is not None or goal != "mean" or not isinstance(domain, Interval)):
+        raise click.UsageError("--population is for --goal mean on an interval, without --mechanism")
+    if name is None:
+        if delta is not None:
+            raise click.UsageError("--delta is for a --mechanism that spends one")
+        if not isinstance(domain, Interval) or goal not in ("mean", "value"):
+            return None
+        return _designed(domain, epsilon, populations) if goal == "mean" else _nearest(domain, epsilon)
+    cls: Any = MECHANISMS[name, _NEWEST[name]]
+    takes = inspect.signature(cls).parameters
+    given: dict[str, Any] = {}
+    if "delta" in takes:
+        if delta is None:
+            raise click.UsageError(f"--mechanism {name} spends a delta: give --delta, for example 1e-6")
+        given["delta"] = delta
+    elif delta is not None:
+        raise click.UsageError(f"--mechanism {name} spends no delta: leave --delta out")
+    if "epsilon" in takes:
+        given["epsilon"] = epsilon
+    elif epsilon:
+        raise click.UsageError(f"--mechanism {name} spends a delta only: give --epsilon 0")
+    mechanism: Mechanism = cls(domain, **given)
+    return mechanism
+
+
+def _designed(domain: Interval, epsilon: float, populations: tuple[str, ...]) -> Mechanism:
+    """Return the mechanism that the solver designs for means."""
+    if domain.discrete and not designable(domain):
+        raise click.UsageError(
+            f"--goal mean has no design with a node for each of {domain.size} values: leave --goal out, as "
+            "the default goal's mean is unbiased too, or leave --step out"
+        )
+    designed = _solved(domain, epsilon, "mean", populations)
+    if populations:
+        _say_what_a_population_does(designed, domain, epsilon, populations)
+    _warn_where_others_are_better(designed, domain, epsilon, populations)
+    return designed
+
+
+def _say_what_a_population_does(
+    designed: Mechanism, domain: Interval, epsilon: float, populations: tuple[str, ...]
+) -> None:
+    """Tell what is gained where the population is right, and what is lost where it is wrong."""
+    general = _solved(domain, epsilon, "mean")
+    right = _variance(general, populations) / _variance(designed, populations)
+    wrong = worst_unit_variance(designed) / worst_unit_variance(general)
+    click.echo(
+        f"note: without --population {right:.3g} times as many reports are needed there; at values where "
+        f"it has nobody up to {wrong:.3g} times as many are needed with it\n"
+        "note: the task is public, and says what the population is: one taken from collected data reveals it",
+        err=True,
+    )
+
+
+def _variance(mechanism: Mechanism, populations: tuple[str, ...]) -> float:
+    """Return the variance of a report: the average over the populations, or for the worst value."""
+    if not populations:
+        return worst_unit_variance(mechanism)
+    return MeanCurve(mechanism, as_populations(populations, mechanism.domain), "population").variance
+
+
+def _nearest(domain: Interval, epsilon: float) -> Mechanism | None:
+    """Return a design for single values on a lattice, where its worst error is below the usual mechanism's.
+
+    None leaves the mechanism to the goal.
+    """
+    if not designable(domain):
+        return None
+    from arcwise.analysis.design import worst_case
+
+    designed = _solved(domain, epsilon, "value")
+    usual = OptimalPiecewise(domain, epsilon, placement="clamp")
+    steps = 1 if not usual.rounds else _BETWEEN
+    places = np.linspace(0.0, domain.length, steps * (usual.kernel.codes - 1) + 1)
+    worst = float(usual.expected_errors(domain.low + places).max())
+    return designed if worst_case(designed, goal="value") < _WORTH_DESIGNING * worst else None
+
+
+def _solved(domain: Interval, epsilon: float, goal: str, populations: tuple[str, ...] = ()) -> Mechanism:
+    """Return the mechanism that the solver designs, and show how far it is."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from arcwise.analysis.design import minimax
+
+    columns = BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        job = bar.add_task("designing the mechanism", total=1.0)
+        return minimax(
+            domain,
+            epsilon,
+            goal=goal,
+            population=populations or None,
+            progress=lambda share, text: bar.update(job, completed=share, description=text),
+        )
+
+
+def _warn_where_others_are_better(
+    designed: Mechanism, domain: Interval, epsilon: float, populations: tuple[str, ...]
+) -> None:
+    """Say so where a published mechanism on a finer grid needs fewer reports than a table of few codes."""
+    if epsilon <= _DESIGNS_ARE_BEST_TO:
+        return
+    others: dict[str, float] = {}
+    for name in _FINE:
+        cls: Any = MECHANISMS[name, _NEWEST[name]]
+        others[name] = _variance(cls(domain, epsilon), populations)
+    best = min(others, key=others.__getitem__)
+    share = others[best] / _variance(designed, populations)
+    if share < 1.0:
+        click.echo(
+            f"note: at epsilon {epsilon:g} --mechanism {best} needs only {share:.2g} times as many reports: "
+            "a designed table is too coarse for so large an epsilon",
+            err=True,
+        )

@@ -1,0 +1,302 @@
+"""A domain that is proposed from a sample: bounds rounded outward, a step, and what becomes of the rest."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+from click.core import ParameterSource
+
+from arcwise.analysis.planning.mechanisms import domain_words
+from arcwise.domains import Circle, Domain, Interval
+from arcwise.lattice import MOST_VALUES, TOLERANCE
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+
+__all__ = ["Proposal", "command_line", "proposed", "read_sample"]
+
+_FEWEST = 20
+"""Values from which on a step is proposed: of fewer, too many are multiples of something by chance."""
+
+_NEARLY_ALL = 0.99
+_OF_DISTINCT = 0.9
+"""Shares of the values, and of the different ones among them, that must be multiples of a step. Many equal
+values, such as zeros, are multiples of everything."""
+
+_REPLACED = frozenset(
+    ("domain_text", "circle", "clip", "step", "rounding", "sample", "column", "dry_run", "force")
+)
+"""Options that the command which is told does not need."""
+
+_TAIL = 0.005
+_TOO_LONG = 3.0
+"""The bounds leave out half a per cent on either side where the whole range is so many times as long."""
+
+_MANTISSAS = (6.0, 5.0, 3.0, 2.5, 2.0, 1.5, 1.0)
+"""Of steps, times powers of ten; half hours and quarters of an hour in minutes among them."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A domain, and what should be known of it, a sentence each."""
+
+    domain: Domain
+    notes: tuple[str, ...]
+
+
+def read_sample(file: TextIO, column: str | None) -> FloatArray:
+    """Return the numbers of a file, shape (n,), at least two different ones.
+
+    One a line; a column of a CSV file, whose name may be left out where there is one column; a JSON array; or
+    JSON lines. Where these hold objects, the column is the key.
+
+    Raises
+    ------
+    click.ClickException
+        When it holds no numbers, one that is not finite, or a single one again and again.
+    """
+    try:
+        text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"--from-data cannot be read: {error}") from None
+    stripped = text.lstrip()
+    try:
+        if stripped.startswith("["):
+            found = _of_items(json.loads(text), column)
+        elif stripped.startswith("{"):
+            found = _of_items([json.loads(line) for line in text.splitlines() if line.strip()], column)
+        else:
+            found = _of_rows(text, column)
+    except json.JSONDecodeError as error:
+        raise click.ClickException(f"--from-data is no JSON: {error}") from None
+    if not found:
+        raise click.ClickException("--from-data must hold at least one number, got none")
+    values = np.array(found, dtype=np.float64)
+    if not np.isfinite(values).all():
+        first = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise click.ClickException(
+            f"--from-data must hold finite numbers, got {float(values[first])!r} as number {first + 1}: "
+            "leave missing values out"
+        )
+    if values.min() == values.max():
+        raise click.ClickException(
+            f"--from-data must hold different numbers, got {float(values[0]):.12g} only: give --domain "
+            "instead"
+        )
+    return values
+
+
+def _of_items(items: Any, column: str | None) -> list[float]:
+    found = []
+    for place, item in enumerate(items, 1):
+        value = item.get(column) if isinstance(item, dict) and column is not None else item
+        if isinstance(item, dict) and column is None:
+            raise click.ClickException(f"--from-data holds objects: name one of {_names(item)} with --column")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            known = f" of {_names(item)}" if isinstance(item, dict) else ""
+            raise click.ClickException(f"--from-data must hold numbers, got {value!r} as item {place}{known}")
+        found.append(float(value))
+    return found
+
+
+def _names(item: dict[str, Any]) -> str:
+    return ", ".join(map(str, item))
+
+
+def _of_rows(text: str, column: str | None) -> list[float]:
+    """Return the column of a CSV file; a first line that is no number is its header."""
+    rows = [row for row in csv.reader(text.splitlines()) if row]
+    if not rows:
+        return []
+    header = rows[0] if column is not None or _number(rows[0][-1]) is None else None
+    place = 0
+    if column is not None:
+        if column not in (header or []):
+            raise click.ClickException(f"--column must be one of {', '.join(rows[0])}; got {column!r}")
+        place = rows[0].index(column)
+    elif len(rows[0]) > 1:
+        raise click.ClickException(f"--from-data has {len(rows[0])} columns: name one with --column")
+    found = []
+    for line, row in enumerate(rows[header is not None :], 1 + (header is not None)):
+        value = _number(row[place]) if place < len(row) else None
+        if value is None:
+            cell = row[place] if place < len(row) else ""
+            raise click.ClickException(f"--from-data must hold numbers, got {cell!r} in row {line}")
+        found.append(value)
+    return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def proposed(
+    values: FloatArray, given: Domain | None, *, step: float | None, rounding: str | None
+) -> Proposal:
+    """Return a domain for values like these.
+
+    Parameters
+    ----------
+    values
+        Of `read_sample`.
+    given
+        A domain without a step whose bounds are kept; None to take bounds from the values.
+    step, rounding
+        That are kept; None to propose them.
+    """
+    notes = []
+    taken = None
+    if given is None:
+        low, high, tail = _range(values)
+        step = _step_of_line(values, high - low) if step is None else step
+        low, high = _outward(low, high, step)
+        taken = Interval(low, high, clip=True)
+        outside = int(((values < low) | (values > high)).sum())
+        notes.append(
+            f"bounds from {len(values):,} values, rounded outward"
+            + (f"; {outside:,} lie outside and are clipped, which moves means" if tail else "")
+        )
+        domain: Domain = taken
+    else:
+        domain = given
+        if isinstance(given, Circle):
+            step = _step_of_turn(values, given.period) if step is None else step
+        else:
+            step = _step_of_line(values - given.low, given.length, whole=True) if step is None else step
+            if not given.clip and bool(((values < given.low) | (values > given.high)).any()):
+                domain = Interval(given.low, given.high, clip=True)
+                notes.append("values outside the domain are clipped, which moves means")
+    domain, words = _with_step(domain, values, step, rounding)
+    notes += words
+    if taken is not None or words:
+        notes.append(
+            "a domain taken from data reveals something of the data: take a public sample, or what is known "
+            "without one"
+        )
+    return Proposal(domain, tuple(notes))
+
+
+def command_line(name: str, domain: Domain) -> str:
+    """Return the running command with this domain in place of the sample and of what it left open."""
+    context = click.get_current_context()
+    words = ["arcwise task new", shlex.quote(name), domain_words(domain)]
+    if isinstance(domain, Interval) and domain.clip:
+        words.append("--clip")
+    for option in context.command.params:
+        key = option.name or ""
+        given = context.get_parameter_source(key) is ParameterSource.COMMANDLINE
+        if isinstance(option, click.Option) and given and key not in _REPLACED:
+            values: Any = context.params[key]
+            for value in values if option.multiple else [values]:
+                words += [option.opts[0], shlex.quote(_text(value))]
+    return " ".join(words)
+
+
+def _text(value: object) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _range(values: FloatArray) -> tuple[float, float, bool]:
+    """Return the bounds before rounding, and whether they leave out tails."""
+    low, high = float(values.min()), float(values.max())
+    inner = np.quantile(values, [_TAIL, 1.0 - _TAIL]).tolist()
+    if 0.0 < inner[1] - inner[0] < (high - low) / _TOO_LONG:
+        return inner[0], inner[1], True
+    return low, high, False
+
+
+def _outward(low: float, high: float, step: float | None) -> tuple[float, float]:
+    """Return the bounds moved outward to round numbers, and whole steps."""
+    unit = _round_up((high - low) / 10.0)
+    if step is not None:
+        unit = step * max(1.0, math.floor(unit / step + 0.5))
+    # A number of units that floats put a hair above a whole one is that whole one.
+    first, last = math.floor(low / unit + 1e-9), math.ceil(high / unit - 1e-9)
+    if 0 < first <= 2:
+        first = 0  # what begins near 0 is what begins at 0
+    return float(f"{first * unit:.12g}"), float(f"{last * unit:.12g}")
+
+
+def _round_up(number: float) -> float:
+    """Return the smallest of 1, 2 and 5 times a power of ten that is at least a positive number."""
+    power = 10.0 ** math.floor(math.log10(number))
+    return next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= number * (1.0 - 1e-9))
+
+
+def _step_of_line(values: FloatArray, length: float, *, whole: bool = False) -> float | None:
+    """Return the largest round step that nearly all values are multiples of, where there is one.
+
+    With `whole` only one that divides the length.
+    """
+    top = math.floor(math.log10(length))
+    for power in range(top, top - 5, -1):
+        for mantissa in _MANTISSAS:
+            step = float(f"{mantissa}e{power}")
+            divides = abs(length / step - math.floor(length / step + 0.5)) <= TOLERANCE
+            if step <= length and (divides or not whole) and _fits(values / step):
+                return step
+    return None
+
+
+def _step_of_turn(values: FloatArray, period: float) -> float | None:
+    turned = np.mod(values, period)
+    return next(
+        (
+            float(f"{period / size:.12g}")
+            for size in range(2, MOST_VALUES + 1)
+            if _fits(turned / (period / size))
+        ),
+        None,
+    )
+
+
+def _fits(places: FloatArray) -> bool:
+    if places.size < _FEWEST:
+        return False
+    away = np.abs(places - np.floor(places + 0.5)) > TOLERANCE
+    if away.mean() > 1.0 - _NEARLY_ALL:
+        return False
+    _, first = np.unique(places, return_index=True)
+    return bool(away[first].mean() <= 1.0 - _OF_DISTINCT)
+
+
+def _with_step(
+    domain: Domain, values: FloatArray, step: float | None, rounding: str | None
+) -> tuple[Domain, list[str]]:
+    """Return the domain with its step, where there is one and not too many values, and what to say."""
+    if step is None:
+        if rounding is not None:
+            raise click.UsageError("--rounding is for a domain with a step, and these values have none")
+        return domain, []
+    low = domain.low if isinstance(domain, Interval) else 0.0
+    places = (values - low) / step
+    between = int((np.abs(places - np.floor(places + 0.5)) > TOLERANCE).sum())
+    size = math.floor(domain.length / step + 0.5) + isinstance(domain, Interval)
+    if size > MOST_VALUES:
+        return domain, [
+            f"values are multiples of {step:g}, and {size:,} of these are more than have a node each "
+            f"({MOST_VALUES:,}): no step"
+        ]
+    if rounding is None:
+        rounding = "nearest" if between else "refuse"
+    words = f"values are multiples of {step:g}: a step, with {size:,} values"
+    if between:
+        words += f"; {between:,} of {len(values):,} are between two of them, rounding {rounding}"
+    args: dict[str, Any] = {"step": step, "rounding": rounding}
+    if isinstance(domain, Circle):
+        return Circle(domain.period, **args), [words]
+    return Interval(domain.low, domain.high, clip=domain.clip, **args), [words]

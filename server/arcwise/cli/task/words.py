@@ -1,0 +1,133 @@
+"""What a task asks of devices, in words and numbers: what `arcwise task show` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from arcwise.cli.caps import caps_words
+from arcwise.domains import Interval
+from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.window import WindowKernel
+from arcwise.mechanisms import Piecewise
+from arcwise.mechanisms.circular import CircularMechanism
+from arcwise.mechanisms.closed_forms import piecewise_worst_variance
+from arcwise.mechanisms.moments import variances
+
+if TYPE_CHECKING:
+    from arcwise.mechanisms import Mechanism
+    from arcwise.tasks import Task
+
+__all__ = ["describe", "worst_unit_variance"]
+
+
+def describe(task: Task) -> str:
+    """Return what a task asks of devices, a line for each fact."""
+    mechanism = task.mechanism
+    certificate = mechanism.certificate()
+    clip = ", values outside are clipped" if isinstance(task.domain, Interval) and task.domain.clip else ""
+    lines = {
+        "task": task.name,
+        "id": task.id,
+        "description": task.description,
+        "domain": f"{task.domain_words}{clip}",
+        "values": _values(task),
+        "goal": task.goal,
+        "epsilon": f"{task.epsilon:g} per report",
+        "delta": _delta(task),
+        "caps": caps_words(task.caps, "report"),
+        "epoch": f"{task.period} s",
+        "mechanism": f"{mechanism.name} {mechanism.version}, placement {mechanism.placement}",
+        "kernel": _kernel(mechanism),
+        "outputs": _outputs(mechanism),
+        "variance": _variance(mechanism),
+        "certificate": str(certificate),
+    }
+    return "\n".join(f"{key:<12} {value}" for key, value in lines.items() if value)
+
+
+def _values(task: Task) -> str:
+    domain = task.domain
+    if domain.size is None:
+        return ""
+    between = {
+        "refuse": "a number between two is refused",
+        "nearest": "a number between two is rounded to the nearer one, which biases means",
+        "stochastic": "a number between two is rounded to one of them by chance",
+    }[domain.rounding]
+    nodes = "each a node" if domain.discrete else "too many for a node each: treated as a continuous domain"
+    return f"{domain.size:,}, {nodes}; {between}"
+
+
+def _delta(task: Task) -> str:
+    units, caps = task.charge.delta_units, task.caps
+    if not units:
+        return ""
+    capped = caps.lifetime_delta is not None or caps.rolling_delta is not None
+    return f"{units / UNIT:.6g} per report" + ("" if capped else ": its caps do not bound it")
+
+
+def _kernel(mechanism: Mechanism) -> str:
+    kernel = mechanism.kernel
+    size = f"{kernel.nodes} nodes, {kernel.codes} codes"
+    if isinstance(kernel, WindowKernel):
+        inside = kernel.window * (kernel.background + kernel.extra) / UNIT
+        return (
+            f"{size}, window of {kernel.window}: "
+            f"a report lies in the true value's window with probability {inside:.3f}"
+        )
+    if isinstance(mechanism, CircularMechanism):
+        return (
+            f"{size}, one row that is turned with the value: a report keeps {mechanism.attenuation():.3f} "
+            "of the first trigonometric moment"
+        )
+    return f"{size}, a table of {kernel.nodes * kernel.codes:,} weights"
+
+
+def _outputs(mechanism: Mechanism) -> str:
+    if isinstance(mechanism, CircularMechanism):
+        return ""
+    low, high = mechanism.values.min(), mechanism.values.max()
+    if mechanism.unbiased:
+        means = "unbiased"
+    elif mechanism.placement == "clamp":
+        means = "biased: values near an end give the same reports, and means are ranges"
+    else:
+        means = "biased: the server's numbers per code correct for it, or bound it"
+    return f"from {low:.6g} to {high:.6g}, {means}"
+
+
+def _variance(mechanism: Mechanism) -> str:
+    domain = mechanism.domain
+    if not isinstance(domain, Interval) or not mechanism.unbiased:
+        return ""
+    unit = worst_unit_variance(mechanism)
+    deviation = unit**0.5 * domain.length
+    words = f"of one decoded report at most {deviation * deviation:.5g} (standard deviation {deviation:.5g})"
+    if mechanism.approximate:
+        return f"{words}, at any value"
+    if mechanism.lattice is None:
+        piecewise = piecewise_worst_variance(mechanism.epsilon)
+    else:
+        piecewise = worst_unit_variance(Piecewise(domain, mechanism.epsilon))
+    ratio = piecewise / unit
+    return f"{words}, at any value; the Piecewise Mechanism needs {ratio:.2f} times as many reports"
+
+
+def worst_unit_variance(mechanism: Mechanism) -> float:
+    """Return the largest variance of a decoded report at any value, for an interval of length 1.
+
+    The mechanism must be unbiased.
+    Between two nodes a row is a mixture of theirs, with the share t of the second. With their variances v, w
+    and the distance h of their means that has ``(1-t) v + t w + t (1-t) h^2``: largest at
+    ``t = 1/2 + (w-v) / (2 h^2)``, or at the nearer node.
+    """
+    import numpy as np
+
+    units = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
+    variance = variances(mechanism, units)
+    if not mechanism.rounds:
+        return float(variance.max())  # nobody is between two nodes
+    gap = np.diff(units) ** 2
+    share = np.clip(0.5 + np.diff(variance) / (2 * gap), 0.0, 1.0)
+    between = (1 - share) * variance[:-1] + share * variance[1:] + share * (1 - share) * gap
+    return float(between.max())

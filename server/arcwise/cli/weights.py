@@ -1,0 +1,59 @@
+"""`arcwise estimate --weights`: one estimate of a population whose strata have a task each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from arcwise.analysis.estimators.poststratification import post_stratify
+from arcwise.analysis.timeseries.epochs import merged
+from arcwise.cli.outcomes import Outcome, estimated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.timeseries.epochs import Span
+    from arcwise.tasks import Task
+
+__all__ = ["weighted"]
+
+
+def weighted(
+    counted: Iterable[tuple[Task, dict[int, NDArray[np.int64]], Span]], file: TextIO, **options: Any
+) -> Outcome:
+    """Return the estimate of the population that some tasks' populations make up.
+
+    Parameters
+    ----------
+    counted
+        Each task with its counts by epoch and the epochs that are asked for.
+    file
+        A JSON object of the tasks' names and how much of the population each is.
+    options
+        Those of `post_stratify`.
+    """
+    try:
+        weights = json.load(file)
+    except (ValueError, RecursionError):
+        weights = None
+    if not isinstance(weights, dict):
+        raise click.ClickException(
+            '--weights must hold a JSON object of task names and numbers, as {"ios": 3, "android": 7}'
+        )
+    strata: dict[str, NDArray[np.int64]] = {}
+    first: tuple[Task, Span] | None = None
+    for task, by_epoch, span in counted:
+        first = first or (task, span)
+        if (task.domain, task.mechanism.kernel) != (first[0].domain, first[0].mechanism.kernel):
+            raise click.UsageError(
+                f"--weights takes tasks of one domain and mechanism: {task.name} and {first[0].name} differ"
+            )
+        strata[task.name] = merged(task, by_epoch, span)
+    assert first is not None  # noqa: S101 (there is a task)
+    result = post_stratify(first[0], strata, weights, **options)
+    return estimated(*first, strata[first[0].name], result, {}, tested=False)

@@ -1,0 +1,35 @@
+"""What all epsilon-LDP mechanisms can reach on [0, 1]: bounds and designs, computed once for all figures."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from arcwise.analysis.design import lower_bound, minimax, worst_case
+from arcwise.domains import Interval
+
+__all__ = ["BOUND_EPSILONS", "DESIGN_EPSILONS", "FULL_EPSILONS", "designed_error", "least_error"]
+
+BOUND_EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
+"""Where the bound is computed, unless the full size is asked for: `FULL_EPSILONS` then."""
+
+FULL_EPSILONS = (0.1, *(0.25 * i for i in range(1, 21)))
+
+DESIGN_EPSILONS = (0.5, 1.0, 2.0, 4.0)
+
+_UNIT = Interval(0.0, 1.0)
+
+
+@cache
+def least_error(epsilon: float, power: float, full: bool) -> float:
+    """Return what the worst-case ``E|y-x|^power`` of no mechanism on [0, 1] is below.
+
+    Unless in full from 33 inputs, which is quicker and lower: by 1.3 % at epsilon 5, 0.4 % up to 4.
+    """
+    return lower_bound(_UNIT, epsilon, "value", power=power, inputs=None if full else 33)
+
+
+@cache
+def designed_error(epsilon: float, power: float) -> float:
+    """Return the worst-case ``E|y-x|^power`` of the table that linear programming finds, over all inputs."""
+    mechanism = minimax(_UNIT, epsilon, goal="value", power=power)
+    return worst_case(mechanism, goal="value", power=power)

@@ -1,0 +1,125 @@
+"""Zheng, Mishra and Hu: PM and SW, with truncation and without, each beside OPM on its own domain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.analysis.plotting.style import COLOURS, finish
+from arcwise.papers.base import Outcome, Progress, Reproduction, Table
+from arcwise.papers.exact import interval_error
+from arcwise.papers.interval_laws import (
+    EPSILONS,
+    SOURCE,
+    below,
+    optimal_pieces,
+    piecewise_pieces,
+    square_wave_pieces,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from arcwise.papers.interval_laws import Floats
+
+__all__ = ["REPRODUCTIONS"]
+
+_X = np.linspace(0.0, 1.0, 401)
+_LENGTHS = {"PM": 2.0, "SW": 1.0}
+"""PM takes inputs in [-1, 1], SW in [0, 1]; an error scales with the length."""
+_SHOWN = 2.0
+_DASHES = {"own range": (0, (1, 1.2)), "truncated": (0, (6, 2)), "OPM": "-"}
+_COLOURS = {"PM": COLOURS[1], "SW": COLOURS[2]}
+
+
+def _errors(mechanism: str, x: Floats, epsilon: float, power: float) -> dict[str, Floats]:
+    """Return the errors on the mechanism's own domain, at the position x of it from 0 to 1."""
+    pieces = piecewise_pieces(x, epsilon) if mechanism == "PM" else square_wave_pieces(x, epsilon)
+    scale = _LENGTHS[mechanism] ** power
+    return {
+        "own range": scale * interval_error(x, *pieces, power, truncate=False),
+        "truncated": scale * interval_error(x, *pieces, power),
+        "OPM": scale * interval_error(x, *optimal_pieces(x, epsilon, power), power),
+    }
+
+
+def _own_domains(_full: bool, progress: Progress) -> Outcome:
+    shown = {mechanism: _errors(mechanism, _X, _SHOWN, 1.0) for mechanism in _LENGTHS}
+    half = np.linspace(0.0, 0.5, 201)
+    worst = {}
+    keys = [(mechanism, power) for mechanism in _LENGTHS for power in (1.0, 2.0)]
+    for done, (mechanism, power) in enumerate(keys):
+        progress(done, len(keys))
+        errors = [_errors(mechanism, half, float(epsilon), power) for epsilon in EPSILONS]
+        worst[mechanism, power] = {name: np.array([e[name].max() for e in errors]) for name in _DASHES}
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(2, 2)
+        for (upper, lower), (mechanism, length) in zip(panels.T, _LENGTHS.items(), strict=True):
+            colour, inputs = _COLOURS[mechanism], _X * length - (length - 1.0)
+            for name, dash in _DASHES.items():
+                style = {"color": COLOURS[0] if name == "OPM" else colour, "linestyle": dash}
+                label = "OPM" if name == "OPM" else f"{mechanism}, {name}"
+                upper.plot(inputs, shown[mechanism][name], label=label, **style)
+                ratio = worst[mechanism, 1.0][name] / worst[mechanism, 1.0]["OPM"]
+                lower.plot(EPSILONS, ratio, label=label, **style)
+            upper.set_ylim(0.0)
+            upper.set_xlim(inputs[0], inputs[-1])
+            title = rf"{mechanism} on $[{inputs[0]:g},\,1]$, $\varepsilon={_SHOWN:g}$"
+            finish(upper, x="input $x$", y=r"$\mathrm{E}\,|y-x|$", title=title)
+            lower.set_xlim(0.0, 8.0)
+            lower.set_ylim(0.8, 2.0)
+            finish(lower, x=r"$\varepsilon$", y=r"worst $\mathrm{E}\,|y-x|$, OPM $=1$", legend=False)
+
+    rows: list[tuple[float | str, ...]] = [
+        (mechanism, power, float(epsilon), *(float(curves[name][i]) for name in _DASHES))
+        for (mechanism, power), curves in worst.items()
+        for i, epsilon in enumerate(EPSILONS)
+    ]
+    curves: list[tuple[float | str, ...]] = [
+        (
+            mechanism,
+            float(x * length - (length - 1.0)),
+            *(float(shown[mechanism][name][i]) for name in _DASHES),
+        )
+        for mechanism, length in _LENGTHS.items()
+        for i, x in enumerate(_X)
+    ]
+    findings = []
+    for mechanism in _LENGTHS:
+        average = {name: float(np.trapezoid(curve, _X)) for name, curve in shown[mechanism].items()}
+        spans = [
+            f"{name} for epsilon {span}"
+            for name in ("own range", "truncated")
+            if (span := below(worst[mechanism, 1.0][name], worst[mechanism, 1.0]["OPM"]))
+        ]
+        findings.append(
+            f"{mechanism} at epsilon {_SHOWN:g}, average E |y-x| over its domain: {average['own range']:.3f} "
+            f"with outputs in its own range, {average['truncated']:.3f} truncated; OPM {average['OPM']:.3f}. "
+            f"In the worst case it is below OPM: {'; '.join(spans) or 'at no epsilon from 0.1 to 8'}."
+        )
+    findings.append(
+        "OPM's outputs are held inside the domain. The source's optimum is for one output range at a time: "
+        "SW shows that a wider range, truncated afterwards, can have a smaller worst case."
+    )
+    return Outcome(
+        {
+            "domain": Table(("mechanism", "x", *_DASHES), curves),
+            "worst": Table(("mechanism", "power", "epsilon", *_DASHES), rows),
+        },
+        draw,
+        (),
+        findings,
+        (7.2, 5.2),
+    )
+
+
+REPRODUCTIONS = (
+    Reproduction(
+        "opm-own-domains",
+        f"{SOURCE}: comparison of expected errors",
+        "PM on [-1, 1] and SW on [0, 1], truncated or not, against OPM there",
+        _own_domains,
+    ),
+)

@@ -1,0 +1,31 @@
+"""Published values as they are printed: the tolerance follows from the digits in print."""
+
+from __future__ import annotations
+
+from arcwise.papers.base import Check
+
+__all__ = ["printed"]
+
+
+def printed(what: str, text: str, computed: float, *, units: float = 0.5, erratum: str = "") -> Check:
+    """Return the check of a value against its print.
+
+    Parameters
+    ----------
+    what
+        Which value, in words.
+    text
+        The digits as they are printed, such as "199.92".
+    computed
+        As it came out.
+    units
+        How many units of the last printed digit it may differ by: 1/2 where the source rounds, 1 where it
+        cuts digits off.
+    erratum
+        Why the print is wrong, where it is.
+    """
+    published = float(text)
+    decimals = len(text.partition(".")[2])
+    # A hair more than the units: halves are not exact in floats.
+    tolerance = units * 10.0**-decimals / abs(published) * (1.0 + 1e-9)
+    return Check(what, published, computed, tolerance=tolerance, erratum=erratum)

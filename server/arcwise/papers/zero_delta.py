@@ -1,0 +1,209 @@
+"""Geng, Ding, Guo and Kumar, "The optimal mechanism in additive differential privacy": (0, delta) noise.
+
+The poster prints formulas and no numbers. They are checked against two searches that know nothing of them: a
+linear program over mixtures of uniform densities, and a minimisation over alpha.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.analysis.plotting.style import COLOURS, DASHES, finish
+from arcwise.noise import AnalyticGaussian, UniformAtom, optimal_alpha
+from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
+from arcwise.papers.direct_labels import label_at
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["REPRODUCTIONS"]
+
+_SOURCE = "Geng, Ding, Guo, Kumar (arXiv 1809.10224)"
+_DELTAS = np.concatenate([np.linspace(0.01, 0.98, 98), 1.0 - np.geomspace(0.02, 0.001, 14)[1:]])
+_CHECKED = (0.05, 0.3, 0.5, 0.6, 0.75, 0.9)
+
+
+def _programmed_cost(delta: float, power: float) -> float:
+    """Return the least ``E|X|^power`` over symmetric densities that fall with ``|x|``, an atom at 0 included.
+
+    Such a law is a mixture of uniform laws on [-h, h]. One of them has the mass ``t = min(1, 1 / (2 h))``
+    inside [-1/2, 1/2] and the cost ``h^power / (power + 1)``; the atom has t = 1 and no cost. The condition
+    for (0, delta)-DP, with sensitivity 1, is that the mass inside is at most delta.
+    """
+    from scipy import optimize
+
+    inside = np.arange(1, 6001) / 6000.0
+    cost = (0.5 / inside) ** power / (power + 1.0)
+    inside, cost = np.append(inside, 1.0), np.append(cost, 0.0)
+    found = optimize.linprog(
+        cost, A_ub=inside[None, :], b_ub=[delta], A_eq=np.ones((1, inside.size)), b_eq=[1.0], method="highs"
+    )
+    return float(found.fun)
+
+
+def _printed_cost(delta: float, power: int) -> float:
+    """Return the cost by the two corollaries as they are printed, sensitivity 1."""
+    if power == 1:
+        return 1.0 / (4.0 * delta) if delta <= 0.5 else 1.0 - delta
+    return 1.0 / (12.0 * delta**2) if delta <= 2.0 / 3.0 else 9.0 / 16.0 * (1.0 - delta)
+
+
+def _cost(_full: bool, progress: Progress) -> Outcome:
+    rows = []
+    for delta in _DELTAS.tolist():
+        gaussian = AnalyticGaussian(0.0, delta)
+        plain = UniformAtom(delta, 1.0, 0.0)
+        row = [delta]
+        for power in (1, 2):
+            row += [
+                UniformAtom.optimal(delta, power=power).abs_moment(power),
+                plain.abs_moment(power),
+                gaussian.abs_moment(power),
+            ]
+        rows.append(tuple(row))
+    table = np.array(rows)
+    checks = []
+    for done, (power, delta) in enumerate(itertools.product((1, 2), _CHECKED)):
+        progress(done, 2 * len(_CHECKED))
+        checks.append(
+            Check(
+                f"least E|X|^{power} at delta {delta:g}, by a linear program",
+                _printed_cost(delta, power),
+                _programmed_cost(delta, power),
+                tolerance=1e-6,
+            )
+        )
+    progress(2 * len(_CHECKED), 2 * len(_CHECKED))
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots(2, 2, sharex=True, gridspec_kw={"height_ratios": (1.5, 1.0)})
+        names = ("optimal: uniform with atom", "uniform without atom", "Gaussian")
+        for column, (power, cost) in enumerate(((1, r"$E|X|\;/\;\Delta$"), (2, r"$E X^2/\,\Delta^2$"))):
+            upper, lower = axes[:, column]
+            values = table[:, 1 + 3 * column : 4 + 3 * column]
+            for k in (2, 1, 0):
+                style = {"color": COLOURS[k], "linestyle": DASHES[k], "linewidth": 2.0 if k == 0 else 1.4}
+                upper.semilogy(_DELTAS, values[:, k], label=names[k], **style)
+                lower.plot(_DELTAS, values[:, k] / values[:, 0], **style)
+            knee = power / (power + 1.0)
+            for one in (upper, lower):
+                one.axvline(knee, color="0.55", linewidth=0.8)
+            label_at(lower, knee, 3.6, rf"$\delta = {power}/{power + 1}$", "0.35", ha="right", offset=(-3, 0))
+            lower.set_ylim(0.9, 4.0)
+            lower.set_xlim(0.0, 1.0)
+            finish(upper, x="", y=f"cost {cost}", legend=False)
+            finish(lower, x=r"$\delta$", y="cost / optimal cost")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=3)
+
+    small = AnalyticGaussian(0.0, 1e-6)
+    first, second = (UniformAtom.optimal(1e-6, power=p) for p in (1, 2))
+    last = table[-1]
+    return Outcome(
+        {
+            "": Table(
+                ("delta", *(f"{name}_{p}" for p in (1, 2) for name in ("optimal", "uniform", "gaussian"))),
+                rows,
+            )
+        },
+        draw,
+        checks,
+        [
+            "Gaussian noise costs "
+            f"{small.abs_moment(1) / first.abs_moment(1):.4f} times the optimum for |x| and "
+            f"{small.abs_moment(2) / second.abs_moment(2):.4f} times for x^2 as delta goes to 0 (4/pi and "
+            f"6/pi).",
+            f"The atom pays above delta = p / (p + 1) only; at delta {last[0]:.3f} the uniform density "
+            f"without one "
+            f"costs {last[2] / last[1]:.0f} and {last[5] / last[4]:.0f} times as much.",
+            "Optimal means: of all symmetric noise whose density falls with |x|. A linear program over that "
+            "whole "
+            "class finds nothing better.",
+        ],
+        size=(7.0, 5.2),
+    )
+
+
+def _alpha(_full: bool, _progress: Progress) -> Outcome:
+    from scipy import optimize
+
+    powers = (0.5, 1.0, 2.0, 3.0, 10.0)
+    deltas = np.linspace(0.005, 0.995, 199)
+    curves = {p: np.array([optimal_alpha(delta, p) for delta in deltas]) for p in powers}
+    checks = []
+    for power in (1.0, 2.0, 3.0):
+        for delta in (0.8, 0.9, 0.99):
+
+            def cost(alpha: float, delta: float = delta, power: float = power) -> float:
+                return UniformAtom(delta, 1.0, alpha).abs_moment(power)
+
+            found = optimize.minimize_scalar(
+                cost, bounds=(0.0, delta * (1.0 - 1e-9)), method="bounded", options={"xatol": 1e-10}
+            )
+            checks.append(
+                Check(
+                    f"alpha for |x|^{power:g} at delta {delta:g}, by minimisation",
+                    (power + 1.0) * delta - power,
+                    float(found.x),
+                    tolerance=1e-6,
+                )
+            )
+    shown = [(power, UniformAtom.optimal(0.75, power=power)) for power in (1.0, 2.0, 3.0)]
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        for k, (power, noise) in enumerate(shown):
+            h, colour = noise.half_support, COLOURS[k]
+            name = rf"$|x|^{power:g}$: $\alpha$ = {noise.alpha:g}"
+            left.plot(
+                [-h, -h, h, h],
+                [0, noise.density, noise.density, 0],
+                color=colour,
+                linestyle=DASHES[k],
+                label=name,
+            )
+            if noise.alpha:
+                # Side by side, so that one arrow does not hide the other; both stand for atoms at 0.
+                x = 0.05 * k - 0.025
+                left.annotate(
+                    "", (x, noise.alpha), (x, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.5}
+                )
+        left.set_ylim(0.0, 1.15)
+        finish(
+            left, x=r"$x\,/\,\Delta$", y="density, arrows: mass at 0", title=r"optimal noise, $\delta = 0.75$"
+        )
+        for k, power in enumerate(powers):
+            style = {"color": COLOURS[k], "linestyle": DASHES[k % len(DASHES)]}
+            right.plot(deltas, curves[power], label=f"$p = {power:g}$", **style)
+        finish(right, x=r"$\delta$", y=r"optimal $\alpha$", title=r"mass at 0 for the cost $|x|^p$")
+        right.set_xlim(0.0, 1.0)
+        right.set_ylim(0.0, 1.0)
+
+    return Outcome(
+        {
+            "": Table(
+                ("delta", *(f"alpha_{p:g}" for p in powers)),
+                [(float(d), *(float(curves[p][i]) for p in powers)) for i, d in enumerate(deltas)],
+            )
+        },
+        draw,
+        checks,
+        ["A harder loss puts the atom off to larger delta: alpha = max(0, (p + 1) delta - p)."],
+        size=(7.2, 3.4),
+    )
+
+
+REPRODUCTIONS = (
+    Reproduction(
+        "zero-delta-cost",
+        f"{_SOURCE}, Theorem 3",
+        "noise magnitude and power over delta, beside uniform and Gaussian noise",
+        _cost,
+    ),
+    Reproduction(
+        "zero-delta-alpha", f"{_SOURCE}, Figure 1 and Theorem 3", "optimal mass at 0 over delta", _alpha
+    ),
+)

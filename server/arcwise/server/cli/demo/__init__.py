@@ -1,5 +1,0 @@
-"""`arcwise demo`: a year of real flights as a fleet of devices, through the whole of arcwise."""
-
-from arcwise.server.cli.demo.command import demo
-
-__all__ = ["demo"]

@@ -1,0 +1,28 @@
+"""What a part of arcwise needs of an extra is looked for before its work, which may take minutes."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from arcwise.errors import MissingExtraError
+
+__all__ = ["check_extra"]
+
+
+def check_extra(extra: str, *libraries: str, user: str = "this") -> None:
+    """Raise `MissingExtraError`, which names the command to install the extra, where a library is missing.
+
+    Parameters
+    ----------
+    extra
+        That brings the libraries.
+    libraries
+        Names of their packages.
+    user
+        What needs them.
+    """
+    missing = [name for name in libraries if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"{user} needs {', '.join(missing)}, which the extra brings: pip install 'arcwise[{extra}]'"
+        )
