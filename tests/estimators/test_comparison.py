@@ -71,7 +71,7 @@ def test_sums_of_averages_are_above_differences_of_all_populations(
         for k, n in enumerate(sizes)
     ]
     functionals = bounds[0].places.between(*sorted(ends))
-    total = Samples(bounds, [1.0, 1.0]).total(functionals, USUAL)
+    total = Samples(bounds, [1.0, 1.0]).totals([functionals], USUAL)[0]
     assert total.variance == pytest.approx(float(total.errors @ total.errors))
     uppers = [total.upper(root) for root in (0.0, 0.5, 2.0, 4.0)]
     assert uppers == sorted(uppers)

@@ -99,10 +99,10 @@ def cdf_band(
             units = places.values.units(last)
             pairs = [places.values_between(0, int(value)) for value in last]
         design = NormalDist().inv_cdf(1.0 - (1.0 - level) / _ALIKE)
-        averages = [[bounds.average(each, design) for each in pair] for pair in pairs]
-        root = joint_root(covariance([each for pair in averages for each in pair]), level)
-    uppers = np.array([[average.upper(root) for average in pair] for pair in averages])
-    high, rest = np.clip(uppers, 0.0, 1.0).T
+        averages = bounds.averages([each for pair in pairs for each in pair], design)
+        root = joint_root(covariance(averages), level)
+    uppers = np.array([average.upper(root) for average in averages])
+    high, rest = np.clip(uppers, 0.0, 1.0).reshape(-1, 2).T
     lows = np.maximum.accumulate(1.0 - rest)
     highs = np.minimum.accumulate(high[::-1])[::-1]
     return Band(

@@ -63,16 +63,6 @@ _MOST_NODES = 288
 _BLOCKS = 128
 """Blocks of codes as long as nodes are far apart in a grid of so many."""
 
-_LOOSE = 0.1
-"""Of the squared distance: how far the program may be from solved. The weights are valid at any time."""
-
-_BARRIER = 5.0
-"""Of the squared distance: how far it is from solved at the start, in the barrier's terms."""
-
-_MOST_STEPS = 30
-_TRIALS = 8
-"""Solutions for one functional, until the distance is about the one that was asked for."""
-
 USUAL = 1.8
 """Standard errors for which the weights of shares are the best: those of level 0.95, for every level.
 
@@ -89,9 +79,6 @@ _MOST_EM_STEPS = 3000
 
 _SPREAD = 1e-6
 """Of the fit, spread over all nodes: codes that only nodes without people give are possible too."""
-
-_LEAST = 1e-200
-"""The least probability of a node, and the least multiplier."""
 
 
 class Average(NamedTuple):
@@ -185,6 +172,9 @@ class Evidence(Protocol):
     def average(self, functionals: FloatArray, root: float) -> AnyAverage:
         """Return an average whose mean is above a functional of the node distribution; as of `Bounds`."""
 
+    def averages(self, several: Sequence[FloatArray], root: float) -> Sequence[AnyAverage]:
+        """Return an average for each of several functionals; as of `Bounds`."""
+
 
 class Bounds:
     """Upper bounds of linear functionals of the node distribution, for one array of counts.
@@ -221,7 +211,9 @@ class Bounds:
         if self._known:
             both = _fits(mechanism, parts[::-1])
             self.fitted = both.mean(axis=0)[self._order]
-            self._programs = [_Program(self, fit) for fit in both]
+            from arcwise.analysis.estimators.programs import Programs  # loads scipy
+
+            self._programs = Programs(self, both, USUAL)
 
     def average(self, functionals: FloatArray, root: float) -> Average:
         """Return an average whose mean is above a functional of the node distribution, whatever that is.
@@ -237,14 +229,26 @@ class Bounds:
         -----
         Where the reports know no better bound than a functional's largest entry, it is that, without error.
         """
-        if not self._known or not np.ptp(functionals[0]):
-            most = float(functionals[0].max())
-            return Average(most, np.full(self._parts.shape, most), np.zeros(self._parts.size), most, self.n)
-        root = max(root, 0.1)  # at the lowest levels any weights will do
-        weights = np.array([program.weights(functionals, root) for program in self._programs])
-        sums = (self._parts * weights).sum(axis=1)
-        errors = (weights - (sums / self._sizes)[:, None]) * np.sqrt(self._parts) / self.n
-        return Average(float(sums.sum()) / self.n, weights, errors.ravel(), float(weights.max()), self.n)
+        return self.averages([functionals], root)[0]
+
+    def averages(self, several: Sequence[FloatArray], root: float) -> list[Average]:
+        """Return an `average` for each of several functionals: together they cost less than one by one."""
+        result = [self._largest(each) for each in several]
+        told = [k for k, each in enumerate(several) if self._known and np.ptp(each[0])]
+        if not told:
+            return result
+        # At the lowest levels any weights will do.
+        weights = self._programs.weights([several[k] for k in told], max(root, 0.1))
+        sums = (self._parts * weights).sum(axis=2)
+        errors = (weights - (sums / self._sizes)[:, :, None]) * np.sqrt(self._parts) / self.n
+        for k, total, each, error in zip(told, sums.sum(axis=1), weights, errors, strict=True):
+            result[k] = Average(float(total) / self.n, each, error.ravel(), float(each.max()), self.n)
+        return result
+
+    def _largest(self, functionals: FloatArray) -> Average:
+        """Return a functional's largest entry as an average without error."""
+        most = float(functionals[0].max())
+        return Average(most, np.full(self._parts.shape, most), np.zeros(self._parts.size), most, self.n)
 
     @cached_property
     def rows(self) -> FloatArray:
@@ -256,7 +260,7 @@ class Bounds:
         """Which nodes, by cells, the program has: all, or those between which means are straight lines.
 
         With weights that are alike in blocks of codes, a window's mean changes its slope only where the
-        window begins or ends at a block. Other kernels' means are nearly straight, and `_Program.weights`
+        window begins or ends at a block. Other kernels' means are nearly straight, and `Programs.weights`
         adds what they are not.
         """
         kernel = self._mechanism.kernel
@@ -290,11 +294,13 @@ class Bounds:
         return (1.0 - _SPREAD) * ordered + _SPREAD / len(ordered)
 
     def means(self, weights: FloatArray) -> FloatArray:
-        """Return the mean of a weight per code for each node, shape (N,), by cells."""
+        """Return the means of weights per code for each node, shape (M, K') to (M, N), by cells."""
         if self._block == 1:
-            return self.rows @ weights
-        every = np.repeat(weights, self._block)[: self._mechanism.kernel.codes]
-        return node_means(self._mechanism.kernel, every)[self._order]
+            straight: FloatArray = weights @ self.rows.T
+            return straight
+        every = np.repeat(weights, self._block, axis=1)[:, : self._mechanism.kernel.codes]
+        means: FloatArray = node_means(self._mechanism.kernel, every)[:, self._order]
+        return means
 
     def _merged(self, per_code: FloatArray) -> FloatArray:
         """Return numbers per code added up over those that share a weight, shape (M, K) to (M, K')."""
@@ -324,7 +330,7 @@ def share_interval(bounds: Evidence, most: FloatArray, rest: FloatArray, level: 
     level
         Of the interval.
     """
-    over, under = (bounds.average(each, USUAL) for each in (most, rest))
+    over, under = bounds.averages([most, rest], USUAL)
     low, high = difference_interval(over, under, 1.0, level)
     low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
     return min(low, high), max(low, high)
@@ -361,139 +367,6 @@ def narrowed_root(over: AnyAverage, under: AnyAverage, whole: float, level: floa
         else:
             one = middle
     return two
-
-
-class _Program:
-    """The weights that are best where the population is about a fit.
-
-    With ``H = n P diag(1/q) P'`` the information about the node distribution at the fit g, of all
-    distributions f at the distance ``(f - g)' H (f - g) = root^2`` from it the one with the largest
-    ``phi . f`` is the least favourable: the reports hardly tell it from g. Its stationarity,
-    ``H (f - g) + nu = lambda phi + z`` with z >= 0, says that the weights ``(n (f - g)P/q + nu) / lambda``
-    have means of at least phi. What rounding and an unfinished solution lack is added, so that this holds
-    whatever the solver did.
-    """
-
-    def __init__(self, bounds: Bounds, fit: FloatArray) -> None:
-        from scipy.linalg.lapack import dpotrf, dpotrs
-
-        self._bounds = bounds
-        self._fit = bounds.mass(fit)
-        rows = bounds.rows
-        self._codes = np.maximum(self._fit @ rows, _LEAST)
-        scaled = rows * np.sqrt(bounds.n / self._codes)
-        self._information: FloatArray = scaled @ scaled.T
-        self._matrix = np.empty_like(self._information)
-        # Where the solver starts; its matrix there gives about the standard error of a functional.
-        self._start = 0.9 * self._fit + 0.1 / len(self._fit)
-        barrier = _BARRIER / len(self._fit) / self._start**2
-        self._factor = dpotrf(self._information + np.diag(barrier), lower=0)[0]
-        self._level = dpotrs(self._factor, np.ones(len(self._fit)), lower=0)[0]
-        self._reach = 1.0
-        """By how many of these standard errors a functional moves for one of the distance: a guess."""
-        half = (np.cumsum(self._fit) <= 0.5).astype(np.float64)
-        if half.any():
-            *_, self._reach = self._tried(half, USUAL * self._spread(half), USUAL)
-
-    def weights(self, functionals: FloatArray, root: float) -> FloatArray:
-        """Return weights for one of some functionals, shape (K',): the best for a bound `root` errors up."""
-        options = [self._bounds.at_knots(each) for each in functionals]
-        spreads = [root * self._spread(each) for each in options]
-        about = [float(each @ self._fit) + spread for each, spread in zip(options, spreads, strict=True)]
-        chosen = int(np.argmin(about))
-        functional, phi, spread = functionals[chosen], options[chosen], spreads[chosen]
-        if (
-            float(phi.max()) - float(phi @ self._fit) < 0.05 * spread
-        ):  # no bound is lower than the functional's largest entry
-            return np.full(len(self._codes), float(functional.max()))
-        change, pull, _ = self._tried(phi, spread, root)
-        if pull <= _LEAST:
-            return np.full(len(self._codes), float(functional.max()))
-        weights: FloatArray = (change @ self._bounds.rows) * (self._bounds.n / pull) / self._codes
-        return weights + float((functional - self._bounds.means(weights)).max())
-
-    def _tried(self, phi: FloatArray, spread: float, root: float) -> tuple[FloatArray, float, float]:
-        """Return a change of the fit at about the distance `root`, its multiplier, and by how many spreads.
-
-        Where phi can move a little for nothing and then hardly, the distance jumps: the value is bracketed,
-        and the change whose distance is nearest is taken.
-        """
-        middle = float(phi @ self._fit)
-        low, high, reach = 0.0, 0.98 * (float(phi.max()) - middle) / spread, self._reach
-        off, best = math.inf, (np.zeros_like(phi), _LEAST, reach)
-        for _ in range(_TRIALS):
-            reach = min(reach, high)
-            change, pull = self._solved(phi, middle + reach * spread, root)
-            distance = math.sqrt(max(float(change @ self._information @ change), 0.0)) / root
-            miss = abs(math.log(max(distance, _LEAST)))
-            if miss < off:
-                off, best = miss, (change, pull, reach)
-            if 0.6 < distance < 1.7 or (distance <= 0.6 and reach == high):
-                break
-            low, high = (reach, high) if distance < 1.0 else (low, reach)
-            reach /= min(max(distance, 0.2), 5.0) ** 0.7
-            if not low < reach < high:
-                reach = 0.5 * (low + high)
-        return best
-
-    def _spread(self, phi: FloatArray) -> float:
-        """Return about the standard error of a functional, for first guesses."""
-        from scipy.linalg.lapack import dpotrs
-
-        solved = dpotrs(self._factor, phi, lower=0)[0]
-        variance = float(phi @ solved) - float(phi @ self._level) ** 2 / float(self._level.sum())
-        return math.sqrt(max(variance, 1e-20))
-
-    def _solved(self, phi: FloatArray, value: float, root: float) -> tuple[FloatArray, float]:
-        """Return about the nearest change of the fit that gives phi a value, and its multiplier lambda.
-
-        A primal-dual interior point method with Mehrotra's corrector, and one step length for both.
-        """
-        from scipy.linalg.lapack import dpotrf, dpotrs
-
-        g, information, matrix = self._fit, self._information, self._matrix
-        n, enough = len(g), _LOOSE * root**2
-        a, b = np.stack([np.ones(n), phi]), np.array([1.0, value])
-        near = 0.02 * abs(value - float(phi @ g))
-        up = self._start * (phi - phi.min() + 0.02 * np.ptp(phi))
-        up /= up.sum()
-        here, there = float(phi @ self._start), float(phi @ up)
-        part = min(max((value - here) / (there - here), 0.0), 0.95) if there > here else 0.0
-        f = self._start + part * (up - self._start)
-        z = _BARRIER * root**2 / n / f
-        y = np.array([0.0, 1.0])
-        fixed = information @ g
-        for _ in range(_MOST_STEPS):
-            lack = fixed - information @ f + y @ a + z
-            slack = b - a @ f
-            if float(f @ z) + float(np.abs(lack).max()) < enough and float(np.abs(slack).max()) < near:
-                break
-            np.copyto(matrix, information)  # a new array of this size would come from the system each time
-            matrix.ravel()[:: n + 1] += z / f
-            # LAPACK reads columns: to it this symmetric matrix is its own transpose.
-            triangle, failed = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
-            level = dpotrs(triangle, a.T, lower=0)[0]
-            (p, q), (_, r) = (a @ level).tolist()
-            determinant = p * r - q * q
-            if failed or not determinant > 0.0:
-                break  # at the end of what floats can tell
-            schur = np.array([[r, -q], [-q, p]]) / determinant
-            mu = float(f @ z) / n
-            complement = -f * z
-            for corrector in (False, True):
-                right = dpotrs(triangle, lack + complement / f, lower=0)[0]
-                dy = schur @ (slack - a @ right)
-                df = right + level @ dy
-                dz = (complement - z * df) / f
-                reach = 1.0 / max(1.0, -float(min((df / f).min(), (dz / z).min())) / 0.99)
-                if not corrector:
-                    ahead = float((f + reach * df) @ (z + reach * dz)) / n
-                    complement = (ahead / mu) ** 3 * mu - f * z - df * dz
-            moved = f + reach * df
-            if not math.isfinite(float(moved.sum())):
-                break
-            f, z, y = np.maximum(moved, _LEAST), z + reach * dz, y + reach * dy
-        return f - g, max(float(y[1]), _LEAST)
 
 
 def _fits(mechanism: Mechanism, parts: FloatArray) -> FloatArray:

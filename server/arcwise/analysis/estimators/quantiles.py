@@ -12,6 +12,7 @@ midnight. On a lattice a quantile is a value, and so are the ends of its interva
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -50,8 +51,23 @@ __all__ = [
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
-_TRIALS = 6
-"""Places at which a bound is computed for one end, at most."""
+_TRIALS = 12
+"""Rounds of the search: in each, a bound for every end that is not near enough yet."""
+
+_EQUAL = 0.1
+"""Of what a bound is above the fit: places with so little between them in the fit are equals."""
+
+_ENOUGH = 0.05
+"""Likewise: what an end may leave out, unless it is more than `_NEAR` away."""
+
+_NEAR = 1 / 32
+"""Of the nodes."""
+
+_ONCE = 0.9
+"""Of the probability that an end is wrong: for the first place that is tried, where only one end can be.
+
+The rest is for other places where F is exactly the level too, as in a gap with half of the people before it.
+"""
 
 _STEPS = 10
 """Places at which a bound is computed for the steps of one end, about."""
@@ -258,70 +274,109 @@ class _Line:
             self._first = int(places.values.first[order[0]])
         self._at = [along, along[::-1]]
         self._model = [upto, np.cumsum(mass[::-1])]
+        self._averages: list[dict[int, AnyAverage]] = [{}, {}]
 
     def intervals(self, level: float) -> list[tuple[float, float]]:
         """Return the interval of the quantile at each of `LEVELS`: lengths from the start of the line."""
-        low, high = np.array([self.ends(tau, level) for tau in LEVELS]).T
+        ends = self.ends(level)
+        for _ in range(_TRIALS):
+            asked = {(end.side, index) for end in ends if (index := self._next(end)) is not None}
+            if not asked:
+                break
+            self._ask(asked)
+        found = [self._between(end)[0] for end in ends]
+        low, high = np.array([[self._low(k) for k in found[::2]], [self._high(k) for k in found[1::2]]])
         # Quantiles increase with the level, so what one cannot exceed, no lower one can.
         low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
         return list(zip(np.minimum(low, high).tolist(), np.maximum(low, high).tolist(), strict=True))
 
-    def ends(self, tau: float, level: float) -> tuple[float, float]:
-        """Return the interval of the quantile of level tau: lengths from the start of the line."""
-        bounds = self._bounds
-        indices, sides, root = self.middle(tau, level)
-        found = []
-        for side, (average, target) in enumerate(zip(sides, (tau, 1.0 - tau), strict=True)):
-            model = self._model[side]
-            excess = average.upper(root) - float(model[indices[side]]) if indices[side] >= 0 else 0.0
-
-            def bound(i: int, side: int = side) -> float:
-                return bounds.average(self._functional(side, i), USUAL).upper(root)
-
-            found.append(_furthest(bound, model, target, excess, 0.2 * abs(excess)))
-        return self._low(found[0]), self._high(found[1])
-
-    def middle(self, tau: float, level: float) -> tuple[tuple[int, int], list[AnyAverage], float]:
-        """Return what is known at about the quantile of level tau.
-
-        Returns
-        -------
-        tuple
-            Indices of the share up to a place there and that beyond it, their averages, and how many standard
-            errors their bounds take at the level.
-        """
+    def ends(self, level: float) -> list[_End]:
+        """Return the lower and the upper end of each of `LEVELS`, to be searched."""
         upto = self._model[0]
-        middle = min(int(np.searchsorted(upto, tau)), len(upto) - 1)
+        middles = [min(int(np.searchsorted(upto, tau)), len(upto) - 1) for tau in LEVELS]
         # The share up to a place in the middle and that beyond it: on a lattice, from the next value on.
-        indices = middle, len(upto) - 1 - middle - (self._values is not None)
-        over, under = (self._bounds.average(self._functional(i, at), USUAL) for i, at in enumerate(indices))
-        return indices, [over, under], narrowed_root(over, under, 1.0, level)
+        rests = [len(upto) - 1 - each - (self._values is not None) for each in middles]
+        self._ask({(0, each) for each in middles} | {(1, each) for each in rests})
+        least = NormalDist().inv_cdf(1.0 - _ONCE * (1.0 - level))
+        ends = []
+        for tau, middle, rest in zip(LEVELS, middles, rests, strict=True):
+            over, under = self._averages[0][middle], self._averages[1][rest]
+            root = max(narrowed_root(over, under, 1.0, level), least)
+            ends += [_End(0, middle, tau, root), _End(1, rest, 1.0 - tau, root)]
+        return ends
 
-    def steps(self, side: int, tau: float, most: float) -> Steps:
-        """Return an end of the quantile of level tau: the lower one (side 0) or the upper one (side 1)."""
-        model, target = self._model[side], (tau, 1.0 - tau)[side]
-        found: dict[int, float] = {}
+    def _ask(self, asked: Iterable[tuple[int, int]]) -> None:
+        """Compute averages for sides and indices, -1 for none of a side."""
+        new = sorted((side, index) for side, index in set(asked) if index not in self._averages[side])
+        averages = self._bounds.averages([self._functional(*each) for each in new], USUAL)
+        for (side, index), average in zip(new, averages, strict=True):
+            self._averages[side][index] = average
 
-        def tried(index: int) -> float:
-            if index not in found:
-                found[index] = self._bounds.average(self._functional(side, index), USUAL).roots(target)
-            return found[index]
+    def _bound(self, end: _End, index: int) -> float:
+        """Return the bound at an index that was asked for."""
+        return self._averages[end.side][index].upper(end.root)
 
-        middle = min(int(np.searchsorted(model, target)), len(model) - 1)
-        average = self._bounds.average(self._functional(side, middle), USUAL)
-        excess, error = average.value - float(model[middle]), math.sqrt(average.variance)
-        for up in np.linspace(0.0, most, _STEPS) * error:
-            index = int(np.searchsorted(model, target - excess - up, "right")) - 1
-            if index < 0:
-                break
-            tried(index)
-        while found and (index := min(found)) > 0 and tried(index) < most:  # the error grows outwards
-            tried(index - max(1, (middle - index) // 4))
+    def _between(self, end: _End) -> tuple[int, int]:
+        """Return the last index before the first one that fails, -1 for none, and that one.
+
+        Bounds jump from place to place. An end that is the furthest place whose bound is below the target,
+        with others before it that are not, would be the luckiest of many.
+        """
+        passed = -1
+        for index in sorted(self._averages[end.side]):
+            if self._bound(end, index) >= end.target:
+                return passed, index
+            passed = index
+        return passed, len(self._model[end.side])
+
+    def _next(self, end: _End) -> int | None:
+        """Return where to look next for an end, or None where that is not worth its price.
+
+        About where a straight line from a bound that passes to one that fails meets the target. Where one
+        has failed, its equals in the fit are not tried: they would be further chances for a place that
+        should not pass, such as in a gap with just the target's share before it.
+        """
+        model = self._model[end.side]
+        passed, failed = self._between(end)
+        excess = 0.0
+        if end.middle >= 0:
+            excess = abs(self._bound(end, end.middle) - float(model[end.middle]))
+        least, below = (float(model[passed]), self._bound(end, passed)) if passed >= 0 else (0.0, 0.0)
+        aim, last = end.target - (below - least), failed - 1
+        if failed < len(model):
+            most, above = float(model[failed]), self._bound(end, failed)
+            aim = least + (end.target - below) / (above - below) * (most - least)
+            if passed < 0:  # or as far above the fit as there
+                aim = max(end.target - (above - most), 0.5 * (aim + end.target - (above - most)))
+            equal = int(np.searchsorted(model, most - _EQUAL * excess))
+            last = min(last, max(equal - 1, 0 if passed < 0 else -1))
+        if last <= passed:
+            return None
+        gain = float(model[last]) - least
+        if passed >= 0 and gain < _ENOUGH * excess and last - passed <= _NEAR * len(model):
+            return None
+        return min(max(int(np.searchsorted(model, aim)) - 1, passed + 1), last)
+
+    def steps(self, end: _End, most: float) -> Steps:
+        """Return an end for any number of standard errors, finely up to `most`."""
+        side, middle, target, _ = end
+        model, averages = self._model[side], self._averages[side]
+        excess, error = 0.0, 0.0
+        if middle >= 0:
+            excess = averages[middle].value - float(model[middle])
+            error = math.sqrt(averages[middle].variance)
+        wanted = target - excess - error * np.linspace(0.0, most, _STEPS)
+        indices = {int(each) for each in np.searchsorted(model, wanted, "right") - 1 if each >= 0}
+        self._ask((side, index) for index in indices)
+        # The error grows outwards.
+        while indices and (index := min(indices)) > 0 and averages[index].roots(target) < most:
+            indices.add(index - max(1, (middle - index) // 4))
+            self._ask([(side, min(indices))])
         # From outside inwards up to the first that fails: it takes the error of no more than one bound.
-        indices = sorted(found)
-        roots = np.minimum.accumulate(np.array([found[index] for index in indices]))
-        end = (self._low, self._high)[side]
-        return Steps(np.array([end(-1), *map(end, indices)]), np.append(roots, 0.0))
+        tried = sorted(index for index in averages if index >= 0 and index <= max(indices, default=-1))
+        roots = np.minimum.accumulate(np.array([averages[index].roots(target) for index in tried]))
+        place = (self._low, self._high)[side]
+        return Steps(np.array([place(-1), *map(place, tried)]), np.append(roots, 0.0))
 
     def _functional(self, side: int, index: int) -> FloatArray:
         """Return functionals above the share up to a place (side 0), or above that beyond it (side 1)."""
@@ -402,44 +457,27 @@ def quantile_ends(bounds: Evidence, level: float, most: float, *, cut: float = 0
     """
     with one_thread():
         line = _Line(bounds, cut)
+        ends = line.ends(level)
         return [
-            Ends(line.steps(0, tau, most), line.steps(1, tau, most), line.middle(tau, level)[2])
-            for tau in LEVELS
+            Ends(line.steps(low, most), line.steps(high, most), low.root)
+            for low, high in zip(ends[::2], ends[1::2], strict=True)
         ]
 
 
-def _furthest(
-    bound: Callable[[int], float], model: FloatArray, target: float, excess: float, enough: float
-) -> int:
-    """Return the last index at which a bound is below a target, as far as it is found; -1 for none.
+class _End(NamedTuple):
+    """One end of an interval: the last index of a side at which the bound is below a target.
 
-    Parameters
+    Attributes
     ----------
-    bound
-        Of an index; about the model and an excess that changes slowly.
-    model
-        Increasing.
-    target, excess
-        The target, and a first guess of the excess.
-    enough
-        How much the model may change from the index returned to one where the bound is not below.
+    side, middle
+        Of the line, and the index from which the search starts.
+    target
+        That the bound has to be below.
+    root
+        Standard errors of the bound.
     """
-    passed, failed = -1, len(model)
-    for _ in range(_TRIALS):
-        if failed - passed <= 1:
-            break
-        wanted = model < target - excess
-        guess = int(np.flatnonzero(wanted)[-1]) if wanted.any() else -1
-        index = min(max(guess, passed + 1), failed - 1)
-        if passed >= 0 and failed < len(model):  # not too near to either side
-            part = (failed - passed) // 4
-            index = min(max(index, passed + part, passed + 1), failed - part, failed - 1)
-        value = bound(index)
-        excess = value - float(model[index])
-        if value < target:
-            passed = index
-        else:
-            failed = index
-        if passed >= 0 and float(model[min(failed, len(model) - 1)] - model[passed]) < enough:
-            break
-    return passed
+
+    side: int
+    middle: int
+    target: float
+    root: float

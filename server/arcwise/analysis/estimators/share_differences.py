@@ -261,10 +261,11 @@ def _differences(
         For how many standard errors the weights are to be the best.
     """
     both = Samples([first.bounds, second.bounds], [1.0, 1.0])
-    return [
-        (both.total([rest_1, most_2], root), both.total([most_1, rest_2], root))
-        for (most_1, rest_1), (most_2, rest_2) in pairs
+    functionals = [
+        each for (most_1, rest_1), (most_2, rest_2) in pairs for each in ([rest_1, most_2], [most_1, rest_2])
     ]
+    totals = both.totals(functionals, root)
+    return list(zip(totals[::2], totals[1::2], strict=True))
 
 
 def _told(value: float | None, ends: tuple[float, float], first: Sample, second: Sample) -> Value:

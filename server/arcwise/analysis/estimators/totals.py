@@ -89,13 +89,13 @@ class Samples:
         errors = np.array([f / math.sqrt(max(b.n, 1.0)) for f, b in zip(factors, bounds, strict=True)])
         self._parts = (errors / math.sqrt(float(errors @ errors))).tolist()
 
-    def total(self, functionals: Sequence[FloatArray], root: float) -> Total:
-        """Return the sum of averages whose means are above the functionals, one sort for each sample."""
-        averages = (
-            each.average(functional, root * part)
-            for each, functional, part in zip(self._bounds, functionals, self._parts, strict=True)
-        )
-        return Total(tuple(averages), self._factors)
+    def totals(self, several: Sequence[Sequence[FloatArray]], root: float) -> list[Total]:
+        """Return sums of averages whose means are above the functionals, for each sum one sort a sample."""
+        found = [
+            each.averages([functionals[k] for functionals in several], root * part)
+            for k, (each, part) in enumerate(zip(self._bounds, self._parts, strict=True))
+        ]
+        return [Total(tuple(averages), self._factors) for averages in zip(*found, strict=True)]
 
 
 class Strata(Samples):
@@ -124,4 +124,8 @@ class Strata(Samples):
 
     def average(self, functionals: FloatArray, root: float) -> Total:
         """Return an average whose mean is above a functional of the population's node distribution."""
-        return self.total([functionals] * len(self._bounds), root)
+        return self.averages([functionals], root)[0]
+
+    def averages(self, several: Sequence[FloatArray], root: float) -> list[Total]:
+        """Return an `average` for each of several functionals."""
+        return self.totals([[each] * len(self._bounds) for each in several], root)

@@ -210,11 +210,12 @@ def matrix_of(kernel: Kernel) -> FloatArray:
 
 
 def node_means(kernel: Kernel, values: FloatArray) -> FloatArray:
-    """Return ``sum_j P_sj values_j`` for every node s: the mean of a function of the code, shape (N,)."""
-    rows = rows_of(kernel, 1)
-    rows.residual[0] = rows.scale * values
+    """Return ``sum_j P_sj values_j`` for every node s: means of functions of the code, shape (..., N)."""
+    some = np.atleast_2d(values)
+    rows = rows_of(kernel, len(some))
+    rows.residual[:] = rows.scale * some
     rows.backward()
-    return rows.gradient.ravel()
+    return rows.gradient.reshape(*values.shape[:-1], -1)
 
 
 def code_laws(kernel: Kernel, nodes: FloatArray) -> FloatArray:

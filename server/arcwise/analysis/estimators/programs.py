@@ -1,0 +1,330 @@
+"""The weights that bound shares best: quadratic programs near a fit, several solved together.
+
+What `bounds` says of weights holds whatever is returned here; how low the bounds are depends on it. A Newton
+step of one program is a few operations on short arrays beside a factorisation, so programs are solved in
+lockstep and share these operations.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.estimators.bounds import Bounds
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+    IntArray: TypeAlias = NDArray[np.int64]
+
+__all__ = ["Programs"]
+
+_LOOSE = 0.1
+"""Of the squared distance: how far a program may be from solved. The weights are valid at any time."""
+
+_BARRIER = 10.0
+"""Of the squared distance: how far it is from solved at the start, in the barrier's terms."""
+
+_MOST_STEPS = 30
+
+_NEAREST, _FURTHEST = 0.36, 3.0
+"""Squared distances, of those asked for, between which one is near enough."""
+
+_STRIDE = 4.0
+"""The largest factor of lambda in a step."""
+
+_NEARLY_ALL = 0.98
+"""Of the way from the fit to the functional's largest entry: how far a change may go."""
+
+_LEAST = 1e-200
+"""The least probability of a node, and the least multiplier."""
+
+_TOGETHER = 2**18
+"""Numbers in the matrices of programs that are solved together, about: they stay in a processor's cache."""
+
+
+class Programs:
+    """The weights that are best where the population is about a fit, for each part of the reports.
+
+    With ``H = n P diag(1/q) P'`` the information about the node distribution at the fit g, of all
+    distributions f at the distance ``(f - g)' H (f - g) = root^2`` from it the one with the largest
+    ``phi . f`` is the least favourable: the reports hardly tell it from g. Its stationarity,
+    ``H (f - g) + nu = lambda phi + z`` with z >= 0, says that the weights ``(n (f - g)P/q + nu) / lambda``
+    have means of at least phi. What rounding and an unfinished solution lack is added, so that this holds
+    whatever the solver did.
+
+    Parameters
+    ----------
+    bounds
+        Of the counts.
+    fits
+        A fit for each part, shape (2, N).
+    usual
+        Standard errors of the usual functional, for first guesses.
+    """
+
+    def __init__(self, bounds: Bounds, fits: FloatArray, usual: float) -> None:
+        self._bounds = bounds
+        self._fit = np.array([bounds.mass(fit) for fit in fits])
+        parts, nodes = self._fit.shape
+        self._codes = np.maximum(self._fit @ bounds.rows, _LEAST)
+        self._information = np.empty((parts, nodes, nodes))
+        # Where the solver starts. Its matrix there is the same for every functional, and gives about the
+        # standard error of each.
+        self._start = 0.9 * self._fit + 0.1 / nodes
+        self._slack = _BARRIER * usual**2 / nodes / self._start
+        self._factors = []
+        for part, codes in enumerate(self._codes):
+            scaled = bounds.rows * np.sqrt(bounds.n / codes)
+            matrix = np.matmul(scaled, scaled.T, out=self._information[part]).copy()
+            matrix.ravel()[:: nodes + 1] += self._slack[part] / self._start[part]
+            self._factors.append(dpotrf(matrix.T, lower=1, overwrite_a=1)[0])
+        both = np.arange(parts)
+        self._back = self._times(both, self._fit - self._start)
+        self._level, self._home = self._begun(both, np.ones((parts, nodes))), self._begun(both, self._back)
+        self._matrices = np.empty((max(1, _TOGETHER // nodes**2), nodes, nodes))
+
+    def weights(self, several: Sequence[FloatArray], root: float) -> FloatArray:
+        """Return weights for bounds `root` standard errors up, shape (M, 2, K').
+
+        Parameters
+        ----------
+        several
+            M times functionals of shape (A, N), by cells: the weights' means are above any one of the A.
+        root
+            For how many standard errors the weights are to be the best.
+        """
+        bounds, parts = self._bounds, len(self._fit)
+        rows = np.concatenate(several)
+        options = np.array([bounds.at_knots(each) for each in rows])
+        part = np.repeat(np.arange(parts), len(options))
+        phi = np.tile(options, (parts, 1))
+        tilt = self._begun(part, phi)
+        error, middle = self._errors(part, phi, tilt), _dots(phi, self._fit[part])
+        about = (middle + root * error).reshape(parts, -1)
+        ends = np.cumsum([0, *(len(each) for each in several)])
+        best = np.array([[a + int(np.argmin(each[a:b])) for a, b in pairwise(ends)] for each in about])
+        weights: FloatArray = np.repeat(rows[best].max(axis=2)[:, :, None], self._codes.shape[1], axis=2)
+        flat = weights.reshape(-1, self._codes.shape[1])
+        row, chosen = best.ravel(), (best + len(options) * np.arange(parts)[:, None]).ravel()
+        # Elsewhere no bound is lower than the functional's largest entry.
+        todo = np.flatnonzero((phi.max(axis=1) - middle >= 0.05 * root * error)[chosen])
+        for some in np.array_split(todo, -(-len(todo) // len(self._matrices))) if len(todo) else ():
+            which = chosen[some]
+            change, pull = self._solved(part[which], phi[which], tilt[which], 1.0 / error[which], root)
+            fresh = change @ bounds.rows * (bounds.n / pull)[:, None] / self._codes[part[which]]
+            flat[some] = fresh + (rows[row[some]] - bounds.means(fresh)).max(axis=1)[:, None]
+        by_functional: FloatArray = weights.swapaxes(0, 1)
+        return by_functional
+
+    def _begun(self, part: IntArray, sides: FloatArray) -> FloatArray:
+        """Return solutions with the matrix that the solver starts with, shape (P, N)."""
+        result = np.empty_like(sides)
+        for which, factor in enumerate(self._factors):
+            mine = part == which
+            result[mine] = dpotrs(factor, sides[mine].T, lower=1)[0].T
+        return result
+
+    def _errors(self, part: IntArray, phi: FloatArray, tilt: FloatArray) -> FloatArray:
+        """Return about the standard errors of functionals, shape (P,), for first guesses; see `_solved`."""
+        level = self._level[part]
+        variance = _dots(phi, tilt) - _dots(phi, level) ** 2 / level.sum(axis=1)
+        errors: FloatArray = np.sqrt(np.maximum(variance, 1e-20))
+        return errors
+
+    def _times(self, part: IntArray, vectors: FloatArray) -> FloatArray:
+        """Return each vector times the information of its part, shape (P, N)."""
+        result = np.empty_like(vectors)
+        for which, information in enumerate(self._information):
+            mine = part == which
+            result[mine] = vectors[mine] @ information
+        return result
+
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # such a step is not taken
+    def _solved(
+        self, part: IntArray, phi: FloatArray, tilt: FloatArray, pull: FloatArray, root: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return changes of the fits at about the distance `root`, shape (P, N), and multipliers lambda.
+
+        Parameters
+        ----------
+        part
+            Whose fit, shape (P,).
+        phi, tilt
+            Functionals, shape (P, N), and their solutions with the matrix that the solver starts with.
+        pull
+            First guesses of lambda.
+        """
+        fit, start, slack = self._fit[part], self._start[part], self._slack[part]
+        room = _NEARLY_ALL * (phi.max(axis=1) - _dots(phi, fit))
+        pushed = -self._back[part]
+        lack = pull[:, None] * phi - pushed + slack
+        still = np.zeros(len(part), dtype=bool)
+        state = _State(part, phi, room, start, start - fit, pushed, slack, lack, pull, still)
+        changes, pulls = np.zeros_like(phi), np.zeros(len(part))
+        left = np.arange(len(part))
+        for step in range(_MOST_STEPS + 1):
+            done = state.near_enough(root) | state.still | (step == _MOST_STEPS)
+            changes[left[done]], pulls[left[done]] = state.change[done], state.pull[done]
+            left, state = left[~done], state.only(~done)
+            if not len(left):
+                break
+            if step:
+                state = state.stepped(*self._factored(state), root)
+            else:
+                right = self._home[part[left]] + state.pull[:, None] * tilt[left]
+                solutions = np.stack([self._level[part[left]], tilt[left], right])
+                state = state.stepped(solutions, partial(self._begun, state.part), root)
+        return changes, np.maximum(pulls, _LEAST)
+
+    def _factored(self, state: _State) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+        """Return solutions with a state's matrix as `_State.stepped` takes them, and what solves for more."""
+        sides = np.stack([np.ones_like(state.phi), state.phi, state.lack - state.z], axis=1)
+        factors = []
+        for matrix, part, more, side in zip(
+            self._matrices, state.part, state.z / state.f, sides, strict=False
+        ):
+            # A new array of this size would come from the system each time.
+            np.copyto(matrix, self._information[part])
+            matrix.ravel()[:: len(more) + 1] += more
+            # LAPACK reads columns: to it this symmetric matrix is its own transpose.
+            factors.append(dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)[0])
+            dpotrs(factors[-1], side.T, lower=1, overwrite_b=1)
+
+        def solve(more: FloatArray) -> FloatArray:
+            return np.array([dpotrs(*each, lower=1)[0] for each in zip(factors, more, strict=True)])
+
+        return sides.swapaxes(0, 1), solve
+
+
+class _State(NamedTuple):
+    """Where the solver stands with some programs: one row, or one number, for each.
+
+    Attributes
+    ----------
+    part
+        Whose fit g.
+    phi
+        The functional.
+    room
+        How much the functional may grow.
+    f
+        The distribution.
+    change, pushed
+        ``f - g`` and ``H (f - g)``: every step knows what it adds, so no product with H is needed.
+    z
+        The multipliers of ``f >= 0``.
+    lack
+        What stationarity lacks.
+    pull
+        The functional's multiplier lambda.
+    still
+        Whether floats could not tell the last step.
+    """
+
+    part: IntArray
+    phi: FloatArray
+    room: FloatArray
+    f: FloatArray
+    change: FloatArray
+    pushed: FloatArray
+    z: FloatArray
+    lack: FloatArray
+    pull: FloatArray
+    still: NDArray[np.bool_]
+
+    def only(self, rows: NDArray[np.bool_]) -> _State:
+        """Return some of the programs."""
+        return self if rows.all() else _State._make(each[rows] for each in self)
+
+    def near_enough(self, root: float) -> NDArray[np.bool_]:
+        """Return which programs are about solved, at about the distance `root` or as far as there is room."""
+        squares = _dots(self.change, self.pushed) / root**2
+        there = (squares >= _NEAREST) | (_dots(self.phi, self.change) >= _NEARLY_ALL * self.room)
+        off = _dots(self.f, self.z) + np.abs(self.lack).max(axis=1)
+        near: NDArray[np.bool_] = there & (squares <= _FURTHEST) & (off < _LOOSE * root**2)
+        return near
+
+    def stepped(
+        self, solutions: FloatArray, solve: Callable[[FloatArray], FloatArray], root: float
+    ) -> _State:
+        """Return the state after a step of Mehrotra's predictor and corrector.
+
+        A step is linear in the change of lambda, which is taken so that the distance at its end is `root`.
+        The distributions add up to 1 from the start, and stay so.
+
+        Parameters
+        ----------
+        solutions
+            Shape (3, P, N), with the matrix ``H + diag(z/f)``: of ones, of phi, and of the predictor's right
+            side ``lack - z``.
+        solve
+            From other right sides, shape (P, N), to solutions.
+        """
+        _, phi, room, f, change, pushed, z, lack, pull, _ = self
+        level, tilt, right = solutions
+        ratio = z / f
+        total, share = level.sum(axis=1), _dots(phi, level) / level.sum(axis=1)
+        along = tilt - share[:, None] * level  # where a change of lambda leads
+        pushed_along = phi - share[:, None] - ratio * along
+        squares = _dots(along, pushed_along)
+        room = room - _dots(phi, change)
+
+        def ends(right: FloatArray, sides: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+            """Return a step, H times it, and the change of lambda."""
+            shift = right.sum(axis=1) / total
+            step = right - shift[:, None] * level
+            pushed_step = sides - shift[:, None] - ratio * step
+            whole = pushed + pushed_step
+            mixed, rest = _dots(along, whole), _dots(change + step, whole) - root**2
+            more = (np.sqrt(np.maximum(mixed**2 - squares * rest, 0.0)) - mixed) / squares
+            more = np.minimum(more, (room - _dots(phi, step)) / _dots(phi, along))
+            # Where even the nearest end is too far away, lambda has to stay positive all the same.
+            more = np.clip(more, (1.0 / _STRIDE - 1.0) * pull, (_STRIDE - 1.0) * pull)
+            return step + more[:, None] * along, pushed_step + more[:, None] * pushed_along, more
+
+        step, *_ = ends(right, lack - z)
+        relative = step / f
+        reach = (
+            0.99 / np.maximum(0.99, np.maximum(-relative.min(axis=1), 1.0 + relative.max(axis=1)))[:, None]
+        )
+        complement, dz = f * z, -z * (1.0 + relative)
+        mu = complement.mean(axis=1)
+        ahead = _dots(f + reach * step, z + reach * dz) / len(f.T)
+        aim = ((ahead / mu) ** 3 * mu)[:, None] - complement - step * dz
+        sides = lack + aim / f
+        step, pushed_step, more = ends(solve(sides), sides)
+        dz = (aim - z * step) / f
+        reach = _reach(-np.minimum((step / f).min(axis=1), (dz / z).min(axis=1)))
+        still = ~np.isfinite(step.sum(axis=1) + dz.sum(axis=1) + reach)
+        for each in (step, pushed_step, dz, more, reach):
+            each[still] = 0.0
+        by = reach[:, None]
+        return self._replace(
+            f=np.maximum(f + by * step, _LEAST),
+            change=change + by * step,
+            pushed=pushed + by * pushed_step,
+            z=z + by * dz,
+            lack=(1.0 - by) * lack,
+            pull=pull + reach * more,
+            still=still,
+        )
+
+
+def _dots(rows: FloatArray, others: FloatArray) -> FloatArray:
+    """Return the product of each row with another, shape (P, N) and (P, N) to (P,)."""
+    products: FloatArray = np.einsum("ij,ij->i", rows, others)
+    return products
+
+
+def _reach(shrink: FloatArray) -> FloatArray:
+    """Return steps of at most 1 that keep 1 % of what a whole step shrinks to ``1 - shrink`` of it."""
+    reach: FloatArray = 0.99 / np.maximum(0.99, shrink)
+    return reach

@@ -1,0 +1,114 @@
+"""The quadratic programs behind bounds of shares: as far as is asked for, in few steps, several at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pytest
+from scipy.linalg.lapack import dpotrf
+
+from arcwise.analysis.estimators import programs
+from arcwise.analysis.estimators.bounds import USUAL, Bounds
+from arcwise.analysis.estimators.quantiles import quantiles
+from arcwise.analysis.likelihood.distribution import uniform_start
+from arcwise.domains import Circle, Interval
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from surveys import drawn_counts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.mechanisms import Mechanism
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+
+MECHANISMS = [
+    OptimalPiecewise(Interval(0, 1), 0.25, nodes=64),
+    OptimalPiecewise(Interval(0, 1), 1.0),
+    OptimalPiecewise(Interval(0, 1), 8.0, nodes=64),
+    OptimalPiecewise(Interval(0, 1), 4.0, nodes=400),
+    OptimalCircular(Circle(1), 2.0, nodes=64),
+]
+
+
+def counts_of(mechanism: Mechanism, n: int, spread: float = 0.05) -> FloatArray:
+    truth = np.random.default_rng(n).dirichlet(np.full(mechanism.kernel.nodes, spread) + 1e-3)
+    return drawn_counts(mechanism, truth, n, 1)
+
+
+def shares_of(bounds: Bounds) -> list[FloatArray]:
+    """Return functionals of shares from and to many places, and of narrow windows."""
+    ends = [(0.0, 0.004), (0.0, 0.3), (0.2, 0.24), (0.4, 0.9), (0.013, 0.05), (0.7, 0.99)]
+    return [each for pair in ends for each in bounds.places.between(*pair)]
+
+
+@pytest.mark.parametrize("n", [30, 2000, 10**6])
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_programs_end_at_the_distance_that_is_asked_for(
+    mechanism: Mechanism, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or as far as there is room; and nearly as high as with a hundred times the precision."""
+    bounds = Bounds(mechanism, counts_of(mechanism, n))
+    solved: list[float] = []
+    steps: list[int] = []
+    original, factored = programs.Programs._solved, programs.Programs._factored
+
+    def solve(self: programs.Programs, part: Any, phi: Any, *rest: Any) -> Any:
+        begun = len(steps)
+        change, pull = original(self, part, phi, *rest)
+        assert len(steps) - begun <= 12
+        fit, room = self._fit[part], phi.max(axis=1) - (phi * self._fit[part]).sum(axis=1)
+        assert (fit + change).min() >= 0.0
+        assert change.sum(axis=1) == pytest.approx(0.0, abs=1e-6)
+        squares = (self._times(part, change) * change).sum(axis=1)
+        gain = (phi * change).sum(axis=1)
+        near = (squares > 0.3 * USUAL**2) | (gain > 0.95 * room)
+        assert near.all()
+        assert (squares < 3.2 * USUAL**2).all()
+        assert pull.min() > 0.0
+        solved.extend((gain / np.sqrt(np.maximum(squares, 1e-9))).tolist())
+        return change, pull
+
+    def factor(self: programs.Programs, state: Any) -> Any:
+        steps.append(len(state.part))
+        return factored(self, state)
+
+    monkeypatch.setattr(programs.Programs, "_solved", solve)
+    monkeypatch.setattr(programs.Programs, "_factored", factor)
+    bounds.averages(shares_of(bounds), USUAL)
+    assert len(solved) >= 4
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_together_averages_are_those_one_by_one(mechanism: Mechanism) -> None:
+    bounds = Bounds(mechanism, counts_of(mechanism, 5000))
+    several = shares_of(bounds)
+    assert len(several) * 2 > len(bounds._programs._matrices) or mechanism.kernel.nodes < 100
+    for one, each in zip(bounds.averages(several, USUAL), several, strict=True):
+        alone = bounds.average(each, USUAL)
+        assert (one is None) == (alone is None)
+        if one is not None and alone is not None:
+            assert one.value == pytest.approx(alone.value, rel=1e-6, abs=1e-9)
+            assert one.variance == pytest.approx(alone.variance, rel=1e-6, abs=1e-15)
+            assert one.weights == pytest.approx(alone.weights, rel=1e-5, abs=1e-8 * one.most)
+
+
+@pytest.mark.parametrize("spread", [0.02, 10.0])
+@pytest.mark.parametrize("n", [1000, 100_000])
+def test_five_quantiles_take_few_factorisations(
+    n: int, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of matrices of the nodes' size: these are most of what an estimate costs. It took 350."""
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
+    counts = counts_of(mechanism, n, spread)
+    taken: list[int] = []
+    factor = dpotrf
+
+    def counted(*args: Any, **options: Any) -> Any:
+        taken.append(1)
+        return factor(*args, **options)
+
+    monkeypatch.setattr(programs, "dpotrf", counted)
+    quantiles(mechanism, counts, uniform_start(mechanism))
+    assert 20 < len(taken) < 250
