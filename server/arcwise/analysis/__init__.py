@@ -13,11 +13,6 @@ from arcwise.lazy import lazy_names
 if TYPE_CHECKING:
     from arcwise.analysis.design.designer import minimax
     from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
-    from arcwise.analysis.estimators.difference import (
-        direction_difference,
-        length_difference,
-        mean_difference,
-    )
     from arcwise.analysis.estimators.estimation import estimate
     from arcwise.analysis.estimators.groups import GroupReports, group_reports
     from arcwise.analysis.estimators.poststratification import post_stratify
@@ -41,12 +36,9 @@ __all__ = [
     "compare",
     "compare_reference",
     "compare_samples",
-    "direction_difference",
     "estimate",
     "fit_test",
     "group_reports",
-    "length_difference",
-    "mean_difference",
     "minimax",
     "plan",
     "post_stratify",
@@ -70,11 +62,6 @@ __getattr__ = lazy_names(
             "Comparison",
             "compare_reference",
             "compare_samples",
-        ),
-        "estimators.difference": (
-            "direction_difference",
-            "length_difference",
-            "mean_difference",
         ),
         "estimators.poststratification": ("post_stratify",),
         "estimators.groups": (

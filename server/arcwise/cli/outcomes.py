@@ -46,14 +46,14 @@ def estimated(
     tested: bool,
 ) -> Outcome:
     """Return an estimate from these epochs, with the comparisons, by name, and the test asked for."""
-    document, words, mechanism = result.to_dict() | _epochs(task, span), str(result), task.mechanism
+    document, words = result.to_dict() | _epochs(task, span), str(result)
     if told := _words(task, span):
         words += f"\n  {'epochs':<18} {told}"
     for name, comparison in comparisons.items():
         document[name] = comparison.to_dict()
         words += f"\n{comparison}"
     if tested:
-        fit = fit_test(mechanism, array)
+        fit = fit_test(task, array)
         document["fit"] = fit.to_dict()
         words += f"\n{fit}"
     return Outcome(document, words, [result, *comparisons.values()])

@@ -29,11 +29,12 @@ from arcwise.analysis.robustness.excess_codes import surplus
 from arcwise.analysis.robustness.fit_result import BOOTSTRAP, FitTest, Surplus
 from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
+from arcwise.mechanisms.base import Mechanism
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from arcwise.mechanisms.base import Mechanism
+    from arcwise.tasks import Task
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -44,14 +45,19 @@ SHARES = (0.01, 0.05)
 
 
 def fit_test(
-    mechanism: Mechanism, counts: ArrayLike, *, level: float = 0.05, draws: int = 199, seed: int | None = None
+    task: Task | Mechanism,
+    counts: ArrayLike,
+    *,
+    level: float = 0.05,
+    draws: int = 199,
+    seed: int | None = None,
 ) -> FitTest:
     """Test whether honest reports of some population explain the counts.
 
     Parameters
     ----------
-    mechanism
-        With any kernel, on any domain.
+    task
+        What was asked, or a mechanism.
     counts
         Shape (K,): the number of reports per code, non-negative integers, at least one report.
     level
@@ -90,13 +96,14 @@ def fit_test(
     --------
     >>> import numpy as np
     >>> from arcwise.domains import Interval
-    >>> from arcwise.mechanisms import OptimalPiecewise
-    >>> mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=16)
-    >>> counts = np.full(mechanism.kernel.codes, 200)
+    >>> from arcwise.tasks import Task
+    >>> task = Task("score", Interval(0, 1), epsilon=1.0)
+    >>> counts = np.full(task.mechanism.kernel.codes, 200)
     >>> counts[3] += 400
-    >>> [surplus.code for surplus in fit_test(mechanism, counts).flagged]
+    >>> [surplus.code for surplus in fit_test(task, counts).flagged]
     [3]
     """
+    mechanism = task if isinstance(task, Mechanism) else task.mechanism
     if not 0.001 <= level <= 0.5:
         raise ParameterError(f"level must be from 0.001 to 0.5, got {level!r}")
     least = math.ceil(3 / (BOOTSTRAP * level) - 1e-9)

@@ -1,0 +1,89 @@
+"""The public names and their parameters, in `public_surface.txt`: a change of them is seen in a review.
+
+``python tests/test_public_surface.py`` writes the file anew.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+FACADES = (
+    "arcwise.analysis",
+    "arcwise.client",
+    "arcwise.domains",
+    "arcwise.errors",
+    "arcwise.mechanisms",
+    "arcwise.server",
+    "arcwise.server.store",
+    "arcwise.tasks",
+    "arcwise.wire",
+)
+FILE = Path(__file__).with_suffix("").with_name("public_surface.txt")
+
+
+def parameters(function: Any) -> str:
+    """Return the parameters of a function with their defaults, without annotations."""
+    signature = inspect.signature(function)
+    shown = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
+    if shown and shown[0].name in {"self", "cls"}:
+        shown = shown[1:]
+    return re.sub(r" at 0x[0-9a-f]+", "", str(inspect.Signature(shown)))
+
+
+def members(cls: type, listed: set[type]) -> list[str]:
+    """Return the public attributes and methods of a class, but for those of a base that is listed itself."""
+    lines = []
+    for name in sorted(dir(cls)):
+        owner = next((base for base in cls.__mro__ if name in vars(base)), None)
+        if (
+            name.startswith("_")
+            or owner is None
+            or not arcwise(owner)
+            or (owner in listed and owner is not cls)
+        ):
+            continue
+        value = vars(owner)[name]
+        if isinstance(value, (classmethod, staticmethod)):
+            value = value.__func__
+        lines.append(f"    .{name}{parameters(value) if inspect.isfunction(value) else ''}")
+    return lines
+
+
+def surface() -> str:
+    lines: list[str] = []
+    for facade in FACADES:
+        module = importlib.import_module(facade)
+        lines.append(facade)
+        public = {name: getattr(module, name) for name in sorted(module.__all__)}
+        listed = {value for value in public.values() if inspect.isclass(value)}
+        for name, value in public.items():
+            if inspect.isclass(value):
+                lines += [f"  {name}{constructor(value)}", *members(value, listed)]
+            else:
+                lines.append(f"  {name}{parameters(value) if callable(value) else ''}")
+    return "\n".join(lines) + "\n"
+
+
+def constructor(cls: type) -> str:
+    """Return the parameters of a class, "" for one that only inherits them, and for errors."""
+    own = any("__init__" in vars(base) or "__new__" in vars(base) for base in cls.__mro__ if arcwise(base))
+    return parameters(cls) if own and not issubclass(cls, BaseException) else ""
+
+
+def arcwise(cls: type) -> bool:
+    return cls.__module__.startswith("arcwise")
+
+
+def test_the_public_surface_is_the_one_that_was_reviewed() -> None:
+    assert surface() == FILE.read_text(encoding="utf-8"), (
+        "public names or parameters changed: if that is meant, run python tests/test_public_surface.py"
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"wrote {FILE}\n" if FILE.write_text(surface(), encoding="utf-8") else "")
