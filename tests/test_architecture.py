@@ -1,0 +1,90 @@
+"""docs/architecture.md: its picture is drawn from the imports, and the modules that it names exist.
+
+``python tests/test_architecture.py`` draws the picture anew.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from test_layout import CLIENT, SERVER, SHARED, part
+
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+BEGIN, END = "```mermaid\n", "```\n"
+NAMED = re.compile(r"`(arcwise(?:\.[a-z_]+)+)`")
+
+
+def package(name: str) -> str | None:
+    """Return the package of the picture that a module belongs to; None for the namespace itself."""
+    parts = name.split(".")
+    if len(parts) < 2:
+        return None
+    if name in SHARED or part(name) in {part(each) for each in SHARED}:
+        return "shared"
+    return ".".join(parts[1:3]) if parts[1] == "analysis" and len(parts) > 2 else parts[1]
+
+
+def picture() -> str:
+    """Return the packages and the imports between them, but those of shared, which every package makes."""
+    boxes: set[str] = set()
+    arrows: set[tuple[str, str]] = set()
+    packages = {f"analysis.{name.split('.')[2]}" for name in SERVER if is_package(name)}
+    for name, imported in {**SHARED, **CLIENT, **SERVER}.items():
+        own = shown(package(name), packages)
+        if own is None:
+            continue
+        boxes.add(own)
+        for other in imported:
+            target = shown(package(other), packages)
+            if target is not None and target not in {own, "shared"} and own != "shared":
+                arrows.add((own, target))
+    lines = ["flowchart LR"]
+    inner = sorted(name for name in boxes if name.startswith("analysis"))
+    lines += ["  subgraph analysis", *(f"    {name}" for name in inner), "  end"]
+    lines += [f"  {name}" for name in sorted(boxes - set(inner))]
+    lines += [f"  {own} --> {target}" for own, target in sorted(arrows)]
+    return "\n".join(lines) + "\n"
+
+
+def is_package(name: str) -> bool:
+    return name.startswith("arcwise.analysis.") and any(other.startswith(f"{name}.") for other in SERVER)
+
+
+def shown(name: str | None, packages: set[str]) -> str | None:
+    """Return a room as it is in the picture: modules that lie in analysis itself are of no folder."""
+    if name is None or not name.startswith("analysis"):
+        return name
+    return name if name in packages else None
+
+
+def test_the_picture_is_that_of_the_imports() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    drawn = text.split(BEGIN)[1].split(END)[0]
+    assert drawn == picture(), "imports changed: if that is meant, run python tests/test_architecture.py"
+
+
+def test_every_module_that_the_page_names_is_there() -> None:
+    named = NAMED.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(named) > 20
+    for name in named:
+        assert exists(name), f"docs/architecture.md names {name}"
+
+
+def exists(name: str) -> bool:
+    """Return whether a name is a module, or something in one."""
+    try:
+        if find_spec(name) is not None:
+            return True
+    except ModuleNotFoundError:
+        pass
+    module, _, attribute = name.rpartition(".")
+    return hasattr(__import__(module, fromlist=[attribute]), attribute)
+
+
+if __name__ == "__main__":
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}{picture()}{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+    sys.stdout.write(f"wrote {PAGE}\n")
