@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from arcwise.analysis.estimators.smooth_test import _scores, same_as, same_population
+from arcwise.analysis.estimators.smooth_test import SmoothTest, _scores, same_as, same_population
 from arcwise.analysis.likelihood.linear_maps import code_laws
 from arcwise.analysis.simulate import as_population, node_law, simulate_counts
 from arcwise.domains import Circle, Interval
@@ -117,6 +117,56 @@ def test_more_reports_than_can_be_divided_one_by_one() -> None:
     assert same_population(task.mechanism, first, third).p <= 0.01
     assert same_as(task.mechanism, first, law).p > 0.01
     assert same_as(task.mechanism, third, law).p <= 0.01
+
+
+def test_a_wave_that_the_window_hides_does_not_hide_shorter_ones() -> None:
+    """At epsilon 1 the window is 48 of 128 codes long and holds three waves of 16: shorter ones are seen."""
+    mechanism = OptimalCircular(CIRCLE, 1.0)
+    law = node_law(mechanism, as_population("uniform", CIRCLE))
+    nine = "comb:0,40,9"
+    generator = np.random.default_rng(5)
+    counts = simulate_counts(mechanism, nine, 10**8, generator)
+    uniform = simulate_counts(mechanism, "uniform", 10**8, generator)
+    assert same_as(mechanism, counts, law).waves > 14
+    assert same_as(mechanism, counts, law).p <= 0.001
+    assert same_population(mechanism, counts, uniform).p <= 0.001
+
+
+def test_a_handful_beside_a_billion_is_not_normal() -> None:
+    """Of 100 surveys at level 0.05, more than 12 alarms have a probability of 0.0015, 13 were seen."""
+    mechanism = OptimalPiecewise(LINE, 8.0, nodes=32)
+    generator = np.random.default_rng(6)
+    rare = "0.999*atom:20 + 0.001*atom:80"
+    alarms = 0
+    for _ in range(100):
+        few, many = (simulate_counts(mechanism, rare, n, generator) for n in (30, 2 * 10**9))
+        found = same_population(mechanism, few, many)
+        assert same_population(mechanism, many, few).p == pytest.approx(found.p, abs=0.1)
+        alarms += found.p <= 0.05
+    assert alarms <= 9
+
+
+def test_a_report_that_the_population_cannot_give_speaks_against_it() -> None:
+    (example,) = (each for each in ALL_EXAMPLES if repr(each) == "truncated-laplace")
+    mechanism = example.make(2.0)
+    law = np.zeros(mechanism.kernel.nodes)
+    law[0] = 1.0
+    counts = simulate_counts(
+        mechanism, mechanism.domain.from_unit(np.zeros(1)), 1000, np.random.default_rng(7)
+    )
+    assert same_as(mechanism, counts, law).p > 0.01
+    impossible = np.flatnonzero(mechanism.kernel.matrix()[0] == 0.0)
+    for code in impossible[[0, -1]]:
+        one_more = counts.copy()
+        one_more[code] += 1
+        assert same_as(mechanism, one_more, law).p == 0.001
+
+
+def test_a_level_beyond_the_draws_is_not_decided() -> None:
+    found = SmoothTest("both samples come from one population", 0.001, 900.0, 1, 999)
+    assert "speak against it (p <= 0.001)" in found.words(0.999)
+    assert "999 draws are too few to tell at level 0.9999 (p <= 0.001)" in found.words(0.9999)
+    assert "no sign against it (p = 0.3)" in SmoothTest("", 0.3, 1.0, 1, 999).words(0.9999)
 
 
 def test_samples_without_reports_are_refused() -> None:

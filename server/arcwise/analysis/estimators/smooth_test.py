@@ -10,7 +10,7 @@ many of them as show the most (Fan 1996).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -37,14 +37,17 @@ _WAVES = 32
 """At most. The shortest of an interval are a sixteenth of the population long, from crest to crest."""
 
 _FAINTEST = 1e-6
-"""Of the longest wave's size in the reports: a fainter one is a rounding error by now."""
+"""Of the clearest wave's size in the reports: a fainter one is a rounding error by now."""
 
 _DRAWS, _FEWEST_DRAWS = 999, 199
 _CELLS = 1 << 22
-"""Counts that are drawn at a time, and in all without making do with fewer draws: a quarter of that."""
+"""Counts that are drawn at a time. Where all draws together would be more, there are fewer draws."""
+
+_NEVER = 1e-6
+"""How often codes that are taken for impossible are seen, all together and at most."""
 
 _LARGEST = 10**9
-"""Reports up to which numpy divides them at random. Beyond, the waves are normal to nine digits."""
+"""Reports up to which numpy divides them at random."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,18 @@ class SmoothTest:
         }
 
     def words(self, level: float) -> str:
-        """Return the outcome at a level in words: a p-value up to ``1 - level`` speaks against it."""
-        verdict = "the reports speak against it" if self.p <= 1.0 - level else "no sign against it"
-        at_least = "p = " if self.p * (self.draws + 1) > 1.5 else "p <= "
-        return f"{self.hypothesis}: {verdict} ({at_least}{self.p:.2g})"
+        """Return the outcome at a level in words: a p-value up to ``1 - level`` speaks against it.
+
+        No p-value is below that of as many draws as there were, which decides nothing at higher levels.
+        """
+        smallest = self.p * (self.draws + 1) < 1.5
+        if self.p <= 1.0 - level + 1e-9:
+            verdict = "the reports speak against it"
+        elif smallest:
+            verdict = f"{self.draws} draws are too few to tell at level {level:g}"
+        else:
+            verdict = "no sign against it"
+        return f"{self.hypothesis}: {verdict} ({'p <= ' if smallest else 'p = '}{self.p:.2g})"
 
 
 @one_thread()
@@ -120,25 +131,28 @@ def same_population(
     if not min(sizes):
         raise ParameterError("counts and other must hold at least one report each")
     pooled = first + second
+    kernel = mechanism.kernel
     fitted = fit_held_out(mechanism, pooled.astype(np.float64)).probabilities
     # With little beside the fit: codes that only places without people give are possible too.
     nodes = len(fitted)
     fitted = (1.0 - 1e-6) * fitted + 1e-6 / nodes
-    scores = _scores(mechanism, fitted, code_laws(mechanism.kernel, fitted[None])[0])
+    scores = _scores(mechanism, fitted, code_laws(kernel, fitted[None])[0])
     scores -= pooled @ scores / pooled.sum()
     generator = np.random.default_rng([*first.tolist(), *second.tolist()] if seed is None else seed)
-    scale = math.sqrt(sizes[0] * (sizes[1] / sum(sizes)))
+    # The scores of all reports add up to 0, so either sample says all: the smaller one is drawn.
+    smaller, n = min((first, sizes[0]), (second, sizes[1]), key=lambda each: each[1])
+    rest = (sum(sizes) - n) / sum(sizes)
 
-    def waves(parts: IntArray) -> FloatArray:
-        return scale * (parts @ scores) * (1.0 / sizes[0] + 1.0 / sizes[1])
+    def draw(number: int) -> FloatArray:
+        if sum(sizes) < _LARGEST:
+            parts = generator.multivariate_hypergeometric(pooled, n, number, method="marginals")
+            return (parts @ scores) / math.sqrt(n * rest)
+        # Drawn with replacement the variance is larger, by 1 / rest. What else differs is below 1e-4: a small
+        # part of so many seldom has a report twice, and the waves of a large part are normal.
+        return (generator.multinomial(n, pooled / sum(sizes), number) @ scores) / math.sqrt(n)
 
-    def draw(number: int) -> IntArray:
-        return generator.multivariate_hypergeometric(pooled, sizes[0], number, method="marginals")
-
-    # The mean of the scores over all reports is 0, so a sample's is minus the other's times their sizes.
-    covariance = (scores.T * pooled) @ scores / pooled.sum()
-    normal = None if sum(sizes) < _LARGEST else _normal(covariance, generator)
-    return _tested("both samples come from one population", waves, first, draw, normal)
+    waves = (smaller @ scores) / math.sqrt(n * rest)
+    return _tested("both samples come from one population", waves, draw, kernel.codes)
 
 
 @one_thread()
@@ -173,14 +187,14 @@ def same_as(
     scores = _scores(mechanism, 0.5 * law + 0.5 / len(law), codes)
     generator = np.random.default_rng(observed.tolist() if seed is None else seed)
 
-    def waves(parts: IntArray) -> FloatArray:
-        return (parts @ scores) / math.sqrt(n)
+    def draw(number: int) -> FloatArray:
+        return (generator.multinomial(n, codes, number) @ scores) / math.sqrt(n)
 
-    def draw(number: int) -> IntArray:
-        return generator.multinomial(n, codes, number)
-
-    normal = None if n < _LARGEST else _normal((scores.T * codes) @ scores, generator)
-    return _tested("the sample comes from the given population", waves, observed, draw, normal)
+    waves = (observed @ scores) / math.sqrt(n)
+    found = _tested("the sample comes from the given population", waves, draw, len(codes))
+    # The population hardly ever gives one of these codes, whatever the waves say: nor does any draw.
+    never = codes * (n * len(codes)) < _NEVER
+    return replace(found, p=1.0 / (found.draws + 1)) if observed[never].any() else found
 
 
 def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> FloatArray:
@@ -207,38 +221,40 @@ def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> Floa
     means -= codes @ means
     factor: FloatArray = np.asarray(np.linalg.qr(np.sqrt(codes)[:, None] * means, mode="r"))
     sizes = np.abs(np.diag(factor))
-    kept = int(np.argmax(np.append(sizes, 0.0) <= _FAINTEST * max(float(sizes[0]), 1e-9)))
-    if not kept:
+    # A window hides waves of which it holds a whole number; longer and shorter ones are seen.
+    seen = np.flatnonzero(sizes > _FAINTEST * max(float(sizes.max()), 1e-9))
+    if not len(seen):
         return np.zeros((kernel.codes, 1))
-    scores: FloatArray = np.linalg.solve(factor[:kept, :kept].T, means[:, :kept].T).T
+    means = means[:, seen]
+    factor = np.asarray(np.linalg.qr(np.sqrt(codes)[:, None] * means, mode="r"))
+    scores: FloatArray = np.linalg.solve(factor.T, means.T).T
     return scores
 
 
-def _normal(covariance: FloatArray, generator: np.random.Generator) -> Callable[[int], FloatArray]:
-    """Return a function that draws waves by their normal law."""
-    sizes, axes = np.linalg.eigh(covariance)
-    factor = axes * np.sqrt(np.maximum(sizes, 0.0))
-    return lambda number: generator.standard_normal((number, len(sizes))) @ factor.T
+def _tested(hypothesis: str, waves: FloatArray, draw: Callable[[int], FloatArray], codes: int) -> SmoothTest:
+    """Return the rank of the observed statistic among those drawn under the hypothesis.
 
-
-def _tested(
-    hypothesis: str,
-    waves: Callable[[IntArray], FloatArray],
-    observed: IntArray,
-    draw: Callable[[int], IntArray],
-    normal: Callable[[int], FloatArray] | None,
-) -> SmoothTest:
-    """Return the rank of the observed statistic among those drawn under the hypothesis."""
-    codes = len(observed)
-    draws = _DRAWS if normal is not None or codes * _DRAWS <= _CELLS else _FEWEST_DRAWS
-    statistic, orders = _largest(waves(observed[None]))
+    Parameters
+    ----------
+    hypothesis
+        In words.
+    waves
+        Those observed, standardised, shape (J,).
+    draw
+        A function that draws so many times such waves under the hypothesis, shape (M, J).
+    codes
+        How many counts are drawn for each.
+    """
+    draws = _DRAWS if codes * _DRAWS <= _CELLS else _FEWEST_DRAWS
+    statistic, orders = _largest(waves[None])
     found, left = [], draws
     while left:
         number = min(left, max(_CELLS // codes, 1))
-        found.append(_largest(normal(number) if normal is not None else waves(draw(number)))[0])
+        found.append(_largest(draw(number))[0])
         left -= number
     # Equal ones count: what rounding makes of equal statistics differs by less than this.
-    reached = int((np.concatenate(found) >= statistic[0] - 1e-9 * abs(statistic[0])).sum())
+    least = statistic[0] - 1e-9 * max(abs(statistic[0]), 1.0)
+    reached = int((np.concatenate(found) >= least).sum())
     return SmoothTest(hypothesis, (1 + reached) / (draws + 1), float(statistic[0]), int(orders[0]), draws)
 
 
