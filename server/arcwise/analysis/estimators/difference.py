@@ -170,7 +170,8 @@ def length_difference(
 ) -> Value:
     """Return the resultant length of the second population less that of the first, from -1 to 1.
 
-    Parameters, errors and method are those of `direction_difference`.
+    Parameters, errors and method are those of `direction_difference`, but for ends at 0 or 1: no length is
+    beyond, so one may well be there while the other is at its own end, and the reaches are simply added.
     """
     pair = _circles(first, second, target)
     one, other = (resultant_length(*each, level=level, users=_users(*each, target)) for each in pair)
@@ -178,8 +179,13 @@ def length_difference(
     method = "difference of resultant lengths; both intervals, added in squares"
     if one.value is None or other.value is None:
         return Value(None, -1.0, 1.0, method, join("a resultant length cannot be told", note))
-    below, above = _apart(one, other)
     apart = other.value - one.value
+    (below_1, above_1), (below_2, above_2) = _sides(one), _sides(other)
+    below, above = _apart(one, other)
+    if one.high == 1.0 or other.low == 0.0:
+        below = below_2 + above_1
+    if one.low == 0.0 or other.high == 1.0:
+        above = above_2 + below_1
     return Value(apart, max(apart - below, -1.0), min(apart + above, 1.0), method, note)
 
 
