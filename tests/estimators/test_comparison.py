@@ -210,7 +210,7 @@ def test_steps_of_quantile_ends_go_inwards() -> None:
 
 
 def test_coverage_of_differences_of_lengths_at_their_ends() -> None:
-    """100 surveys: at 0.95, more than 13 misses have a probability below 0.001; each is counted both ways round."""
+    """100 surveys: at 0.95, more than 13 misses have a probability below 0.001; counted both ways."""
     mechanism = OptimalCircular(CIRCLE, 0.5)
     generator = np.random.default_rng(17)
     for populations in (("uniform:350,360", "vonmises:355,8"), ("uniform", "vonmises:10,1")):
@@ -243,6 +243,48 @@ def test_samples_of_two_mechanisms_are_compared_without_a_test() -> None:
     assert result.shares["0:50"].high < 0.0  # type: ignore[operator]
     assert result.quantiles["0.5"].low > 0.0  # type: ignore[operator]
     assert min(value.high for value in result.cdf.values()) < 0.0  # type: ignore[type-var, operator]
+
+
+def test_a_kernel_placed_otherwise_is_another_mechanism() -> None:
+    inset, clamp = (
+        Task("a", LINE, 2.0, mechanism=OptimalPiecewise(LINE, 2.0, placement=placement))
+        for placement in ("inset", "clamp")
+    )
+    assert inset.mechanism.kernel == clamp.mechanism.kernel
+    generator = np.random.default_rng(18)
+    first, second = (survey(task, "normal:20,5", 20_000, generator) for task in (inset, clamp))
+    assert compare_samples(inset, first, second, other_task=clamp).test is None
+    assert compare_samples(inset, first, first, other_task=Task("b", LINE, 2.0)).test is not None
+
+
+def test_units_have_to_be_one() -> None:
+    hours, minutes, unnamed = (Task("a", LINE, 2.0, unit=unit) for unit in ("h", "min", None))
+    counts = np.full(hours.mechanism.kernel.codes, 5)
+    with pytest.raises(ParameterError, match="other_task must be in h, got min"):
+        compare_samples(hours, counts, counts, other_task=minutes)
+    assert compare_samples(hours, counts, counts, other_task=unnamed).unit == "h"
+
+
+@pytest.mark.parametrize("population", ["atom:3.4", "normal:5.2,0.4"])
+def test_a_reference_is_not_rounded_where_devices_round_by_chance(population: str) -> None:
+    task = Task("a", Interval(0, 10, step=1, rounding="stochastic"), epsilon=4.0)
+    counts = survey(task, population, 20_000, np.random.default_rng(19))
+    result = compare_reference(task, counts, population, bands=True)
+    assert result.mean is not None
+    assert result.mean.contains(0.0)
+    assert result.test is not None
+    assert result.test.p > 0.01
+    assert all(value.contains(0.0) for value in result.quantiles.values())
+
+
+@pytest.mark.parametrize("domain", [LINE, CIRCLE, SCORES])
+def test_no_shares_are_further_apart_than_all_people(domain: Domain) -> None:
+    task = Task("a", domain, epsilon=8.0)
+    first, second = np.zeros((2, task.mechanism.kernel.codes), np.int64)
+    first[3] = second[-3] = 2
+    result = compare_samples(task, first, second, between=[(0, domain.length / 2)], bands=True)
+    for value in [*result.shares.values(), *result.bins.values(), *result.cdf.values()]:
+        assert -1.0 <= numbers(value)[1] <= numbers(value)[2] <= 1.0
 
 
 def test_directions_that_are_not_determined_have_no_difference() -> None:

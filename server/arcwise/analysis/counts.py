@@ -11,7 +11,9 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["check_counts"]
+    from arcwise.tasks import Task
+
+__all__ = ["check_counts", "same_codes", "same_units"]
 
 
 def check_counts(counts: ArrayLike, codes: int) -> NDArray[np.float64]:
@@ -29,6 +31,23 @@ def check_counts(counts: ArrayLike, codes: int) -> NDArray[np.float64]:
     if not total:
         raise ParameterError("counts must hold at least one report: there are no reports yet")
     return array.astype(np.float64)
+
+
+def same_units(task: Task, other: Task) -> bool:
+    """Return whether the values of two tasks are in one unit, as far as both name theirs."""
+    return task.unit == other.unit or None in {task.unit, other.unit}
+
+
+def same_codes(task: Task, other: Task) -> bool:
+    """Return whether a code says the same of a value in both tasks: its counts may be added up.
+
+    One kernel is not enough: "inset" and "clamp" may have the same one for other values.
+    """
+    one, two = (
+        (each.domain, each.mechanism.name, each.mechanism.placement, each.mechanism.kernel)
+        for each in (task, other)
+    )
+    return one == two
 
 
 _MAX_COUNT = 2**53

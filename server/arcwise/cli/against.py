@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from arcwise.analysis.estimators.comparison import compare_reference, compare_samples
-from arcwise.analysis.timeseries.epochs import merged
+from arcwise.analysis.timeseries.epochs import epoch_start, merged, utc
 from arcwise.cli.counts import read_counts, read_span, stored_counts
 from arcwise.tasks import Task
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.analysis.estimators.comparison import Comparison
+    from arcwise.analysis.timeseries.epochs import Span
 
 __all__ = ["Against", "against_options"]
 
@@ -76,15 +77,20 @@ class Against(NamedTuple):
         """Return the options as they are written, with what was given."""
         return {f"--{name.replace('_', '-')}": value for name, value in self._asdict().items()}
 
-    def others(self, task: Task, store: str | None) -> tuple[Task, NDArray[np.int64]] | None:
+    def others(self, task: Task, span: Span, store: str | None) -> tuple[Task, NDArray[np.int64]] | None:
         """Return the other reports and their task, None where there are none to compare with.
 
         Parameters
         ----------
-        task
-            Of these reports.
+        task, span
+            Of these reports, and their epochs.
         store
             The store that they are from, or None.
+
+        Raises
+        ------
+        click.UsageError, click.ClickException
+            When options contradict one another, reports would be in both samples, or there are none.
         """
         times = self.against_from, self.against_to
         other_task = task if self.against_task is None else Task.load(self.against_task)
@@ -98,19 +104,25 @@ class Against(NamedTuple):
             raise click.UsageError(
                 "--against-task, --against-from and --against-to need --store or --against"
             )
-        span = read_span(other_task, *times, options=("--against-from", "--against-to"))
+        others = read_span(other_task, *times, options=("--against-from", "--against-to"))
         (by_epoch,) = stored_counts(store, [other_task])
-        counts = merged(other_task, by_epoch, span)
+        counts = merged(other_task, by_epoch, others)
+        both = sorted(epoch for epoch in by_epoch if epoch in span and epoch in others)
+        if task == other_task and both:
+            raise click.UsageError(
+                f"no report may be in both samples, but those of {utc(epoch_start(task, both[0]))} are: give "
+                "--from and --to, or --against-from and --against-to, that leave out the other sample"
+            )
         if not counts.any():
             raise click.ClickException(f"{other_task.name}: no other reports to compare with")
         return other_task, counts
 
     def comparisons(
-        self, task: Task, counts: NDArray[np.int64], store: str | None, **options: Any
+        self, task: Task, counts: NDArray[np.int64], span: Span, store: str | None, **options: Any
     ) -> dict[str, Comparison]:
         """Return the comparisons that were asked for, by name; `options` are those of `compare_samples`."""
         found = {}
-        other = self.others(task, store)
+        other = self.others(task, span, store)
         if other is not None:
             found["difference"] = compare_samples(task, counts, other[1], other_task=other[0], **options)
         if self.reference is not None:

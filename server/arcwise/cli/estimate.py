@@ -189,7 +189,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
                 series(task, by_epoch, every=every, sampled=sampled, target=target, **over_time, **options)
             )
         result = estimate_counts(task, array, bands=bands_too, sampled=sampled, target=target, **options)
-        comparisons = compare.comparisons(task, array, store, bands=bands_too, target=target, **options)
+        comparisons = compare.comparisons(task, array, span, store, bands=bands_too, target=target, **options)
         return estimated(task, span, array, result, comparisons, tested=tested)
 
     counted = _all_counts(tasks, store, counts, start, end)

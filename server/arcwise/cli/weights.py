@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from arcwise.analysis.counts import same_codes, same_units
 from arcwise.analysis.estimators.poststratification import post_stratify
 from arcwise.analysis.timeseries.epochs import merged
 from arcwise.cli.outcomes import Outcome, estimated
@@ -49,10 +50,13 @@ def weighted(
     first: tuple[Task, Span] | None = None
     for task, by_epoch, span in counted:
         first = first or (task, span)
-        if (task.domain, task.mechanism.kernel) != (first[0].domain, first[0].mechanism.kernel):
+        if not (same_codes(task, first[0]) and same_units(task, first[0])):
             raise click.UsageError(
-                f"--weights takes tasks of one domain and mechanism: {task.name} and {first[0].name} differ"
+                "--weights takes tasks of one domain, unit and mechanism: "
+                f"{task.name} and {first[0].name} differ"
             )
+        if task.name in strata:
+            raise click.UsageError(f"--weights takes tasks of different names, got {task.name} twice")
         strata[task.name] = merged(task, by_epoch, span)
     assert first is not None  # noqa: S101 (there is a task)
     result = post_stratify(first[0], strata, weights, **options)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from arcwise.analysis.counts import check_counts
+from arcwise.analysis.counts import check_counts, same_codes, same_units
 from arcwise.analysis.estimators.band import bin_ends
 from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
 from arcwise.analysis.estimators.direction import direction
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.estimators.result import Band
     from arcwise.analysis.simulate.base import Population
+    from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
 
     FloatArray: TypeAlias = NDArray[np.float64]
@@ -174,8 +175,8 @@ def compare_samples(
     other
         The other reports per code. No device may be in both: intervals and test take them as independent.
     other_task
-        Of the other reports, on the same domain; the same task unless given. With another mechanism, as at
-        another epsilon, there is no test.
+        Of the other reports, on the same domain and in the same unit; the same task unless given. With
+        another mechanism, placement or epsilon there is no test.
     level, between, target, bands, origin
         As of `estimate`; without bands and an origin, a circle has no quantiles. The target is that of
         differences of means, directions and resultant lengths.
@@ -183,7 +184,8 @@ def compare_samples(
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, the domains differ, or a sample has fewer than 2 reports.
+        When an argument is out of its bounds, the domains or the units differ, or a sample has fewer than 2
+        reports.
 
     Examples
     --------
@@ -202,16 +204,7 @@ def compare_samples(
         raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
     check_target(target)
     second_task = task if other_task is None else other_task
-    if second_task.domain != task.domain:
-        raise ParameterError(f"other_task must be on {task.domain}, got {second_task.domain}")
-    pairs = [
-        (each.mechanism, check_counts(numbers, each.mechanism.kernel.codes))
-        for each, numbers in ((task, counts), (second_task, other))
-    ]
-    for (_, numbers), name in zip(pairs, ("counts", "other"), strict=True):
-        if numbers.sum() < 2:
-            raise ParameterError(f"{name} must hold at least 2 reports, got {numbers.sum():g}")
-    one, two = pairs
+    one, two = _checked((task, counts), (second_task, other))
     mechanism, n = task.mechanism, int(two[1].sum())
     differences: dict[str, Any] = {}
     if isinstance(mechanism, CircularMechanism):
@@ -233,11 +226,27 @@ def compare_samples(
         differences["bins"] = bin_differences(first, second, level=level)
         if not mechanism.kernel.circular:
             differences["cdf"] = cdf_differences(first, second, level=level)
-    if mechanism.kernel == second_task.mechanism.kernel:
+    if same_codes(task, second_task):
         differences["test"] = same_population(mechanism, one[1], two[1])
     return Comparison(
         task.name, task.id, int(one[1].sum()), f"{n:,} other reports", n, level, unit=task.unit, **differences
     )
+
+
+def _checked(*samples: tuple[Task, ArrayLike]) -> list[tuple[Mechanism, FloatArray]]:
+    """Return two samples as the estimators take them, or raise as `compare_samples` does."""
+    task, other_task = (each for each, _ in samples)
+    if other_task.domain != task.domain:
+        raise ParameterError(f"other_task must be on {task.domain}, got {other_task.domain}")
+    if not same_units(task, other_task):
+        raise ParameterError(f"other_task must be in {task.unit}, got {other_task.unit}")
+    pairs = []
+    for name, (each, counts) in zip(("counts", "other"), samples, strict=True):
+        numbers = check_counts(counts, each.mechanism.kernel.codes)
+        if numbers.sum() < 2:
+            raise ParameterError(f"{name} must hold at least 2 reports, got {numbers.sum():g}")
+        pairs.append((each.mechanism, numbers))
+    return pairs
 
 
 @one_thread()
@@ -260,7 +269,8 @@ def compare_reference(
         As of `estimate`.
     reference
         The population, as `simulate_counts` takes it: a line such as "normal:40,12", values, or a frozen
-        distribution of scipy.stats. On a lattice its values are rounded to the nearest ones.
+        distribution of scipy.stats. On a lattice its values are rounded to the nearest ones, as those of
+        devices are; not with the rounding "stochastic", where devices have values in between.
 
     Raises
     ------

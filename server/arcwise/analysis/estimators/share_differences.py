@@ -94,13 +94,13 @@ def share_difference(first: Sample, second: Sample, low: float, high: float, *, 
     pairs = [_between(each, *unit_ends(each.mechanism, low, high)) for each in (first, second)]
     over, under = _differences(first, second, [pairs], USUAL)[0]
     # With d the difference, their means are at least 1 + d and 1 - d.
-    ends = difference_interval(over, under, 2.0, level)
+    least, most = difference_interval(over, under, 2.0, level)
     fitted = [
         fitted_share(each.mechanism, each.probabilities, *unit_ends(each.mechanism, low, high))
         for each in (first, second)
     ]
     value = None if fitted[0] is None or fitted[1] is None else fitted[1] - fitted[0]
-    return _told(value, (ends[0] - 1.0, ends[1] - 1.0), first, second)
+    return _told(value, _possible(least - 1.0, most - 1.0), first, second)
 
 
 def bin_differences(first: Sample, second: Sample, *, level: float = 0.95) -> dict[str, Value]:
@@ -158,7 +158,7 @@ def cdf_differences(first: Sample, second: Sample, *, level: float = 0.95) -> di
     for name, x, (over, under) in zip(names, ends.tolist(), totals, strict=True):
         fitted = [fitted_share(each.mechanism, each.probabilities, 0.0, x) for each in (first, second)]
         value = None if fitted[0] is None or fitted[1] is None else fitted[1] - fitted[0]
-        interval = 1.0 - under.upper(root), over.upper(root) - 1.0
+        interval = _possible(1.0 - under.upper(root), over.upper(root) - 1.0)
         found[name] = replace(_told(value, interval, first, second), method=method)
     return found
 
@@ -266,6 +266,12 @@ def _differences(
     ]
     totals = both.totals(functionals, root)
     return list(zip(totals[::2], totals[1::2], strict=True))
+
+
+def _possible(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of a difference of two shares, in order and from -1 to 1."""
+    low, high = min(max(low, -1.0), 1.0), min(max(high, -1.0), 1.0)
+    return min(low, high), max(low, high)
 
 
 def _told(value: float | None, ends: tuple[float, float], first: Sample, second: Sample) -> Value:

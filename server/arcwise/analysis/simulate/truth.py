@@ -80,8 +80,11 @@ def _square(population: Population) -> float:
 
 
 def on_lattice(population: Population, domain: Domain) -> Population:
-    """Return the law of the values that devices have: the nearest ones of a lattice."""
-    if domain.lattice is None:
+    """Return the law of the values that devices have: the nearest ones of a lattice.
+
+    With the rounding "stochastic" devices have any values: what is rounded is their reports.
+    """
+    if domain.lattice is None or domain.rounding == "stochastic":
         return population
     places = np.arange(domain.lattice.size) / domain.lattice.steps
     return rounded(population, places, circular=isinstance(domain, Circle))
