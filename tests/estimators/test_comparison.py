@@ -209,6 +209,22 @@ def test_steps_of_quantile_ends_go_inwards() -> None:
         assert value.high <= outermost[1]
 
 
+def test_no_bound_of_a_quantile_is_computed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task("a", LINE, epsilon=2.0)
+    counts = survey(task, "normal:40,12", 5000, np.random.default_rng(20)).astype(np.float64)
+    bounds = Bounds(task.mechanism, counts)
+    plain, asked = bounds.average, []
+
+    def average(functionals: Any, root: float) -> Average:
+        asked.append((functionals.tobytes(), root))
+        return plain(functionals, root)
+
+    monkeypatch.setattr(bounds, "average", average)
+    monkeypatch.setattr("arcwise.analysis.estimators.quantiles.LEVELS", (0.5,))
+    assert len(quantile_ends(bounds, 0.95, 2.5)) == 1
+    assert len(asked) == len(set(asked)) > 10
+
+
 def test_coverage_of_differences_of_lengths_at_their_ends() -> None:
     """100 surveys: at 0.95, more than 13 misses have a probability below 0.001; counted both ways."""
     mechanism = OptimalCircular(CIRCLE, 0.5)
