@@ -20,7 +20,7 @@ from arcwise.domains import Circle, Domain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arcwise.analysis.mechanism_table.measures import Comparison
+    from arcwise.analysis.mechanism_table.measures import MechanismRow
 
 __all__ = ["compare"]
 
@@ -105,7 +105,7 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
         raise click.ClickException(f"cannot write {error.filename}: {error.strerror}") from error
 
 
-def _print(rows: Sequence[Comparison], domain: Domain, epsilon: float, sort: str) -> None:
+def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: str) -> None:
     circular = isinstance(domain, Circle)
     console = Console()
     if not console.is_terminal:
@@ -136,7 +136,7 @@ def _print(rows: Sequence[Comparison], domain: Domain, epsilon: float, sort: str
         click.echo("† spends a delta as well: (epsilon, delta)-LDP, the delta exact, rounded up to 2^-64.")
 
 
-def _cells(row: Comparison, circular: bool) -> list[str]:
+def _cells(row: MechanismRow, circular: bool) -> list[str]:
     numbers = [row.worst_absolute, row.mean_absolute, row.worst_squared, row.mean_squared]
     numbers += [row.attenuation] if circular else [row.worst_truncated]
     cells = [row.label, *(f"{number:.4g}" for number in numbers)]

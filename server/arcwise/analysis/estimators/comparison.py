@@ -17,7 +17,7 @@ from arcwise.analysis.estimators.band import bin_ends
 from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
 from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.estimation import estimate
-from arcwise.analysis.estimators.inference_target import check_target
+from arcwise.analysis.estimators.inference_target import check_level, check_target
 from arcwise.analysis.estimators.notes import note_lines
 from arcwise.analysis.estimators.quantiles import cut_at, opposite
 from arcwise.analysis.estimators.result import Value
@@ -200,8 +200,7 @@ def compare_samples(
     >>> result.mean.contains(5.0), result.test.p
     (True, 0.001)
     """
-    if not 0.5 <= level <= 0.9999:
-        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
+    check_level(level)
     check_target(target)
     second_task = task if other_task is None else other_task
     one, two = _checked((task, counts), (second_task, other))

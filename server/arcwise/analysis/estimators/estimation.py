@@ -13,6 +13,7 @@ from arcwise.analysis.estimators.bounds import Bounds
 from arcwise.analysis.estimators.inference_target import (
     Target,
     Users,
+    check_level,
     check_sampled,
     check_target,
     target_words,
@@ -96,8 +97,7 @@ def estimate(
     >>> round(result.mean.value)
     50
     """
-    if not 0.5 <= level <= 0.9999:
-        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
+    check_level(level)
     check_target(target)
     sampled = check_sampled(sampled)
     mechanism = task.mechanism

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.special import betainc, chdtrc
 
+from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.result import Value
 from arcwise.errors import ParameterError
 
@@ -125,8 +126,7 @@ def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.
     >>> found.tasks[0].devices.value, round(found.p_value, 3)
     (10206.0, 0.039)
     """
-    if not 0.5 <= level <= 0.9999:
-        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
+    check_level(level)
     numbers = []
     for task in group.tasks:
         number = reports.get(task.name)

@@ -31,6 +31,7 @@ __all__ = [
     "TARGETS",
     "Target",
     "Users",
+    "check_level",
     "check_sampled",
     "check_target",
     "device_reach",
@@ -60,6 +61,12 @@ def check_target(target: str) -> None:
     if target not in TARGETS:
         known = " or ".join(f'"{name}"' for name in TARGETS)
         raise ParameterError(f"target must be {known}, got {target!r}")
+
+
+def check_level(level: float) -> None:
+    """Raise `ParameterError` unless intervals can have the level: from 0.5 to 0.9999."""
+    if not 0.5 <= level <= 0.9999:
+        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
 
 
 def check_sampled(sampled: object) -> float:

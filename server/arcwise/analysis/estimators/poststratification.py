@@ -27,6 +27,7 @@ from arcwise.analysis.estimators.direction import (
     resultant_length,
     untold,
 )
+from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.result import Estimate, Value
 from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.estimators.totals import Strata
@@ -103,8 +104,7 @@ def post_stratify(
     >>> result.mean.contains(45.0), result.n
     (True, 25000)
     """
-    if not 0.5 <= level <= 0.9999:
-        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
+    check_level(level)
     mechanism = task.mechanism
     arrays, parts = _checked(mechanism, strata, weights)
     fits = [distribution.fit_held_out(mechanism, counts) for counts in arrays]

@@ -6,7 +6,7 @@ form of an idealised mechanism stands in for its kernel.
 
 from __future__ import annotations
 
-from arcwise.analysis.mechanism_table.measures import Comparison
+from arcwise.analysis.mechanism_table.measures import MechanismRow
 from arcwise.analysis.mechanism_table.table import DEFAULT_DELTA, SORTS, ComparisonTable, compare
 
-__all__ = ["DEFAULT_DELTA", "SORTS", "Comparison", "ComparisonTable", "compare"]
+__all__ = ["DEFAULT_DELTA", "SORTS", "ComparisonTable", "MechanismRow", "compare"]

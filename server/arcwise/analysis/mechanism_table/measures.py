@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Comparison", "measure"]
+__all__ = ["MechanismRow", "measure"]
 
 _STEPS = 1024
 _BLOCK = 1 << 20
@@ -28,7 +28,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MechanismRow:
     """One mechanism at one epsilon: a line of the table.
 
     Errors are in the unit of the domain (to the power in question), for the worst of all inputs and on
@@ -101,7 +101,7 @@ class Comparison:
         return self.delta / UNIT
 
 
-def measure(mechanism: Mechanism, label: str) -> Comparison:
+def measure(mechanism: Mechanism, label: str) -> MechanismRow:
     """Return the row of a mechanism."""
     absolute, squared, truncated, mean, spread = _moments(mechanism, _grid(mechanism))
     average = _average(mechanism)
@@ -111,7 +111,7 @@ def measure(mechanism: Mechanism, label: str) -> Comparison:
     circular = isinstance(mechanism.domain, Circle)
     kernel = mechanism.kernel
     task = Task("compared", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
-    return Comparison(
+    return MechanismRow(
         label=label,
         name=mechanism.name,
         version=mechanism.version,

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from arcwise.analysis.mechanism_table.measures import Comparison
+    from arcwise.analysis.mechanism_table.measures import MechanismRow
     from arcwise.domains import Domain
 
 __all__ = ["write_csv", "write_plot"]
 
 
-def write_csv(path: Path, rows: Sequence[Comparison]) -> None:
+def write_csv(path: Path, rows: Sequence[MechanismRow]) -> None:
     """Write every field of the rows, numbers with all their digits."""
     records = [{**asdict(row), "delta_probability": row.delta_probability} for row in rows]
     with path.open("w", encoding="utf-8", newline="") as file:
         write_rows(file, list(records[0]), records)
 
 
-def write_plot(path: Path, rows: Sequence[Comparison], domain: Domain, epsilon: float) -> None:
+def write_plot(path: Path, rows: Sequence[MechanismRow], domain: Domain, epsilon: float) -> None:
     """Draw a dot plot, one line for each row in their order, best on top; PNG, SVG or PDF by the suffix.
 
     Raises
@@ -42,7 +42,7 @@ def write_plot(path: Path, rows: Sequence[Comparison], domain: Domain, epsilon: 
         figure.savefig(path)
 
 
-def _draw(figure: Figure, rows: Sequence[Comparison], domain: Domain, epsilon: float) -> None:
+def _draw(figure: Figure, rows: Sequence[MechanismRow], domain: Domain, epsilon: float) -> None:
     circular = isinstance(domain, Circle)
     distance = "d(y, x)" if circular else "|y - x|"
     left, right = figure.subplots(1, 2, sharey=True)

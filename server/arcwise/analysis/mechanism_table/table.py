@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arcwise.analysis.mechanism_table.candidates import candidates
-from arcwise.analysis.mechanism_table.measures import Comparison, measure
+from arcwise.analysis.mechanism_table.measures import MechanismRow, measure
 from arcwise.analysis.threads import one_thread
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.base import MAX_CODES
@@ -53,7 +53,7 @@ class ComparisonTable:
         By label, why a mechanism cannot be made with these arguments.
     """
 
-    rows: list[Comparison]
+    rows: list[MechanismRow]
     left_out: dict[str, str]
 
 
@@ -113,7 +113,7 @@ def compare(
     if sort not in SORTS:
         raise ParameterError(f"sort must be one of {', '.join(SORTS)}; got {sort!r}")
     chosen = candidates(domain, epsilon, delta=delta, nodes=nodes, designs=designs)
-    rows: list[Comparison] = []
+    rows: list[MechanismRow] = []
     left_out: dict[str, str] = {}
     for done, candidate in enumerate(chosen):
         if progress:

@@ -7,6 +7,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.analysis.design.prior import as_populations
+from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.planning.base import MAX_REPORTS
 from arcwise.analysis.planning.distribution import FEWEST
 from arcwise.analysis.simulate import MAX_DEVICES
@@ -97,8 +98,7 @@ def check_request(
         raise ParameterError("length must be left out but for a direction without a population")
     if length is not None and not 0.01 <= length <= 1.0:
         raise ParameterError(f"length must be from 0.01 to 1, got {length!r}")
-    if not 0.5 <= level <= 0.9999:
-        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
+    check_level(level)
     if delta is not None and not 0.0 < delta < 1.0:
         raise ParameterError(f"delta must be more than 0 and less than 1, got {delta!r}")
     parsed = () if population is None else as_populations(population, domain)
