@@ -313,6 +313,10 @@ def test_directions_that_are_not_determined_have_no_difference() -> None:
     assert "not determined" in value.note
     length = length_difference(pair[0], pair[1])
     assert length.low > 0.3  # type: ignore[operator]
+    given = compare_reference(task, plain, "vonmises:100,2").direction
+    assert given is not None
+    assert given.value is not None
+    assert numbers(given)[1:] == pytest.approx([given.value - 180, given.value + 180])
     over = direction_difference(
         *[
             (task.mechanism, survey(task, f"vonmises:{at},8", 20_000, generator).astype(float))
@@ -352,7 +356,8 @@ def test_what_is_shown_of_a_comparison() -> None:
         ({"between": [(50, 40)]}, "low and high"),
         ({"other": [0] * 174}, "at least one report"),
         ({"other": [1] + [0] * 173}, "other must hold at least 2 reports"),
-        ({"other": [1, 2]}, "counts must have the shape"),
+        ({"other": [1, 2]}, "other must have the shape"),
+        ({"other": [0] * 174}, "other must hold at least one report"),
         ({"other_task": Task("b", Interval(0, 50), epsilon=2.0)}, "other_task must be on"),
     ],
 )

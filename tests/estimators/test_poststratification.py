@@ -150,7 +150,7 @@ def test_a_stratum_whose_mean_is_a_range_gives_a_range() -> None:
         ({"a": [5] * 174}, {"a": 0.0}, "weights must be positive"),
         ({"a": [5] * 174}, {"a": float("inf")}, "weights must be positive"),
         ({"a": [5] * 174}, {"a": "7"}, "weights must be positive"),
-        ({"a": [5] * 3}, {"a": 1}, "counts must have the shape"),
+        ({"a": [5] * 3}, {"a": 1}, "counts of the stratum 'a' must have the shape"),
     ],
 )
 def test_what_is_no_population_of_strata(strata: Any, weights: Any, message: str) -> None:

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 __all__ = ["check_counts", "same_codes", "same_units"]
 
 
-def check_counts(counts: ArrayLike, codes: int) -> NDArray[np.float64]:
-    """Return counts as floats, shape (K,), or raise `ParameterError` that names what is wrong."""
+def check_counts(counts: ArrayLike, codes: int, name: str = "counts") -> NDArray[np.float64]:
+    """Return counts as floats, shape (K,), or raise `ParameterError` that names them and what is wrong."""
     array = np.asarray(counts)
     if array.shape != (codes,):
-        raise ParameterError(f"counts must have the shape ({codes},), one number per code; got {array.shape}")
+        raise ParameterError(f"{name} must have the shape ({codes},), one number per code; got {array.shape}")
     if array.dtype.kind not in "iu":
-        raise ParameterError(f"counts must be integers, got dtype {array.dtype}")
+        raise ParameterError(f"{name} must be integers, got dtype {array.dtype}")
     if array.min() < 0:
-        raise ParameterError(f"counts must be at least 0, got {int(array.min())} for code {array.argmin()}")
+        raise ParameterError(f"{name} must be at least 0, got {int(array.min())} for code {array.argmin()}")
     total = sum(array.tolist())  # Python's integers do not wrap
     if total > _MAX_COUNT:
-        raise ParameterError(f"counts must sum to at most {_MAX_COUNT}, got {total}")
+        raise ParameterError(f"{name} must sum to at most {_MAX_COUNT}, got {total}")
     if not total:
-        raise ParameterError("counts must hold at least one report: there are no reports yet")
+        raise ParameterError(f"{name} must hold at least one report: there are no reports yet")
     return array.astype(np.float64)
 
 

@@ -241,7 +241,7 @@ def _checked(*samples: tuple[Task, ArrayLike]) -> list[tuple[Mechanism, FloatArr
         raise ParameterError(f"other_task must be in {task.unit}, got {other_task.unit}")
     pairs = []
     for name, (each, counts) in zip(("counts", "other"), samples, strict=True):
-        numbers = check_counts(counts, each.mechanism.kernel.codes)
+        numbers = check_counts(counts, each.mechanism.kernel.codes, name)
         if numbers.sum() < 2:
             raise ParameterError(f"{name} must hold at least 2 reports, got {numbers.sum():g}")
         pairs.append((each.mechanism, numbers))
@@ -343,7 +343,10 @@ def _around(value: Value, known: float, period: float) -> Value:
     if apart.value is None or apart.low is None or apart.high is None:
         return apart
     turns = period * math.floor(apart.value / period + 0.5)
-    return Value(apart.value - turns, apart.low - turns, apart.high - turns, apart.method, apart.note)
+    point, low, high = (each - turns for each in (apart.value, apart.low, apart.high))
+    if high - low >= period:  # not determined: all ways round
+        low, high = point - period / 2, point + period / 2
+    return Value(point, low, high, apart.method, apart.note)
 
 
 def _further(value: Value, known: float, cut: float, period: float) -> Value:

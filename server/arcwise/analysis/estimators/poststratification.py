@@ -172,7 +172,7 @@ def _checked(
         )
     arrays, parts = [], []
     for name, numbers in strata.items():
-        counts = check_counts(numbers, mechanism.kernel.codes)
+        counts = check_counts(numbers, mechanism.kernel.codes, f"counts of the stratum {name!r}")
         if counts.sum() < 2:
             raise ParameterError(
                 f"strata must have at least 2 reports each, got {counts.sum():g} in {name!r}"
