@@ -16,6 +16,7 @@ from arcwise.analysis.estimators.direction import (
     first_moment,
     resultant_length,
 )
+from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular
 from surveys import drawn_counts, expected_counts, node_distribution
@@ -202,3 +203,19 @@ def test_few_reports_and_few_cells() -> None:
     two = OptimalCircular(HEADING, 1.0, nodes=2)
     assert direction(two, np.array([5.0, 9.0])).value is None
     assert resultant_length(two, np.array([5.0, 9.0])).value is None
+
+
+@pytest.mark.parametrize("population", ["uniform:220,227.2", "atom:1.4"])
+def test_a_length_holds_what_rounding_to_nodes_shrinks(population: str) -> None:
+    """Of 20 surveys at 0.95, 4 or more miss with a probability of 0.016; all were seen to."""
+    mechanism = OptimalCircular(Circle(360), 12.0)
+    truth = abs(as_population(population, mechanism.domain).trigonometric_moment())
+    generator = np.random.default_rng(8)
+    missed = 0
+    for _ in range(20):
+        counts = simulate_counts(mechanism, population, 10**6, generator).astype(np.float64)
+        value = resultant_length(mechanism, counts)
+        assert value.low is not None
+        assert value.high is not None
+        missed += not value.low - 1e-9 <= truth <= value.high + 1e-9
+    assert missed <= 3

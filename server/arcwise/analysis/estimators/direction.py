@@ -5,6 +5,7 @@ known angle where the row is not symmetric: as complex numbers, ``Z = mean(e^(i 
 population's moment. Rounding a value to one of the two nodes around it shrinks the moment a little more,
 which is not undone: by at most ``(pi/K)^2 / 2`` relatively. (Nodes are d = 2 pi/K apart; mixing them with
 shares 1-t and t leaves ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``, at t = 1/2 cos(d/2) = 1 - (pi/K)^2/2 + ....)
+The interval of the resultant length allows for it.
 """
 
 from __future__ import annotations
@@ -300,6 +301,10 @@ def arrow_length(mechanism: CircularMechanism, arrow: Arrow, level: float, about
     if length.low > 1.0:
         note = join(NO_POPULATION, note)
     value, low, high = (min(max(x, 0.0), 1.0) for x in length[:3])
+    # Rounding shrinks what points along the arrow, at most (1+R)/2 of the population, and what points against
+    # it, at most (1-R)/2.
+    shrunk = 1.0 - math.cos(math.pi / mechanism.kernel.nodes) if mechanism.rounds else 0.0
+    low, high = max(low - shrunk * (1.0 - low) / 2, 0.0), min(high + shrunk * (1.0 + high) / 2, 1.0)
     method = f"debiased modulus of the first trigonometric moment; {length.law} interval"
     return Value(value, min(low, value), max(high, value), method, note)
 
