@@ -213,13 +213,14 @@ def test_no_bound_of_a_quantile_is_computed_twice(monkeypatch: pytest.MonkeyPatc
     task = Task("a", LINE, epsilon=2.0)
     counts = survey(task, "normal:40,12", 5000, np.random.default_rng(20)).astype(np.float64)
     bounds = Bounds(task.mechanism, counts)
-    plain, asked = bounds.average, []
+    plain = bounds.averages
+    asked: list[tuple[bytes, float]] = []
 
-    def average(functionals: Any, root: float) -> Average:
-        asked.append((functionals.tobytes(), root))
-        return plain(functionals, root)
+    def averages(several: Any, root: float) -> Any:
+        asked.extend((functionals.tobytes(), root) for functionals in several)
+        return plain(several, root)
 
-    monkeypatch.setattr(bounds, "average", average)
+    monkeypatch.setattr(bounds, "averages", averages)
     monkeypatch.setattr("arcwise.analysis.estimators.quantiles.LEVELS", (0.5,))
     assert len(quantile_ends(bounds, 0.95, 2.5)) == 1
     assert len(asked) == len(set(asked)) > 10

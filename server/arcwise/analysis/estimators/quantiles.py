@@ -57,10 +57,13 @@ _TRIALS = 12
 _EQUAL = 0.1
 """Of what a bound is above the fit: places with so little between them in the fit are equals."""
 
+_CHANCE = 5.0
+"""Standard errors up to which a bound is above its target by chance, and not for want of resolution."""
+
 _ENOUGH = 0.05
 """Likewise: what an end may leave out, unless it is more than `_NEAR` away."""
 
-_NEAR = 1 / 32
+_NEAR = 1 / 64
 """Of the nodes."""
 
 _ONCE = 0.9
@@ -333,8 +336,8 @@ class _Line:
         """Return where to look next for an end, or None where that is not worth its price.
 
         About where a straight line from a bound that passes to one that fails meets the target. Where one
-        has failed, its equals in the fit are not tried: they would be further chances for a place that
-        should not pass, such as in a gap with just the target's share before it.
+        has failed that chance could let pass, its equals in the fit are not tried: they would be further
+        chances for a place that should not pass, such as in a gap with just the target's share before it.
         """
         model = self._model[end.side]
         passed, failed = self._between(end)
@@ -348,13 +351,16 @@ class _Line:
             aim = least + (end.target - below) / (above - below) * (most - least)
             if passed < 0:  # or as far above the fit as there
                 aim = max(end.target - (above - most), 0.5 * (aim + end.target - (above - most)))
-            equal = int(np.searchsorted(model, most - _EQUAL * excess))
-            last = min(last, max(equal - 1, 0 if passed < 0 else -1))
+            if end.target - most < _CHANCE * math.sqrt(self._averages[end.side][failed].variance):
+                equal = int(np.searchsorted(model, most - _EQUAL * excess))
+                last = min(last, max(equal - 1, 0 if passed < 0 else -1))
         if last <= passed:
             return None
         gain = float(model[last]) - least
         if passed >= 0 and gain < _ENOUGH * excess and last - passed <= _NEAR * len(model):
             return None
+        if not gain:  # the fit says nothing of where between
+            return (passed + last + 1) // 2
         return min(max(int(np.searchsorted(model, aim)) - 1, passed + 1), last)
 
     def steps(self, end: _End, most: float) -> Steps:
