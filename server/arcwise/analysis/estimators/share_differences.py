@@ -191,7 +191,7 @@ def quantile_differences(
     is within what they can be there. It misses on one side only if one z by itself or both squares exceed c
     on that side: c is where half of the chi-square probability with one degree of freedom and a quarter of
     that with two are the level's tail on that side. At level 0.95 that is 2.35 standard errors in place of
-    1.96; and where both quantiles have wide room between their bounds, 2.05 in place of 1.64.
+    1.96; and where both quantiles have wide room between their bounds, 2.10 in place of 1.70.
     """
     circular = second.mechanism.kernel.circular
     if (origin is None) == circular:
