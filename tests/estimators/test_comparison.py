@@ -172,6 +172,14 @@ def test_coverage_of_comparisons(
     assert max(missed.values()) <= 4, missed
 
 
+def test_few_reports_at_the_last_value_of_a_lattice() -> None:
+    task = Task("a", Interval(0, 100, step=1), epsilon=12.0)
+    generator = np.random.default_rng(21)
+    for _ in range(5):
+        first, second = (survey(task, "0.3*atom:100 + rest*normal:45,20", 30, generator) for _ in range(2))
+        assert set(compare_samples(task, first, second).quantiles) == {f"{tau:g}" for tau in LEVELS}
+
+
 def test_turned_round_a_comparison_changes_its_sign() -> None:
     task = Task("a", LINE, epsilon=2.0)
     generator = np.random.default_rng(6)

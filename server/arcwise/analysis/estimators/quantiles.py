@@ -405,7 +405,8 @@ class _Line:
     def _low(self, index: int) -> float:
         """Return the lower end, where the share up to a place of this index is below the quantile's level."""
         if self._values is not None:
-            return (self._numbers(index + 1, index + 1)[0] - self._first) / self._values.steps
+            cell = min(index + 1, len(self._at[0]) - 1)  # the one after
+            return (self._numbers(cell, cell)[0] - self._first) / self._values.steps
         return float(self._at[0][index]) if index >= 0 else 0.0
 
     def _high(self, index: int) -> float:
