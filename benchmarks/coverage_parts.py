@@ -21,6 +21,7 @@ from arcwise.analysis.estimators.comparison import Comparison, compare_reference
 from arcwise.analysis.estimators.difference import mean_difference
 from arcwise.analysis.estimators.poststratification import post_stratify
 from arcwise.analysis.estimators.quantiles import LEVELS
+from arcwise.analysis.estimators.shares import share_name
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.simulate import Mixture, parse_population, simulate_counts
 from arcwise.analysis.simulate.truth import SLACK, Truth, on_lattice
@@ -277,7 +278,7 @@ def _shares(
 ) -> None:
     # Two names may be one share, which arcwise tells once.
     for name, (low, high) in between.items():
-        value = result.shares[f"{low:.15g}:{high:.15g}"]
+        value = result.shares[share_name(low, high)]
         found["share", name] = _answer(value, _mass(one, *one.shares[name]), 1.0, _SHARE)
 
 
@@ -400,12 +401,10 @@ def _comparisons(
     between = {each: (low + length * a, low + length * b) for each, (a, b) in asked.items()}
     ask: dict[str, Any] = {"between": between.values(), "bands": bands, "origin": origin}
     both = Truth(Mixture([1 / 3, 2 / 3], (one.population, other.population)))
+    apart = _numbers(one.truth, other, asked, task)
     truths: dict[str, tuple[Comparison | Estimate, dict[tuple[str, str], float]]] = {
-        "difference": (compare_samples(task, counts, second, **ask), _numbers(one.truth, other, asked, task)),
-        "reference": (
-            compare_reference(task, counts, other.population, **ask),
-            _numbers(one.truth, other, asked, task),
-        ),
+        "difference": (compare_samples(task, counts, second, **ask), apart),
+        "reference": (compare_reference(task, counts, other.population, **ask), apart),
         "weighted": (
             post_stratify(task, {"a": counts, "b": second}, {"a": 1.0, "b": 2.0}, **ask),
             _numbers(None, both, asked, task),
@@ -416,7 +415,7 @@ def _comparisons(
         for (kind, which), truth in true.items():
             values = getattr(told, kind)
             if kind == "shares":
-                value = values["{:.15g}:{:.15g}".format(*between[which])]
+                value = values[share_name(*between[which])]
             else:
                 value = values.get(which) if which else values
             if kind == "direction":

@@ -19,6 +19,7 @@ from arcwise.analysis import estimate
 from arcwise.analysis.estimators.quantiles import LEVELS
 from arcwise.analysis.simulate import MAX_DEVICES, as_population, simulate_counts
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL
+from arcwise.analysis.simulate.truth import NO_DIRECTION
 from arcwise.domains import Circle
 from arcwise.tasks import Task
 
@@ -52,9 +53,6 @@ A DISTRIBUTION is one part, or several parts with weights, in the unit of the do
   --distribution "0.3*atom:0 + 0.2*atom:180 + rest*uniform"
   --distribution "0.6*vonmises:0,4 + 0.4*vonmises:140,8"
 """
-
-_NO_DIRECTION = 1e-12
-"""A resultant length below it is rounding error."""
 
 
 def _count(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
@@ -201,7 +199,7 @@ def _rows(
     if isinstance(domain, Circle):
         moment = population.trigonometric_moment()
         # Without a direction no interval is right but the whole circle.
-        turn = float(np.angle(moment)) / (2 * math.pi) % 1.0 if abs(moment) > _NO_DIRECTION else math.nan
+        turn = float(np.angle(moment)) / (2 * math.pi) % 1.0 if abs(moment) > NO_DIRECTION else math.nan
         rows = [
             ("mean direction", turn * domain.period, result.direction, domain.period),
             ("resultant length", abs(moment), result.resultant_length, None),

@@ -50,6 +50,7 @@ __all__ = [
     "covariance",
     "difference_interval",
     "narrowed_root",
+    "possible",
     "share_interval",
 ]
 
@@ -331,8 +332,12 @@ def share_interval(bounds: Evidence, most: FloatArray, rest: FloatArray, level: 
         Of the interval.
     """
     over, under = bounds.averages([most, rest], USUAL)
-    low, high = difference_interval(over, under, 1.0, level)
-    low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+    return possible(*difference_interval(over, under, 1.0, level), least=0.0)
+
+
+def possible(low: float, high: float, *, least: float) -> tuple[float, float]:
+    """Return the ends of an interval in order, and from `least` to 1: of a share 0, of a difference -1."""
+    low, high = (min(max(end, least), 1.0) for end in (low, high))
     return min(low, high), max(low, high)
 
 

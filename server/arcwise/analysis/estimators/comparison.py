@@ -19,7 +19,7 @@ from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.estimation import estimate
 from arcwise.analysis.estimators.inference_target import check_level, check_target
 from arcwise.analysis.estimators.notes import note_lines
-from arcwise.analysis.estimators.quantiles import cut_at, opposite
+from arcwise.analysis.estimators.quantiles import check_no_origin, cut_at, opposite
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.share_differences import (
     Sample,
@@ -28,10 +28,10 @@ from arcwise.analysis.estimators.share_differences import (
     quantile_differences,
     share_difference,
 )
-from arcwise.analysis.estimators.shares import unit_ends
+from arcwise.analysis.estimators.shares import share_name, unit_ends
 from arcwise.analysis.estimators.smooth_test import SmoothTest, same_as, same_population
 from arcwise.analysis.simulate.counts import as_population, node_law
-from arcwise.analysis.simulate.truth import Truth, on_lattice
+from arcwise.analysis.simulate.truth import NO_DIRECTION, Truth, on_lattice
 from arcwise.analysis.threads import one_thread
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
@@ -211,15 +211,15 @@ def compare_samples(
         differences["resultant_length"] = length_difference(one, two, level=level, target=target)
         if bands and origin is None:
             origin = opposite(direction(mechanism, one[1], level=level), mechanism.domain.length)
-    elif origin is not None:
-        raise ParameterError(f"origin must be None on an interval, got {origin!r}")
     else:
+        check_no_origin(origin)
         differences["mean"] = mean_difference(one, two, level=level, target=target)
     first, second = Sample.of(*one), Sample.of(*two)
     if origin is not None or not mechanism.kernel.circular:
         differences["quantiles"] = quantile_differences(first, second, level=level, origin=origin)
     differences["shares"] = {
-        _name(low, high): share_difference(first, second, low, high, level=level) for low, high in between
+        share_name(low, high): share_difference(first, second, low, high, level=level)
+        for low, high in between
     }
     if bands:
         differences["bins"] = bin_differences(first, second, level=level)
@@ -286,7 +286,7 @@ def compare_reference(
         place = float(np.angle(truth.moment)) / (2 * np.pi) * length
         assert result.direction is not None  # noqa: S101 (circles have one)
         assert result.resultant_length is not None  # noqa: S101
-        if abs(truth.moment) > _NO_DIRECTION:
+        if abs(truth.moment) > NO_DIRECTION:
             differences["direction"] = _around(result.direction, place, length)
         differences["resultant_length"] = _less(result.resultant_length, abs(truth.moment))
         if bands and origin is None:
@@ -311,7 +311,9 @@ def compare_reference(
         part = truth.arc if mechanism.kernel.circular else truth.share
         return _less(value, part(*unit_ends(mechanism, *ends)))
 
-    differences["shares"] = {_name(*ends): less_part(result.shares[_name(*ends)], ends) for ends in between}
+    differences["shares"] = {
+        share_name(*ends): less_part(result.shares[share_name(*ends)], ends) for ends in between
+    }
     bins = bin_ends(mechanism) if bands else {}
     differences["bins"] = {name: less_part(result.bins[name], ends) for name, ends in bins.items()}
     differences["test"] = same_as(
@@ -319,14 +321,6 @@ def compare_reference(
     )
     name = reference if isinstance(reference, str) else "the given population"
     return Comparison(task.name, task.id, result.n, name, None, level, unit=task.unit, **differences)
-
-
-_NO_DIRECTION = 1e-12
-"""A resultant length below it is rounding error."""
-
-
-def _name(low: float, high: float) -> str:
-    return f"{low:.15g}:{high:.15g}"
 
 
 def _less(value: Value, known: float) -> Value:

@@ -98,14 +98,13 @@ def mean_difference(
     square = before.square + after.square
     parts = (each.square**2 / (each.reports - 1.0) for each in (before, after))
     quantile = float(stdtrit(square**2 / sum(parts), 0.5 + level / 2))
-    below_1, above_1 = _reaches(*first, quantile, target)
-    below_2, above_2 = _reaches(*second, quantile, target)
+    below, above = _apart(*(_reaches(*each, quantile, target) for each in (first, second)))
     difference = after.mean - before.mean
     source = "empirical likelihood" if target == "population" else "the devices' randomness"
     return Value(
         difference,
-        difference - math.hypot(below_2, above_1),
-        difference + math.hypot(above_2, below_1),
+        difference - below,
+        difference + above,
         f"difference of averages of unbiased numbers; errors of both by {source}, added in squares, with "
         "Welch's degrees of freedom",
         join(few, _WHOSE[target]),
@@ -154,8 +153,9 @@ def direction_difference(
     if one.value is None or other.value is None:
         return Value(None, -period / 2, period / 2, method, join("a direction cannot be told", note))
     apart = (other.value - one.value + period / 2) % period - period / 2
-    below, above = _apart(one, other)
-    if max(sum(_sides(one)), sum(_sides(other)), below + above) >= period:
+    sides = _sides(one), _sides(other)
+    below, above = _apart(*sides)
+    if max(*map(sum, sides), below + above) >= period:
         below = above = period / 2
         note = join("a direction is not determined", note)
     return Value(apart, apart - below, apart + above, method, note)
@@ -180,8 +180,8 @@ def length_difference(
     if one.value is None or other.value is None:
         return Value(None, -1.0, 1.0, method, join("a resultant length cannot be told", note))
     apart = other.value - one.value
-    (below_1, above_1), (below_2, above_2) = _sides(one), _sides(other)
-    below, above = _apart(one, other)
+    (below_1, above_1), (below_2, above_2) = sides = _sides(one), _sides(other)
+    below, above = _apart(*sides)
     if one.high == 1.0 or other.low == 0.0:
         below = below_2 + above_1
     if one.low == 0.0 or other.high == 1.0:
@@ -211,9 +211,9 @@ def _few(first: tuple[Mechanism, FloatArray], second: tuple[Mechanism, FloatArra
     return few_note(float(min(first[1].sum(), second[1].sum())))
 
 
-def _apart(one: Value, other: Value) -> tuple[float, float]:
-    """Return how far below and above the difference of two values it may be: squares of reaches add up."""
-    (below_1, above_1), (below_2, above_2) = (_sides(each) for each in (one, other))
+def _apart(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """Return how far below and above a difference reaches, from what both reach: squares add up."""
+    (below_1, above_1), (below_2, above_2) = one, other
     return math.hypot(below_2, above_1), math.hypot(above_2, below_1)
 
 

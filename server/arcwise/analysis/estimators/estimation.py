@@ -21,7 +21,6 @@ from arcwise.analysis.estimators.inference_target import (
 from arcwise.analysis.estimators.result import Estimate, Value
 from arcwise.analysis.likelihood import distribution
 from arcwise.analysis.threads import one_thread
-from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.circular import CircularMechanism
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["estimate"]
+__all__ = ["estimate", "reported_delta"]
 
 T = TypeVar("T")
 
@@ -115,16 +114,19 @@ def estimate(
             domain=task.domain_words,
             unit=task.unit,
             description=task.description,
-            # Pure mechanisms have none: their rows were walked when the task was made.
-            delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
+            delta=reported_delta(mechanism),
             distribution=distribution.distribution(mechanism, fitted),
         )
         ask = _Asked(mechanism, numbers, fitted.probabilities, level, tuple(between), users)
         if isinstance(mechanism, CircularMechanism):
             return _circle(result, mechanism, ask, bands, origin)
-        if origin is not None:
-            raise ParameterError(f"origin must be None on an interval, got {origin!r}")
+        quantiles.check_no_origin(origin)
         return _interval(result, ask, bands)
+
+
+def reported_delta(mechanism: Mechanism) -> float:
+    """Return the delta of a report: 0 of pure mechanisms, whose rows were walked when the task was made."""
+    return mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0
 
 
 class _Asked(NamedTuple):
@@ -141,7 +143,7 @@ class _Asked(NamedTuple):
         """Return the shares that were asked for."""
         mechanism, counts, probabilities, level, between, _ = self
         return {
-            f"{low:.15g}:{high:.15g}": shares.share(
+            shares.share_name(low, high): shares.share(
                 mechanism, counts, probabilities, low, high, level=level, bounds=bounds
             )
             for low, high in between

@@ -27,6 +27,7 @@ from arcwise.analysis.estimators.direction import (
     resultant_length,
     untold,
 )
+from arcwise.analysis.estimators.estimation import reported_delta
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.result import Estimate, Value
 from arcwise.analysis.estimators.small_samples import few_note, join
@@ -37,7 +38,6 @@ from arcwise.analysis.likelihood.em import EMFit
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import as_float, shown
 from arcwise.errors import ParameterError
-from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.circular import CircularMechanism
 
 if TYPE_CHECKING:
@@ -128,9 +128,8 @@ def post_stratify(
             origin = quantiles.opposite(found["direction"], mechanism.domain.length)
         if origin is not None:
             found["quantiles"] = quantiles.circular_quantiles(*given, origin, **common)
-    elif origin is not None:
-        raise ParameterError(f"origin must be None on an interval, got {origin!r}")
     else:
+        quantiles.check_no_origin(origin)
         found["mean"] = _mean(mechanism, arrays, parts, level)
         spread = strata_spread(mechanism, arrays, parts, level=level)
         if spread is not None:
@@ -148,13 +147,13 @@ def post_stratify(
         target=f"the population of which these parts are strata: {names}",
         domain=task.domain_words,
         unit=task.unit,
-        delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
+        delta=reported_delta(mechanism),
         mode=mode.mode(*given, level=level, bounds=bounds if bands else None),
         distribution=distribution.distribution(
             mechanism, _mixed(fits, probabilities), method="fits to the strata, times their weights"
         ),
         shares={
-            f"{low:.15g}:{high:.15g}": shares.share(*given, low, high, **common) for low, high in between
+            shares.share_name(low, high): shares.share(*given, low, high, **common) for low, high in between
         },
         bins=band.bins(*given, **common) if bands else {},
         **found,

@@ -41,6 +41,7 @@ __all__ = [
     "Ends",
     "Steps",
     "along_circle",
+    "check_no_origin",
     "circular_quantiles",
     "cut_at",
     "opposite",
@@ -220,6 +221,12 @@ def circular_quantiles(
             most = value + period * max(high - unit, 0.0)
         result[f"{tau:g}"] = Value(value, least, most, METHOD, common)
     return result
+
+
+def check_no_origin(origin: float | None) -> None:
+    """Raise `ParameterError` where an origin is given for an interval, which has none."""
+    if origin is not None:
+        raise ParameterError(f"origin must be None on an interval, got {origin!r}")
 
 
 def cut_at(mechanism: Mechanism, origin: float) -> float:

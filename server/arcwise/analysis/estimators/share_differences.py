@@ -17,7 +17,14 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc
 
 from arcwise.analysis.estimators.band import bin_ends, joint_root
-from arcwise.analysis.estimators.bounds import SMOOTHED, USUAL, Bounds, covariance, difference_interval
+from arcwise.analysis.estimators.bounds import (
+    SMOOTHED,
+    USUAL,
+    Bounds,
+    covariance,
+    difference_interval,
+    possible,
+)
 from arcwise.analysis.estimators.grid import coarse_note
 from arcwise.analysis.estimators.quantiles import LEVELS, along_circle, cut_at, point, quantile_ends
 from arcwise.analysis.estimators.result import Value
@@ -30,6 +37,8 @@ from arcwise.digits import written
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from arcwise.analysis.estimators.quantiles import Steps
@@ -91,16 +100,13 @@ def share_difference(first: Sample, second: Sample, low: float, high: float, *, 
     ParameterError
         As `shares.share` does.
     """
-    pairs = [_between(each, *unit_ends(each.mechanism, low, high)) for each in (first, second)]
+    ends = [unit_ends(each.mechanism, low, high) for each in (first, second)]
+    pairs = [_between(each, *part) for each, part in zip((first, second), ends, strict=True)]
     over, under = _differences(first, second, [pairs], USUAL)[0]
     # With d the difference, their means are at least 1 + d and 1 - d.
     least, most = difference_interval(over, under, 2.0, level)
-    fitted = [
-        fitted_share(each.mechanism, each.probabilities, *unit_ends(each.mechanism, low, high))
-        for each in (first, second)
-    ]
-    value = None if fitted[0] is None or fitted[1] is None else fitted[1] - fitted[0]
-    return _told(value, _possible(least - 1.0, most - 1.0), first, second)
+    interval = possible(least - 1.0, most - 1.0, least=-1.0)
+    return _told(_fitted(first, second, ends), interval, first, second)
 
 
 def bin_differences(first: Sample, second: Sample, *, level: float = 0.95) -> dict[str, Value]:
@@ -156,9 +162,8 @@ def cdf_differences(first: Sample, second: Sample, *, level: float = 0.95) -> di
     method = f"{_METHOD}, at {len(ends)} places at once"
     found = {}
     for name, x, (over, under) in zip(names, ends.tolist(), totals, strict=True):
-        fitted = [fitted_share(each.mechanism, each.probabilities, 0.0, x) for each in (first, second)]
-        value = None if fitted[0] is None or fitted[1] is None else fitted[1] - fitted[0]
-        interval = _possible(1.0 - under.upper(root), over.upper(root) - 1.0)
+        value = _fitted(first, second, [(0.0, x)] * 2)
+        interval = possible(1.0 - under.upper(root), over.upper(root) - 1.0, least=-1.0)
         found[name] = replace(_told(value, interval, first, second), method=method)
     return found
 
@@ -268,10 +273,13 @@ def _differences(
     return list(zip(totals[::2], totals[1::2], strict=True))
 
 
-def _possible(low: float, high: float) -> tuple[float, float]:
-    """Return the ends of a difference of two shares, in order and from -1 to 1."""
-    low, high = min(max(low, -1.0), 1.0), min(max(high, -1.0), 1.0)
-    return min(low, high), max(low, high)
+def _fitted(first: Sample, second: Sample, ends: Sequence[tuple[float, float]]) -> float | None:
+    """Return the difference of two fitted shares, None where one is not known; see `fitted_share`."""
+    one, two = (
+        fitted_share(each.mechanism, each.probabilities, *part)
+        for each, part in zip((first, second), ends, strict=True)
+    )
+    return None if one is None or two is None else two - one
 
 
 def _told(value: float | None, ends: tuple[float, float], first: Sample, second: Sample) -> Value:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
 
-__all__ = ["IN_END_ZONE", "fitted_share", "share", "unit_ends"]
+__all__ = ["IN_END_ZONE", "fitted_share", "share", "share_name", "unit_ends"]
 
 IN_END_ZONE = "a bound lies in an end zone, where the reports do not tell values apart"
 
@@ -90,6 +90,11 @@ def share(
         SMOOTHED,
     )
     return Value(value, lower, upper, METHOD, notes)
+
+
+def share_name(low: float, high: float) -> str:
+    """Return "low:high", by which an estimate holds the share of the population from one to the other."""
+    return f"{low:.15g}:{high:.15g}"
 
 
 def unit_ends(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:

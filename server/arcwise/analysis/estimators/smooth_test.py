@@ -10,7 +10,7 @@ many of them as show the most (Fan 1996).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -77,13 +77,7 @@ class SmoothTest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object with the attributes."""
-        return {
-            "hypothesis": self.hypothesis,
-            "p": self.p,
-            "statistic": self.statistic,
-            "waves": self.waves,
-            "draws": self.draws,
-        }
+        return asdict(self)
 
     def words(self, level: float) -> str:
         """Return the outcome at a level in words: a p-value up to ``1 - level`` speaks against it.

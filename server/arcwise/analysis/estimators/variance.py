@@ -141,22 +141,18 @@ def strata_spread(
     for (first, second), counts, weight in zip(pairs, strata, weights.tolist(), strict=True):
         quantile = two_sided(level, float(counts.sum()))
         numbers = second.values - 2 * t * first.values + t * t
-        found, *both = reaches(kernel, numbers, counts, quantile)
-        value += weight * found
+        mean, *both = reaches(kernel, numbers, counts, quantile)
+        value += weight * mean
         sides = [math.hypot(side, weight * each) for side, each in zip(sides, both, strict=True)]
         errors = math.hypot(errors, weight * average(kernel, numbers, counts)[1])
     more = math.sqrt(2.0) * two_sided(level, math.inf) * square  # how much t^2 varies
-    rounding = _rounding(mechanism)
     below, above = (math.hypot(side, more) for side in sides)
     few = float(min(counts.sum() for counts in strata))
-    found_all = _Found(
-        value - rounding * 2 / 3 if mechanism.kernel.nodes >= _FEWEST_NODES or not rounding else None,
-        value - below - rounding,
-        value + above,
-        errors,
-        f"averages over the strata of unbiased numbers for the value and its square; {source_of_error(None)}",
+    method = (
+        f"averages over the strata of unbiased numbers for the value and its square; {source_of_error(None)}"
     )
-    return _spread(mechanism, found_all, join(few_note(few), coarse_note(mechanism)))
+    found = _unrounded(mechanism, value, (below, above), errors, method)
+    return _spread(mechanism, found, join(few_note(few), coarse_note(mechanism)))
 
 
 def _spread(mechanism: Mechanism, found: _Found, note: str) -> Spread:
@@ -213,12 +209,19 @@ def _told(
     users: Users | None,
     numbers: tuple[Numbers, Numbers],
 ) -> _Found:
-    rounding = _rounding(mechanism)
     variance, below, above, error = _rounded(
         mechanism, counts, quantile, users, (numbers[0].values, numbers[1].values)
     )
-    low, high = variance - below - rounding, variance + above
     method = f"averages of unbiased numbers for the value and its square; {source_of_error(users)}"
+    return _unrounded(mechanism, variance, (below, above), error, method)
+
+
+def _unrounded(
+    mechanism: Mechanism, variance: float, reach: tuple[float, float], error: float, method: str
+) -> _Found:
+    """Return the variance of the values, from that of the rounded ones and how far below and above it is."""
+    rounding = _rounding(mechanism)
+    low, high = variance - reach[0] - rounding, variance + reach[1]
     if not rounding:
         return _Found(variance, low, high, error, method)
     if mechanism.kernel.nodes < _FEWEST_NODES:

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate.base import Population
     from arcwise.domains import Domain
 
-__all__ = ["SLACK", "Truth", "on_lattice"]
+__all__ = ["NO_DIRECTION", "SLACK", "Truth", "on_lattice"]
 
 SLACK = 1e-9
 """Places that are nearer are one: floats."""
+
+NO_DIRECTION = 1e-12
+"""A resultant length below it is rounding error."""
 
 _FINE = 1 << 16
 

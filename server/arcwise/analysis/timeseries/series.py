@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from arcwise.analysis.counts import check_counts
+from arcwise.analysis.estimators.estimation import reported_delta
 from arcwise.analysis.estimators.inference_target import check_sampled, check_target
+from arcwise.analysis.estimators.quantiles import check_no_origin
 from arcwise.analysis.threads import one_thread
 from arcwise.analysis.timeseries.epochs import Span, epoch_start
 from arcwise.analysis.timeseries.points import change_of, point_values
 from arcwise.analysis.timeseries.result import Point, Series
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
-from arcwise.kernels.certificate import UNIT
 from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ def series(
     check_target(target)
     sampled = check_sampled(sampled)
     period = task.domain.period if isinstance(task.domain, Circle) else None
-    if period is None and origin is not None:
-        raise ParameterError(f"origin must be None on an interval, got {origin!r}")
+    if period is None:
+        check_no_origin(origin)
     if period is not None and quantiles and origin is None:
         raise ParameterError("origin must be given for quantiles on a circle: they are counted from it")
     quantiles = quantiles or origin is not None
@@ -149,7 +150,7 @@ def series(
         task_id=task.id,
         n=int(sum(total.sum() for total in merged.values())),
         epsilon=task.epsilon,
-        delta=mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0,
+        delta=reported_delta(mechanism),
         level=level,
         simultaneous=simultaneous,
         every=every,
