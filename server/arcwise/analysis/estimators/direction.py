@@ -5,7 +5,7 @@ known angle where the row is not symmetric: as complex numbers, ``Z = mean(e^(i 
 population's moment. Rounding a value to one of the two nodes around it shrinks the moment a little more,
 which is not undone: by at most ``(pi/K)^2 / 2`` relatively. (Nodes are d = 2 pi/K apart; mixing them with
 shares 1-t and t leaves ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``, at t = 1/2 cos(d/2) = 1 - (pi/K)^2/2 + ....)
-The interval of the resultant length allows for it.
+The intervals of the resultant length and of the direction allow for it.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def direction(
     (Fieller 1954): by more than the reach of that average (`mean.reach`). Near zero resultant
     length, where the delta method fails, the whole circle is the interval: whenever ``Z V^-1 Z`` does not
     exceed Hotelling's quantile (with many reports the chi-square one, 2 degrees of freedom), and always with
-    fewer than 5 reports.
+    fewer than 5 reports. What rounding to nodes may turn is added to the reach.
     """
     if why := untold(mechanism):
         return Value(None, 0.0, mechanism.domain.period, _DIRECTION, f"{why} cannot show a direction")
@@ -199,7 +199,7 @@ def arrow_direction(mechanism: CircularMechanism, arrow: Arrow, level: float, ab
     angle = math.atan2(moment.z[1], moment.z[0])
     unit = angle / (2 * math.pi) % 1.0
     value = period * (unit if unit < 1.0 else 0.0)
-    arc = None if n < _FEWEST else _arc(arrow, level)
+    arc = None if n < _FEWEST else _arc(arrow, level, _turned(mechanism, arrow, level))
     note = join(few_note(n), _NO_MODE, about)
     if arc is None:
         why = "a uniform population is compatible with the reports" if n >= _FEWEST else "too few reports"
@@ -213,17 +213,37 @@ def arrow_direction(mechanism: CircularMechanism, arrow: Arrow, level: float, ab
     return Value(value, min(low, value), max(high, value), method, note)
 
 
-def _arc(arrow: Arrow, level: float) -> tuple[float, float] | None:
+def _turned(mechanism: CircularMechanism, arrow: Arrow, level: float) -> float:
+    """Return how far rounding to nodes may move the moment across its direction; 0 where nothing is rounded.
+
+    Around the direction, the population's sines add up to 0: those on either side to at most
+    ``sqrt(1 - R^2) / 2``. Rounding shrinks them by factors between ``cos h`` and 1, h half the distance of
+    nodes, on one side perhaps and not on the other. It turns a value between nodes too, by
+    ``atan(s tan h) - s h``, s from -1 to 1: by at most ``2 h^3 / (9 sqrt 3)``.
+    """
+    if not mechanism.rounds:
+        return 0.0
+    z = arrow.moment.z
+    shortest = math.hypot(*z) - arrow.reach(math.atan2(z[1], z[0]) + math.pi, level)
+    h = math.pi / mechanism.kernel.nodes
+    across = math.sqrt(1.0 - min(max(shortest, 0.0), 1.0) ** 2)
+    return (1.0 - math.cos(h)) * across / 2 + 2 * h**3 / (9 * math.sqrt(3))
+
+
+def _arc(arrow: Arrow, level: float, turned: float) -> tuple[float, float] | None:
     """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
 
     `fieller_arc` takes the components of Z for normal. Here the component across u has the reach of an
-    average (`reaches`), and u is at an end where that is just what it differs from zero; by secants.
+    average (`reaches`) and `turned`, and u is at an end where that is just what it differs from zero; by
+    secants.
     """
-    moment = arrow.moment
-    arc = fieller_arc(moment, level, reports=arrow.reports)
+    (z, covariance), modulus = arrow.moment, math.hypot(*arrow.moment.z)
+    if modulus <= turned:
+        return None
+    arc = fieller_arc(Moment(z * (1.0 - turned / modulus), covariance), level, reports=arrow.reports)
     if arc is None:
         return None
-    angle, modulus = math.atan2(moment.z[1], moment.z[0]), math.hypot(*moment.z)
+    angle = math.atan2(z[1], z[0])
 
     def side(sign: int, away: float) -> float:
         slope, before, found = -modulus * math.cos(away), math.nan, math.nan
@@ -231,7 +251,7 @@ def _arc(arrow: Arrow, level: float) -> tuple[float, float] | None:
             if away >= math.pi / 2:
                 return math.pi / 2
             # What the component across u, seen from Z, may be at most: 0 at the end.
-            most = arrow.reach(angle + sign * (away + math.pi / 2), level)
+            most = turned + arrow.reach(angle + sign * (away + math.pi / 2), level)
             most -= modulus * math.sin(away)
             if before != away and not math.isnan(before):
                 slope = min((most - found) / (away - before), -_FLATTEST)
