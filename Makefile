@@ -45,7 +45,7 @@ wheel: $(VENV)/.dev
 	$(BIN)/python .ci/wheel.py
 
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.speed.run
 
 clean:
 	rm -rf $(VENV) build dist

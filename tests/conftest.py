@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 # Before numpy is imported. Threads on small matrices wait for one another, ten times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-# Studies of which tests make a small part. At the end, so that no installed package is hidden.
-sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 
 from hypothesis import settings
 

@@ -1,6 +1,6 @@
 """docs/architecture.md: its picture is drawn from the imports, and the modules that it names exist.
 
-``python tests/test_architecture.py`` draws the picture anew.
+``python -m tests.test_architecture`` draws the picture anew.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from test_layout import CLIENT, SERVER, SHARED, part
+from tests.test_layout import CLIENT, SERVER, SHARED, part
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 BEGIN, END = "```mermaid\n", "```\n"
@@ -63,7 +63,7 @@ def shown(name: str | None, packages: set[str]) -> str | None:
 def test_the_picture_is_that_of_the_imports() -> None:
     text = PAGE.read_text(encoding="utf-8")
     drawn = text.split(BEGIN)[1].split(END)[0]
-    assert drawn == picture(), "imports changed: if that is meant, run python tests/test_architecture.py"
+    assert drawn == picture(), "imports changed: if that is meant, run python -m tests.test_architecture"
 
 
 def test_every_module_that_the_page_names_is_there() -> None:

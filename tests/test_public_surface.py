@@ -1,6 +1,6 @@
 """The public names and their parameters, in `public_surface.txt`: a change of them is seen in a review.
 
-``python tests/test_public_surface.py`` writes the file anew.
+``python -m tests.test_public_surface`` writes the file anew.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def arcwise(cls: type) -> bool:
 
 def test_the_public_surface_is_the_one_that_was_reviewed() -> None:
     assert surface() == FILE.read_text(encoding="utf-8"), (
-        "public names or parameters changed: if that is meant, run python tests/test_public_surface.py"
+        "public names or parameters changed: if that is meant, run python -m tests.test_public_surface"
     )
 
 

@@ -10,8 +10,8 @@ import pytest
 from arcwise.client import FileLedger, MemoryLedger, delivery
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
-from clock import Clock
-from recorder import Recorder
+from tests.support.clock import Clock
+from tests.support.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.table import TableMechanism
 from arcwise.randomness import SYSTEM, InsecureSeededRandomness
 from arcwise.tasks import Caps, Group, Task
-from charges import charge
+from tests.support.charges import charge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from arcwise.client import Ledger
-    from recorder import Recorder
+    from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 

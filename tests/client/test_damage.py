@@ -14,8 +14,8 @@ from arcwise.client import Client, FileLedger, Outcome, inspect
 from arcwise.client.ledgers.schema import APPLICATION_ID, VERSION
 from arcwise.errors import LedgerError
 from arcwise.tasks import Caps
-from recorder import Recorder
-from stepped import SteppedUplink
+from tests.support.recorder import Recorder
+from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client import Client, FileLedger
-from stepped import SteppedUplink
+from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from arcwise.tasks import Task
-    from recorder import Recorder
+    from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 

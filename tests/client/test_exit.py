@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client import Client, Counters, FileLedger, Ledger, MemoryLedger, Uplink, inspect
-from scripted import serving
+from tests.support.scripted import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from arcwise.tasks import Task
-    from recorder import Recorder
-    from scripted import Request
+    from tests.support.recorder import Recorder
+    from tests.support.scripted import Request
 
 APP = """
 import sys

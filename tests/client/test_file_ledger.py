@@ -16,14 +16,14 @@ import pytest
 from arcwise.client import Client, Counters, Event, FileLedger, MemoryLedger, Outcome, Uplink, inspect
 from arcwise.errors import LedgerError, ParameterError
 from arcwise.tasks import Caps
-from forks import fork_unseen, in_child
-from stepped import SteppedUplink
+from tests.support.forks import fork_unseen, in_child
+from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arcwise.tasks import Task
-    from recorder import Recorder
+    from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 

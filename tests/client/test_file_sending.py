@@ -13,14 +13,14 @@ import pytest
 from arcwise.client import Client, Counters, Event, FileLedger
 from arcwise.domains import Circle
 from arcwise.tasks import DAY, Task
-from stepped import SteppedUplink
+from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from clock import Clock
-    from recorder import Recorder
+    from tests.support.clock import Clock
+    from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 HOUR = 3600.0

@@ -19,7 +19,7 @@ from arcwise.client import (
     Ledger,
     Uplink,
 )
-from scripted import Answer, serving
+from tests.support.scripted import Answer, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from arcwise.client.outboxes.base import Parcel
     from arcwise.tasks import Task
-    from recorder import Recorder
+    from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 HANG = 60

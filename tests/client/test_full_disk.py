@@ -12,15 +12,15 @@ import pytest
 
 from arcwise.client import Client, Counters, Event, FileLedger, Outcome, Uplink
 from arcwise.errors import LedgerError
-from forks import in_child
-from stepped import SteppedUplink
+from tests.support.forks import in_child
+from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from arcwise.tasks import Task
-    from recorder import Recorder
+    from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 

@@ -13,8 +13,8 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, DomainError, ParameterError, UnknownTaskError
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Caps, Group, Task
-from recorder import Recorder
-from stepped import SteppedUplink
+from tests.support.recorder import Recorder
+from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

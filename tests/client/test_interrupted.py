@@ -13,7 +13,7 @@ import pytest
 
 from arcwise.client import Client, Counters, FileLedger, Outcome, Uplink, inspect, sending
 from arcwise.randomness import SystemRandomness
-from forks import in_child
+from tests.support.forks import in_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from arcwise.client import Event, Ledger
     from arcwise.tasks import Task
-    from recorder import Recorder
+    from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 

@@ -11,7 +11,7 @@ import pytest
 
 from arcwise.client import AsyncClient, AsyncRecordingTransport, Client, RecordingTransport, Uplink
 from arcwise.errors import ParameterError
-from scripted import serving
+from tests.support.scripted import serving
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task

@@ -1,6 +1,6 @@
 """SIGKILL of processes that report, 500 times at random moments, in both modes of the ledger.
 
-`benchmarks/kill_client.py` holds the study and what it checks after every kill; run it for more of them.
+`tests/soak/kill_client.py` holds the study and what it checks after every kill; run it for more of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from kill_client import kill_reporting, kill_while_made
+
+from tests.soak.kill_client import kill_reporting, kill_while_made
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -23,23 +24,22 @@ from arcwise.domains import Circle
 from arcwise.kernels import WindowKernel
 from arcwise.tasks import DAY, Caps, Task
 from arcwise.wire import BATCH_ID_BYTES, MEDIA_TYPE, decode_batch
-from fixed_draw import FixedDraw
+from tests.support.fixed_draw import FixedDraw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 # Epochs of a year, so that all runs are in one of them.
+ROOT = Path(__file__).parents[2]
 TASK = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0), period=366 * DAY)
 VALUES: Sequence[Sequence[float]] = ((0, 0.0, 1e-300), (350.5, 359.99999999999994, 180), (12, 12.25, 299.1))
 
 APP = """
 import asyncio, json, sys
-sys.path.insert(0, sys.argv[1])
-url, kind, task, runs = json.loads(sys.argv[2])
+url, kind, task, runs = json.loads(sys.argv[1])
 from arcwise.client import AsyncClient, Client, FileLedger, MemoryLedger, delivery
 from arcwise.tasks import Task
-from fixed_draw import FixedDraw
+from tests.support.fixed_draw import FixedDraw
 delivery.FIRST_BACKOFF = 0.002
 task = Task.load(task)
 for ledger, values, u in runs:
@@ -152,9 +152,9 @@ class App(NamedTuple):
             for ledger, (values, u) in zip(ledgers, runs, strict=True)
         ]
         clean = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-        tests = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 (a string for sys.path)
         subprocess.run(
-            [sys.executable, "-c", APP, tests, json.dumps([url, self.kind, str(task), made])],
+            [sys.executable, "-c", APP, json.dumps([url, self.kind, str(task), made])],
+            cwd=ROOT,
             env=clean | environment,
             check=True,
             timeout=120,

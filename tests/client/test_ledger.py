@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from arcwise.client import MemoryLedger
 from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
-from charges import charge, spent
+from tests.support.charges import charge, spent
 
 
 def task(epsilon: float = 1.0, **caps: float) -> Task:

@@ -16,8 +16,8 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Caps, Group, Task
-from recorder import Recorder
-from stepped import SteppedUplink
+from tests.support.recorder import Recorder
+from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,14 +24,14 @@ from arcwise.domains import Interval
 from arcwise.errors import DomainError, ParameterError
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.tasks import Task
-from fixed_draw import FixedDraw
-from stepped import SteppedUplink
+from tests.support.fixed_draw import FixedDraw
+from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clock import Clock
-    from recorder import Recorder
+    from tests.support.clock import Clock
+    from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 

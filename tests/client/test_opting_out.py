@@ -17,13 +17,13 @@ from arcwise.client import (
     Outcome,
     Uplink,
 )
-from stepped import SteppedUplink
+from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from arcwise.tasks import Task
-    from recorder import Recorder
+    from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 

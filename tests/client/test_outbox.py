@@ -16,7 +16,7 @@ from arcwise.tasks import Task
 from arcwise.wire import Batch, decode_batch
 
 if TYPE_CHECKING:
-    from clock import Clock
+    from tests.support.clock import Clock
 
 
 def at_once(_task_id: str) -> float:

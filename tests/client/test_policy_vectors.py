@@ -11,7 +11,7 @@ from arcwise.client.delivery import backoff_seconds, classify, retry_after_secon
 from arcwise.domains import Circle
 from arcwise.mechanisms import DesignedCircular
 from arcwise.tasks import Caps, Task
-from charges import charge, spent
+from tests.support.charges import charge, spent
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 

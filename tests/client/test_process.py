@@ -17,7 +17,7 @@ from arcwise.client import Client, Counters, HttpxTransport, MemoryLedger, Uplin
 from arcwise.client.ledgers import memory
 from arcwise.client.outboxes.memory import MemoryOutbox
 from arcwise.wire import Batch, decode_batch
-from forks import in_child
+from tests.support.forks import in_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ import pytest
 from arcwise.client import AsyncHttpxTransport, HttpxTransport
 from arcwise.client.transport import user_agent
 from arcwise.errors import ParameterError
-from forks import fork_unseen
-from scripted import serving
+from tests.support.forks import fork_unseen
+from tests.support.scripted import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,11 +24,12 @@ from arcwise.kernels import WindowKernel
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.store import open_store
 from arcwise.tasks import DAY, Caps, Task
-from fixed_draw import FixedDraw
+from tests.support.fixed_draw import FixedDraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+ROOT = Path(__file__).parents[2]
 HANG = 120
 NUMBERS = 10_000
 DOMAIN = Interval(0, NUMBERS)
@@ -158,12 +159,12 @@ def one_process(url: str, path: str, first: int, relaxed: bool) -> None:
 def test_processes_of_several_threads_spend_one_budget(
     server: Server, path: Path, modes: tuple[bool, ...]
 ) -> None:
-    here = Path(__file__)
-    code = f"import sys; sys.path[:0] = {[str(here.parent), str(here.parent.parent)]!r}\n"
-    code += "import json; from test_two_processes import one_process; one_process(*json.loads(sys.argv[1]))"
+    code = "import json, sys\n"
+    code += "from tests.client.test_two_processes import one_process; one_process(*json.loads(sys.argv[1]))"
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", code, json.dumps([server.url, str(path), 1000 * which, relaxed])],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

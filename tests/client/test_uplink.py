@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from arcwise.tasks import Task
-    from recorder import Recorder
+    from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
 

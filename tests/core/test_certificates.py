@@ -21,7 +21,7 @@ from arcwise.kernels import Certificate, WindowKernel, exp_lower_bound
 from arcwise.kernels.certificate import UNIT, certify, exact_epsilon
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
-from strategies import WINDOW_EXAMPLES, WindowExample, WindowMechanisms, epsilons
+from tests.support.strategies import WINDOW_EXAMPLES, WindowExample, WindowMechanisms, epsilons
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 20.0)
 SIZES = [(epsilon, 128) for epsilon in EPSILONS] + [

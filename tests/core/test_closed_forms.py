@@ -27,7 +27,7 @@ from arcwise.mechanisms import (
     interval_expected_error,
     optimal_levels,
 )
-from strategies import epsilons
+from tests.support.strategies import epsilons
 
 REFERENCE: dict[str, Any] = json.loads((Path(__file__).parent / "reference_optimal.json").read_text())
 EPSILONS = sorted(REFERENCE["interval"], key=float)

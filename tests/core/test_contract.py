@@ -26,8 +26,8 @@ from arcwise.mechanisms.registry import MECHANISMS, mechanism_from_fields, mecha
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
 from arcwise.wire import code_width
-from fixed_draw import FixedDraw
-from strategies import ALL_EXAMPLES, EXAMPLES, LATTICE_EXAMPLES, Example, inner_values, moves
+from tests.support.fixed_draw import FixedDraw
+from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, LATTICE_EXAMPLES, Example, inner_values, moves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,7 +67,7 @@ def at_one(request: pytest.FixtureRequest) -> Mechanism:
 
 def test_every_registered_mechanism_has_an_example() -> None:
     missing = set(MECHANISMS) - set(EXAMPLES)
-    assert not missing, f"tests/strategies.py has no example of {sorted(missing)}"
+    assert not missing, f"tests/support/strategies.py has no example of {sorted(missing)}"
     for key, examples in EXAMPLES.items():
         assert examples
         for example in examples:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-import strategies
 from arcwise.domains import Interval
 from arcwise.mechanisms.registry import MECHANISMS, PLACES
+from tests.core import test_contract as contract
+from tests.support import strategies
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-mechanism.md"
-contract: Any = importlib.import_module("test_contract")  # the suite beside this file
 MODULE = "arcwise.mechanisms.exponential"
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ArcwiseError, DomainError, ParameterError
 from arcwise.mechanisms import OptimalCircular
-from strategies import circles, domains, intervals, values_in
+from tests.support.strategies import circles, domains, intervals, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ from arcwise.mechanisms import GaussianMechanism
 from arcwise.randomness import SYSTEM, InsecureSeededRandomness
 from arcwise.tasks import Caps, Charge, Group, Task, micro_epsilon
 from arcwise.tasks.group_budget import epsilon_shares, wang_sample
-from strategies import caps, json_values, mutations, names, tasks
+from tests.support.strategies import caps, json_values, mutations, names, tasks
 
 if TYPE_CHECKING:
     from pathlib import Path

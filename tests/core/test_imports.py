@@ -1,6 +1,6 @@
 """What a device loads: sets of modules, because times differ from machine to machine.
 
-`benchmarks/imports.py` prints the times.
+`benchmarks/speed/imports.py` prints the times.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from arcwise.kernels.approximate import certify_approximate, exact_delta
 from arcwise.kernels.certificate import UNIT, certify
 from arcwise.kernels.rounding import fill_row, integer_row, integer_rows, nearest_rows
 from arcwise.mechanisms import DesignedCircular, DesignedTable, OptimalPiecewise
-from strategies import epsilons
+from tests.support.strategies import epsilons
 
 HALF = UNIT // 2
 

@@ -30,11 +30,11 @@ from arcwise.mechanisms import (
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.registry import MECHANISMS, mechanism_from_fields, mechanism_to_fields
 from arcwise.tasks import Group, Task
-from fixed_draw import FixedDraw
-from strategies import LATTICE_EXAMPLES
+from tests.support.fixed_draw import FixedDraw
+from tests.support.strategies import LATTICE_EXAMPLES
 
 if TYPE_CHECKING:
-    from strategies import Example
+    from tests.support.strategies import Example
 
 TOP = 2**64 - 1
 

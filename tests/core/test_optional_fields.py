@@ -17,8 +17,8 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import TaskError
 from arcwise.tasks import Group, Task
 from arcwise.tasks.optional import OPTIONAL
-from nodejs import JAVASCRIPT
-from strategies import json_values, texts
+from tests.support.nodejs import JAVASCRIPT
+from tests.support.strategies import json_values, texts
 
 if TYPE_CHECKING:
     from pathlib import Path

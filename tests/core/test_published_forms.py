@@ -24,7 +24,7 @@ from arcwise.mechanisms import (
 )
 from arcwise.mechanisms import closed_forms as forms
 from arcwise.mechanisms.closed_forms.published import mixture_at
-from strategies import epsilons
+from tests.support.strategies import epsilons
 
 if TYPE_CHECKING:
     from collections.abc import Callable

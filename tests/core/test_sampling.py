@@ -22,8 +22,15 @@ from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, circle_expected_error
 from arcwise.randomness import InsecureSeededRandomness, SystemRandomness
-from fixed_draw import FixedDraw
-from strategies import WINDOW_EXAMPLES, WindowExample, WindowMechanisms, inner_values, mechanisms, values_in
+from tests.support.fixed_draw import FixedDraw
+from tests.support.strategies import (
+    WINDOW_EXAMPLES,
+    WindowExample,
+    WindowMechanisms,
+    inner_values,
+    mechanisms,
+    values_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

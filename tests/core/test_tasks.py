@@ -20,7 +20,7 @@ from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import DAY, Caps, Task, micro_epsilon
-from strategies import epsilons, json_values, mutations, tasks
+from tests.support.strategies import epsilons, json_values, mutations, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,8 +19,8 @@ from arcwise.kernels.certificate import UNIT, exact_epsilon, exp_lower_bound
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.tasks import Group, Task, micro_epsilon
 from arcwise.wire import Batch, code_width, decode_batch, encode_batch, pack_codes
-from fixed_draw import FixedDraw
-from vectors import make
+from tests.support.fixed_draw import FixedDraw
+from tests.vectors import make
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 

@@ -25,7 +25,7 @@ from arcwise.wire import (
     encode_batch,
     pack_codes,
 )
-from strategies import mutations
+from tests.support.strategies import mutations
 
 TASK_ID = bytes(range(100, 132))
 BATCH_ID = b"SECRETBATCHID..."

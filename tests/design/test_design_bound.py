@@ -18,7 +18,7 @@ from arcwise.analysis.design.bound import Multipliers, certified_bound
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import circle_attenuation, circle_expected_error, interval_expected_error
 from arcwise.mechanisms.closed_forms.published import best_published_variance
-from design.plain import brute_force
+from tests.design.plain import brute_force
 
 REFERENCE: dict[str, Any] = json.loads((Path(__file__).parent / "reference_design.json").read_text())
 UNIT = Interval(0, 1)

@@ -22,7 +22,7 @@ from arcwise.analysis.design import (
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import circle_expected_error, interval_expected_error, optimal_levels
-from strategies import epsilons
+from tests.support.strategies import epsilons
 
 UNIT = Interval(0, 1)
 

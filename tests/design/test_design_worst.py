@@ -21,7 +21,7 @@ from arcwise.analysis.design.worst import (
 )
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
-from design.plain import brute_force
+from tests.design.plain import brute_force
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,20 +1,20 @@
 """The study of accuracy: its cells and populations, its rivals, and its table.
 
-The whole study is ``python benchmarks/accuracy.py``.
+The whole study is ``python -m benchmarks.studies.accuracy``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from accuracy import SURVEYS, cells_of, survey, tables
-from accuracy_populations import CIRCLE, INTERVAL
-from accuracy_rivals import hierarchy, histogram, on_simplex, oracle
 from scipy.optimize import minimize
 
 from arcwise.analysis.simulate import as_population
 from arcwise.domains import Circle, Interval
 from arcwise.errors import MissingExtraError
+from benchmarks.studies.accuracy import SURVEYS, cells_of, survey, tables
+from benchmarks.studies.accuracy_populations import CIRCLE, INTERVAL
+from benchmarks.studies.accuracy_rivals import hierarchy, histogram, on_simplex, oracle
 
 RECORDS = ("arrival-delays", "departures", "wind")
 

@@ -16,8 +16,8 @@ from arcwise.analysis.likelihood.em import fit
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalPiecewise
-from strategies import mechanisms
-from surveys import drawn_counts, node_distribution
+from tests.support.strategies import mechanisms
+from tests.support.surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +91,7 @@ def test_stops_after_the_first_step_that_changes_less_than_the_tolerance(
 
 
 def test_smoothing_spreads_a_pile_that_held_out_reports_find() -> None:
-    # One fixed survey of a pile at the low end; benchmarks/accuracy.py has the figures of many.
+    # One fixed survey of a pile at the low end; benchmarks/studies/accuracy.py has the figures of many.
     mechanism = OptimalPiecewise(Interval(0, 1), 2.0)
     values = np.append(np.zeros(50_000), np.random.default_rng(0).random(50_000))
     truth = node_distribution(mechanism, values)

@@ -2,7 +2,7 @@
 
 Each test counts the surveys whose intervals hold what is strictly true (`truths`). At a coverage of 0.93 each
 count is below its bound with probability 1e-4 at most, so these find gross failures only; the study finds the
-rest (``python benchmarks/coverage.py``).
+rest (``python -m benchmarks.studies.coverage``).
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pytest
-from coverage_parts import case, holds_everywhere
-from populations import Named
 from scipy.stats import binom
-from truths import inside
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.band import cdf_band
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import code_law, multinomial
+from benchmarks.studies.coverage_parts import case, holds_everywhere
+from benchmarks.studies.populations import Named
+from benchmarks.studies.truths import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from coverage_parts import Case
     from numpy.typing import NDArray
+
+    from benchmarks.studies.coverage_parts import Case
 
     IntArray: TypeAlias = NDArray[np.int64]
 

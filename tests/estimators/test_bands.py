@@ -22,7 +22,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
-from surveys import drawn_counts, node_distribution
+from tests.support.surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,8 +23,8 @@ from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
-from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
-from surveys import drawn_counts
+from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
+from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

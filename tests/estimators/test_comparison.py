@@ -22,8 +22,8 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
-from strategies import ALL_EXAMPLES, Example
-from surveys import drawn_counts
+from tests.support.strategies import ALL_EXAMPLES, Example
+from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
     from arcwise.analysis import Value

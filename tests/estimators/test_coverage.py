@@ -1,6 +1,6 @@
 """The coverage study: what it takes to be true, when it rejects, and a small seeded part of it.
 
-The whole study is ``python benchmarks/coverage.py``.
+The whole study is ``python -m benchmarks.studies.coverage``.
 """
 
 from __future__ import annotations
@@ -11,23 +11,34 @@ from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING
 
-import coverage_study
 import numpy as np
 import pytest
-from coverage import main
-from coverage_parts import Answer, Place, case, holds_everywhere, survey
-from coverage_report import by_population, compared, missed, to_json
-from coverage_study import ALPHA, EPSILONS, LEAST, REPORTS, Cell, Study, design, rejected, run, wealth
-from populations import Named, domain_of, random_population, read, wanted
 from rich.console import Console
 from scipy.stats import binom
-from truths import atoms
 
 from arcwise.analysis import Band
 from arcwise.analysis.simulate import Atoms, Beta, Histogram, Mixture, node_law, parse_population
 from arcwise.analysis.simulate.truth import Truth, on_lattice
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
+from benchmarks.studies import coverage_study
+from benchmarks.studies.coverage import main
+from benchmarks.studies.coverage_parts import Answer, Place, case, holds_everywhere, survey
+from benchmarks.studies.coverage_report import by_population, compared, missed, to_json
+from benchmarks.studies.coverage_study import (
+    ALPHA,
+    EPSILONS,
+    LEAST,
+    REPORTS,
+    Cell,
+    Study,
+    design,
+    rejected,
+    run,
+    wealth,
+)
+from benchmarks.studies.populations import Named, domain_of, random_population, read, wanted
+from benchmarks.studies.truths import atoms
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from arcwise.analysis.estimators.mean import mean
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, SquareWave
-from surveys import drawn_counts, node_distribution
+from tests.support.surveys import drawn_counts, node_distribution
 
 DOMAIN = Interval(-20, 180)
 

@@ -20,7 +20,7 @@ from arcwise.analysis.estimators.direction import (
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular
-from surveys import drawn_counts, expected_counts, node_distribution
+from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 HEADING = Circle(360)
 

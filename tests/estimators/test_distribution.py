@@ -19,8 +19,8 @@ from arcwise.analysis.likelihood.em import fit
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from strategies import WINDOW_EXAMPLES, WindowExample, mechanisms
-from surveys import drawn_counts, node_distribution
+from tests.support.strategies import WINDOW_EXAMPLES, WindowExample, mechanisms
+from tests.support.surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
@@ -109,7 +109,7 @@ def test_uniform_start_is_a_uniform_population() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_stopping_early_is_nearer_to_a_smooth_population(epsilon: float) -> None:
-    # One fixed survey; benchmarks/accuracy.py has the figures of many.
+    # One fixed survey; benchmarks/studies/accuracy.py has the figures of many.
     mechanism = OptimalPiecewise(Interval(0, 1), epsilon)
     truth = node_distribution(mechanism, np.random.default_rng(0).beta(2, 5, 200_000))
     counts = drawn_counts(mechanism, truth, 100_000, 5)

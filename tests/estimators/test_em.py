@@ -16,7 +16,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels import Kernel, WindowKernel
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from strategies import mechanisms
+from tests.support.strategies import mechanisms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

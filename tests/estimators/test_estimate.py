@@ -18,8 +18,8 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
-from strategies import tasks
-from surveys import drawn_counts, node_distribution
+from tests.support.strategies import tasks
+from tests.support.surveys import drawn_counts, node_distribution
 
 AGE = Task("age", Interval(0, 100), epsilon=1.0)
 RATING = Task("rating", Interval(0, 10), epsilon=1.0, goal="value")

@@ -13,7 +13,7 @@ from arcwise.domains import Interval
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
-from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
+from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 
 if TYPE_CHECKING:
     from arcwise.analysis import Estimate

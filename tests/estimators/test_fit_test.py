@@ -29,8 +29,8 @@ from arcwise.errors import ParameterError
 from arcwise.kernels import TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from strategies import ALL_EXAMPLES, Example
-from surveys import drawn_counts, expected_counts, node_distribution
+from tests.support.strategies import ALL_EXAMPLES, Example
+from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

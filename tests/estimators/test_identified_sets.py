@@ -1,13 +1,12 @@
 """Reports of the clamp placement: means and quantiles are the sets that the reports leave possible.
 
-The study is ``python benchmarks/clamped.py``.
+The study is ``python -m benchmarks.studies.clamped``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from clamped import covers, errors, populations, possible, zone
 from scipy.stats import binom
 
 from arcwise.analysis import estimate
@@ -16,6 +15,7 @@ from arcwise.analysis.simulate import code_law, multinomial
 from arcwise.analysis.simulate.truth import Truth
 from arcwise.domains import Interval
 from arcwise.tasks import Task
+from benchmarks.studies.clamped import covers, errors, populations, possible, zone
 
 NAMES = tuple(populations(0.1))
 

@@ -25,7 +25,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
-from surveys import expected_counts, node_distribution
+from tests.support.surveys import expected_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

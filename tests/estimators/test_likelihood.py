@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from arcwise.analysis.likelihood.likelihood import Likelihood
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
-from surveys import drawn_counts
+from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,8 +20,8 @@ from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalPiecewise
-from strategies import epsilons
-from surveys import drawn_counts, expected_counts, node_distribution
+from tests.support.strategies import epsilons
+from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

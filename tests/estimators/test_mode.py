@@ -17,8 +17,8 @@ from arcwise.analysis.likelihood.distribution import fit_held_out, uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Duchi, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
-from strategies import ALL_EXAMPLES, Example
-from surveys import drawn_counts, expected_counts, node_distribution
+from tests.support.strategies import ALL_EXAMPLES, Example
+from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,7 @@ from arcwise.analysis.estimators.quantiles import quantiles
 from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from surveys import drawn_counts
+from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

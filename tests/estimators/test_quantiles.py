@@ -14,7 +14,7 @@ from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.linear_maps import code_laws
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
-from surveys import drawn_counts, node_distribution
+from tests.support.surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
     from arcwise.analysis import Value
@@ -113,7 +113,7 @@ def test_an_atom_at_an_end_is_found() -> None:
 
 def test_coverage_of_quantiles() -> None:
     # 40 surveys and 5 quantiles. At a coverage of 0.95 each, fewer than 33 of 40 have probability 7e-4 (4e-3
-    # for any of the five). The study with 200 surveys of 10^4 is benchmarks/coverage.py.
+    # for any of the five). The study with 200 surveys of 10^4 is benchmarks/studies/coverage.py.
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=48)
     values = np.sort(np.random.default_rng(1).beta(2, 5, 4000))
     nodes = node_distribution(mechanism, values)

@@ -28,8 +28,8 @@ from arcwise.kernels import CirculantKernel, Kernel, TableKernel, WindowKernel
 from arcwise.kernels.rounding import integer_row, nearest_rows
 from arcwise.mechanisms import DesignedCircular, DesignedTable
 from arcwise.tasks import Task
-from strategies import ALL_EXAMPLES, Example, mechanisms
-from surveys import drawn_counts, expected_counts, node_distribution
+from tests.support.strategies import ALL_EXAMPLES, Example, mechanisms
+from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

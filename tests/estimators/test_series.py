@@ -23,8 +23,8 @@ from arcwise.errors import ParameterError
 from arcwise.kernels.table import TableKernel
 from arcwise.mechanisms.additive.laplace import LaplaceMechanism
 from arcwise.tasks import Task
-from strategies import tasks
-from surveys import drawn_counts, expected_counts, node_distribution
+from tests.support.strategies import tasks
+from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Duchi, OptimalPiecewise
 from arcwise.tasks import Task
-from surveys import drawn_counts, node_distribution
+from tests.support.surveys import drawn_counts, node_distribution
 
 DOMAIN = Interval(0, 100)
 

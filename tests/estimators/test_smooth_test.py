@@ -15,7 +15,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
-from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
+from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism

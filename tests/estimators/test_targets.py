@@ -21,8 +21,8 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.tasks import Task
-from strategies import ALL_EXAMPLES, Example
-from surveys import drawn_counts, node_distribution
+from tests.support.strategies import ALL_EXAMPLES, Example
+from tests.support.surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

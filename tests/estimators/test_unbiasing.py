@@ -16,8 +16,8 @@ from arcwise.domains import Interval
 from arcwise.kernels import TableKernel, WindowKernel
 from arcwise.kernels.rounding import integer_rows
 from arcwise.mechanisms import DesignedTable, LaplaceMechanism, OptimalPiecewise, SquareWave
-from strategies import epsilons
-from surveys import clamped_normal, drawn_counts, node_distribution
+from tests.support.strategies import epsilons
+from tests.support.surveys import clamped_normal, drawn_counts, node_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

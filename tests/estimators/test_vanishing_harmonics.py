@@ -1,6 +1,6 @@
 """Epsilons at which a harmonic of the circle vanishes: nothing is divided by it, and the rest is as it was.
 
-The study is ``python benchmarks/harmonics.py``.
+The study is ``python -m benchmarks.studies.harmonics``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import warnings
 
 import numpy as np
 import pytest
-from harmonics import PLACES, Wave, blind, populations, survey
 from scipy.stats import binom
 
 from arcwise.analysis import estimate
@@ -19,7 +18,8 @@ from arcwise.analysis.simulate import VonMises, code_law, multinomial
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
-from surveys import drawn_counts, expected_counts, node_distribution
+from benchmarks.studies.harmonics import PLACES, Wave, blind, populations, survey
+from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 
 def test_which_harmonics_vanish() -> None:

@@ -15,8 +15,8 @@ from arcwise.analysis.estimators.variance import spread
 from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Interval
 from arcwise.mechanisms import Duchi, OptimalPiecewise, RandomizedResponse, SquareWave
-from strategies import ALL_EXAMPLES, Example, epsilons
-from surveys import clamped_normal, drawn_counts, expected_counts, node_distribution
+from tests.support.strategies import ALL_EXAMPLES, Example, epsilons
+from tests.support.surveys import clamped_normal, drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,8 +26,8 @@ from arcwise.cli.serve import serve
 from arcwise.domains import Circle
 from arcwise.server.serving.configuration import Configuration, configure
 from arcwise.tasks import Task
-from machines import DEPLOYMENT
-from server_processes import serving
+from tests.support.machines import DEPLOYMENT
+from tests.support.server_processes import serving
 
 UNIT = "arcwise@.service"
 HEADING = Task("heading", Circle(360), 1.0)

@@ -13,8 +13,8 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import DesignedCircular
 from arcwise.tasks import Caps, Task
 from arcwise.wire import MEDIA_TYPE, decode_batch
-from nodejs import run_json
-from scripted import Answer, Request, serving
+from tests.support.nodejs import run_json
+from tests.support.scripted import Answer, Request, serving
 
 DRIVE = Path(__file__).with_name("drive.mjs")
 HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=5.0))

@@ -18,9 +18,9 @@ from arcwise.errors import CertificateError
 from arcwise.kernels.certificate import certify
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
-from fixed_draw import FixedDraw
-from nodejs import JAVASCRIPT, NODE, run_json
-from strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example, moves
+from tests.support.fixed_draw import FixedDraw
+from tests.support.nodejs import JAVASCRIPT, NODE, run_json
+from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example, moves
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 RANDOMIZE = Path(__file__).with_name("randomize.mjs")

@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-import server_processes
 from arcwise.analysis import estimate
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
 from arcwise.server.access import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Task
-from nodejs import JAVASCRIPT, NODE, run_json
-from scripted import Answer, Request, serving
+from tests.support import server_processes
+from tests.support.nodejs import JAVASCRIPT, NODE, run_json
+from tests.support.scripted import Answer, Request, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.certificate import exp_lower_bound
 from arcwise.noise import AbstractStaircase, DiscreteStaircase, Staircase
 from arcwise.randomness import InsecureSeededRandomness
-from noise.families import epsilons
+from tests.noise.families import epsilons
 
 LINE = np.abs(np.subtract.outer(np.arange(9), np.arange(9)))
 TURN = np.minimum(

@@ -12,7 +12,7 @@ from scipy import optimize, sparse
 
 from arcwise.errors import ParameterError
 from arcwise.noise import AnalyticGaussian, TruncatedLaplace, approximate_lower_bound
-from noise.families import epsilons, sensitivities
+from tests.noise.families import epsilons, sensitivities
 
 
 @given(epsilons, st.floats(1e-12, 0.5), sensitivities, st.floats(0.1, 6))

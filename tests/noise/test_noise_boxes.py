@@ -17,7 +17,7 @@ from scipy import stats
 
 from arcwise.errors import ParameterError
 from arcwise.noise import BoxStaircase, IndependentLaplace, Laplace, Staircase
-from noise.families import epsilons
+from tests.noise.families import epsilons
 
 EXAMPLES = (
     BoxStaircase(1.0, (1.0, 10.0), (0.1, 1.0)),

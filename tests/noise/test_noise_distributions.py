@@ -33,7 +33,7 @@ from arcwise.noise import (
     TruncatedLaplace,
     UniformAtom,
 )
-from noise.families import CONTINUOUS, DISCRETE, continuous, discrete, edges
+from tests.noise.families import CONTINUOUS, DISCRETE, continuous, discrete, edges
 
 ALL: tuple[Noise, ...] = (*CONTINUOUS, *DISCRETE)
 FALSE_ALARM = 1e-6

@@ -27,7 +27,7 @@ from arcwise.noise import (
 )
 from arcwise.noise.grid_delta import largest_delta
 from arcwise.randomness import InsecureSeededRandomness
-from fixed_draw import FixedDraw
+from tests.support.fixed_draw import FixedDraw
 
 SLACK = 1 - 1e-9
 

@@ -23,7 +23,7 @@ from arcwise.noise import (
     optimal_r,
 )
 from arcwise.noise.series import lerch_sum
-from noise.families import epsilons, sensitivities
+from tests.noise.families import epsilons, sensitivities
 
 powers = st.floats(0.05, 12)
 

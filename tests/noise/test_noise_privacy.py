@@ -22,7 +22,7 @@ from arcwise.noise import (
     UniformAtom,
     gaussian_delta,
 )
-from noise.families import epsilons, sensitivities
+from tests.noise.families import epsilons, sensitivities
 
 shares = st.floats(-0.999999, 0.999999)
 deltas = st.floats(1e-12, 0.5)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from arcwise.analysis.plotting.style import new_figure, plain_log
 from arcwise.cli import main
 from arcwise.papers import reproductions, write_outcome
-from outcomes import outcome
+from tests.support.outcomes import outcome
 
 if TYPE_CHECKING:
     from pathlib import Path

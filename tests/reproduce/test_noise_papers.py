@@ -8,7 +8,7 @@ import pytest
 from arcwise.noise import AnalyticGaussian, DiscreteStaircase, Laplace, Staircase, TruncatedLaplace, optimal_r
 from arcwise.papers.published import printed
 from arcwise.papers.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITIES
-from outcomes import outcome
+from tests.support.outcomes import outcome
 
 
 def rows(name: str, table: str = "") -> np.ndarray:

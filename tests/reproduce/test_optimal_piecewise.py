@@ -34,7 +34,7 @@ from arcwise.papers.interval_laws import (
     piecewise_pieces,
     square_wave_pieces,
 )
-from outcomes import outcome
+from tests.support.outcomes import outcome
 
 UNIT = Interval(0.0, 1.0)
 

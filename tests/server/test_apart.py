@@ -18,7 +18,7 @@ from arcwise.errors import ParameterError
 from arcwise.server import Settings
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
-from server_processes import serving
+from tests.support.server_processes import serving
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
 

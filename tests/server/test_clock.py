@@ -17,8 +17,8 @@ from arcwise.server.runtime import Runtime
 from arcwise.server.store import Store, open_store
 from arcwise.tasks import DAY, Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
-from clock import Clock
-from postgres import fresh_schema
+from tests.support.clock import Clock
+from tests.support.postgres import fresh_schema
 
 DELAY = Task("delay", Interval(0, 1), 1.0)
 YEAR = 365 * DAY

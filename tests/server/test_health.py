@@ -21,7 +21,7 @@ from arcwise.server.observing.logs import _JSONFormatter, _TextFormatter
 from arcwise.server.store import SQLiteStore, open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
-from server_processes import serving
+from tests.support.server_processes import serving
 
 Run = Callable[..., None]
 DELAY = Task("delay", Interval(0, 1), 1.0)

@@ -1,10 +1,11 @@
-"""A short form of `benchmarks/hostile.py`: a server process among clients that mean it harm."""
+"""A short form of `tests/soak/hostile`: a server process among clients that mean it harm."""
 
 from __future__ import annotations
 
 import pytest
-from hostile import run_part
-from hostile_parts import PARTS
+
+from tests.soak.hostile.__main__ import run_part
+from tests.soak.hostile.parts import PARTS
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
-from postgres import fresh_schema
-from server_processes import serving
+from tests.support.postgres import fresh_schema
+from tests.support.server_processes import serving
 
 Run = Callable[..., None]
 HEADING = Task("heading", Circle(360), 1.0)

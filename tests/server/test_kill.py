@@ -1,6 +1,6 @@
 """Servers killed with SIGKILL under load: every acknowledged report is there once, whatever happened.
 
-`benchmarks/kill_server.py` is the same at length.
+`tests/soak/kill_server.py` is the same at length.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ import pytest
 
 from arcwise.server.store import Outcome, open_store
 from arcwise.wire import Batch, decode_batch
-from kills import EndedError, Kind, Soak, kinds
-from kills.batches import CAPACITY, TASKS, Batches
-from kills.tally import ACKNOWLEDGED, SENT, Number, Tally
-from kills.verdict import verdict, wrong_ids
-from kills.workers import Worker
-from postgres import fresh_schema
+from tests.soak.kills import EndedError, Kind, Soak, kinds
+from tests.soak.kills.batches import CAPACITY, TASKS, Batches
+from tests.soak.kills.tally import ACKNOWLEDGED, SENT, Number, Tally
+from tests.soak.kills.verdict import verdict, wrong_ids
+from tests.soak.kills.workers import Worker
+from tests.support.postgres import fresh_schema
 
 ALL = {
     "sqlite": [Kind.RUNNING, Kind.STARTING, Kind.DRAINING],

@@ -25,8 +25,8 @@ from arcwise.server.limits import Bodies
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch
-from server_processes import serving
-from sockets import PATIENCE, connect, memory, rest
+from tests.support.server_processes import serving
+from tests.support.sockets import PATIENCE, connect, memory, rest
 
 if TYPE_CHECKING:
     import socket

@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
-from machines import Load, Machine, find_program
-from postgres import own_url, programs
+from tests.support.machines import Load, Machine, find_program
+from tests.support.postgres import own_url, programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

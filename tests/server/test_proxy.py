@@ -22,8 +22,8 @@ from arcwise.server.serving.configuration import configure
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
-from machines import DEPLOYMENT, Load, Machine, find_program
-from postgres import fresh_schema
+from tests.support.machines import DEPLOYMENT, Load, Machine, find_program
+from tests.support.postgres import fresh_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

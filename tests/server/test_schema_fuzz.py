@@ -16,7 +16,7 @@ from arcwise.server.access import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
-from server_processes import serving
+from tests.support.server_processes import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from arcwise.errors import ParameterError
 from arcwise.server import Settings
 from arcwise.server.serving.configuration import Configuration, configure
 from arcwise.tasks import Task
-from server_processes import serving
+from tests.support.server_processes import serving
 
 DELAY = Task("delay", Interval(0, 1), 1.0)
 ROOT = Path(__file__).parents[2]

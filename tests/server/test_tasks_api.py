@@ -22,7 +22,7 @@ from arcwise.server.access import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
-from postgres import fresh_schema
+from tests.support.postgres import fresh_schema
 
 Run = Callable[..., None]
 DELAY = Task("delay", Interval(0, 1), 1.0)

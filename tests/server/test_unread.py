@@ -20,8 +20,8 @@ from arcwise.domains import Interval
 from arcwise.mechanisms import DesignedTable
 from arcwise.server.serving.unread import Unread
 from arcwise.tasks import Task
-from server_processes import serving
-from sockets import PATIENCE, connect, peak_memory, rest
+from tests.support.server_processes import serving
+from tests.support.sockets import PATIENCE, connect, peak_memory, rest
 
 NODES, CODES = 400, 100
 ROW = [2**64 // CODES + (2**64 % CODES if code == 0 else 0) for code in range(CODES)]

@@ -34,8 +34,8 @@ from arcwise.errors import DomainError, ParameterError
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
-from strategies import ALL_EXAMPLES, Example
-from surveys import node_distribution
+from tests.support.strategies import ALL_EXAMPLES, Example
+from tests.support.surveys import node_distribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable

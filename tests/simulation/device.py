@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from arcwise.client import FileLedger
 from arcwise.client.ledgers import file as ledger_file
 from arcwise.errors import LedgerError
-from simulation.books import Books, Charge, read
-from simulation.process import Process
-from simulation.world import Killed
+from tests.simulation.books import Books, Charge, read
+from tests.simulation.process import Process
+from tests.simulation.world import Killed
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from simulation.books import Contents
-    from simulation.network import Fate, Network
-    from simulation.world import World
+    from tests.simulation.books import Contents
+    from tests.simulation.network import Fate, Network
+    from tests.simulation.world import World
 
 __all__ = ["MOST_PROCESSES", "Device", "Model"]
 

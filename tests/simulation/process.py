@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from arcwise.client import Client, FileLedger, Outcome, Uplink
-from simulation.books import Charge, costs_of, read
-from simulation.tasks import CAPS, GROUP, SOLO, Draws, Replay, value_of
-from simulation.world import Killed
+from tests.simulation.books import Charge, costs_of, read
+from tests.simulation.tasks import CAPS, GROUP, SOLO, Draws, Replay, value_of
+from tests.simulation.world import Killed
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Mapping
 
-    from simulation.device import Device
+    from tests.simulation.device import Device
 
 __all__ = ["Process"]
 

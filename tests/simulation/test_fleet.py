@@ -23,11 +23,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from arcwise.errors import LedgerError
 from arcwise.tasks import DAY
-from simulation.device import MOST_PROCESSES, Device, Model
-from simulation.network import FATES, Fate, Network
-from simulation.server import Server
-from simulation.tasks import GROUP, NUMBERS, SOLO, TASKS
-from simulation.world import World
+from tests.simulation.device import MOST_PROCESSES, Device, Model
+from tests.simulation.network import FATES, Fate, Network
+from tests.simulation.server import Server
+from tests.simulation.tasks import GROUP, NUMBERS, SOLO, TASKS
+from tests.simulation.world import World
 
 MORE = int(os.environ.get("ARCWISE_SIMULATIONS", "0"))
 HOUR = 3600

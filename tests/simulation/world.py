@@ -18,7 +18,7 @@ from arcwise.client.outboxes import base, batching, file
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulation.process import Process
+    from tests.simulation.process import Process
 
 __all__ = ["Killed", "World"]
 

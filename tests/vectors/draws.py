@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from arcwise.domains import Circle, Interval
 from arcwise.kernels import WindowKernel
-from fixed_draw import FixedDraw
+from tests.support.fixed_draw import FixedDraw
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism

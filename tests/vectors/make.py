@@ -38,9 +38,9 @@ from arcwise.mechanisms import (
     OptimalPiecewise,
 )
 from arcwise.tasks import Caps, Group, Task
-from vectors import policy, refused
-from vectors.batches import batches, long_batches
-from vectors.draws import draws, values_outside
+from tests.vectors import policy, refused
+from tests.vectors.batches import batches, long_batches
+from tests.vectors.draws import draws, values_outside
 
 __all__ = ["build", "write"]
 

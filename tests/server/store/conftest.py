@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from arcwise.server.store import Store, open_store
-from postgres import fresh_schema
-from store_samples import TASKS
+from tests.support.postgres import fresh_schema
+from tests.support.store_samples import TASKS
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

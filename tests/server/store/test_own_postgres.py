@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from postgres_guard import PATIENCE, is_there
+from tests.support.postgres_guard import PATIENCE, is_there
 
-TESTS = Path(__file__).parents[2]
-START = "from postgres import OwnServer; server = OwnServer(); print(server.pid, server.folder, flush=True); "
+ROOT = Path(__file__).parents[3]
+START = (
+    "from tests.support.postgres import OwnServer; server = OwnServer(); "
+    "print(server.pid, server.folder, flush=True); "
+)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +24,7 @@ START = "from postgres import OwnServer; server = OwnServer(); print(server.pid,
 def test_the_server_ends_with_the_process_that_started_it(then: str, ending: signal.Signals | None) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", START + then],
-        cwd=TESTS,
+        cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

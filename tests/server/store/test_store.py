@@ -13,7 +13,7 @@ from arcwise.errors import StoreError
 from arcwise.server.store import Store, open_store
 from arcwise.tasks import Task
 from arcwise.wire import Batch
-from store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, WIDE, batch, counted
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, WIDE, batch, counted
 
 Opener = Callable[[], Store]
 

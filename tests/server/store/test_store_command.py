@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from arcwise.cli import main
 from arcwise.server.store import StoredKey, open_store
-from store_samples import COUNTED, DELAY, HEADING, REPLAYED, TASKS, batch, counted
+from tests.support.store_samples import COUNTED, DELAY, HEADING, REPLAYED, TASKS, batch, counted
 
 SCHEMA_1 = Path(__file__).parent / "schema_1.sql"
 

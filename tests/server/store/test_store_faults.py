@@ -17,8 +17,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from arcwise.errors import StoreError
 from arcwise.server.store import Store, open_store
-from postgres import OwnServer, fresh_schema, wait_until_ready
-from store_samples import COUNTED, DELAY, REPLAYED, TASKS, WIDE, batch, counted
+from tests.support.postgres import OwnServer, fresh_schema, wait_until_ready
+from tests.support.store_samples import COUNTED, DELAY, REPLAYED, TASKS, WIDE, batch, counted
 
 SPAWN = multiprocessing.get_context("spawn")
 

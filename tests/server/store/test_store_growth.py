@@ -11,7 +11,7 @@ from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.store import Store
 from arcwise.tasks import Task
 from arcwise.wire import Batch, pack_codes
-from store_samples import COUNTED
+from tests.support.store_samples import COUNTED
 
 UNIT = Interval(0, 1)
 WIDEST = Task("widest", UNIT, 1.0, period=60, mechanism=OptimalPiecewise(UNIT, 1.0, nodes=32_768))

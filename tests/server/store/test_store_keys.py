@@ -6,7 +6,7 @@ import pytest
 
 from arcwise.errors import ParameterError
 from arcwise.server.store import Store, StoredKey
-from store_samples import DELAY, HEADING
+from tests.support.store_samples import DELAY, HEADING
 
 KEY = StoredKey("k1", bytes(range(32)), "ingest", None, "the fleet", 1_000, None)
 SCOPED = StoredKey("k2", bytes(32), "read", (DELAY.id, HEADING.id), "a dashboard; Größe", 2_000, None)

@@ -12,8 +12,8 @@ import pytest
 from arcwise.errors import ParameterError
 from arcwise.server.store import Store, StoredKey, open_store
 from arcwise.server.store.export import Counts, Header, Record, TaskState, read_export, write_export
-from postgres import fresh_schema
-from store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, WIDE, batch, counted
+from tests.support.postgres import fresh_schema
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, WIDE, batch, counted
 
 
 def through_file(records: Iterator[Record]) -> Iterator[Record]:

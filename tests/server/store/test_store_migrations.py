@@ -9,7 +9,7 @@ import pytest
 
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import migrate_store, open_store
-from store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch
 
 # As the first arcwise made it. It never changes: such files exist.
 SCHEMA_1 = Path(__file__).parent / "schema_1.sql"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from arcwise.domains import Interval
 from arcwise.server.store import Outcome, Store
 from arcwise.tasks import Task
-from store_samples import CLOSED, COUNTED, REPLAYED, batch
+from tests.support.store_samples import CLOSED, COUNTED, REPLAYED, batch
 
 CODES = st.lists(st.integers(0, 203), min_size=1, max_size=4)
 BATCHES = st.tuples(

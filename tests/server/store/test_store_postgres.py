@@ -12,7 +12,7 @@ import pytest
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import Store, migrate_store, open_store
 from arcwise.server.store.postgres import database
-from store_samples import CLOSED, COUNTED, DELAY, TASKS, batch, counted
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, TASKS, batch, counted
 
 PASSWORD = "hunter2"
 

@@ -12,7 +12,7 @@ from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import migrate_store, open_store
 from arcwise.server.store.migrations import Migration
 from arcwise.server.store.postgres import database
-from store_samples import COUNTED, DELAY, REPLAYED, TASKS, batch, counted
+from tests.support.store_samples import COUNTED, DELAY, REPLAYED, TASKS, batch, counted
 
 SPAWN = multiprocessing.get_context("spawn")
 REAL = list(database._MIGRATIONS)

@@ -16,7 +16,7 @@ import pytest
 
 from arcwise.server.store import Outcome, Store, open_store
 from arcwise.server.store.sqlite.database import Database
-from store_samples import COUNTED, DELAY, REPLAYED, TASKS, batch, counted
+from tests.support.store_samples import COUNTED, DELAY, REPLAYED, TASKS, batch, counted
 
 SPAWN = multiprocessing.get_context("spawn")
 WRITERS = 4

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from arcwise.cli.main import main
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import Outcome, SQLiteStore, open_store
-from store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch, counted
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch, counted
 
 
 def test_every_commit_is_synced(tmp_path: Path) -> None:

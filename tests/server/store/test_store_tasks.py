@@ -10,7 +10,7 @@ import pytest
 from arcwise.domains import Interval
 from arcwise.server.store import Outcome, Store, StoredKey
 from arcwise.tasks import Task
-from store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, batch, counted
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, batch, counted
 
 
 def test_tasks_are_listed_in_the_order_of_their_first_registration(opener: Callable[[], Store]) -> None:

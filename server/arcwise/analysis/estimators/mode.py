@@ -36,7 +36,7 @@ _WINDOWS = 8
 
 Of broad peaks 16 give intervals that are longer by an eighth to a half, because shares of narrow windows are
 known less well; of narrow peaks and atoms at a large epsilon, shorter ones. 4 are rarely better than 8
-(`benchmarks/mode_windows.py`).
+(`benchmarks/studies/mode_windows.py`).
 """
 
 _STEPS = 4

@@ -1,6 +1,6 @@
 """How far an estimated distribution lies from the values of the users: the Wasserstein-1 distance.
 
-It is the measure of `benchmarks/accuracy.py` and of `arcwise plan --goal distribution`.
+It is the measure of `benchmarks/studies/accuracy.py` and of `arcwise plan --goal distribution`.
 """
 
 from __future__ import annotations

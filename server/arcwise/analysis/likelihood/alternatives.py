@@ -3,7 +3,7 @@
 None is ever the default. The first two run to the stopping rule of the paper that proposed smoothed EM for
 reports under local differential privacy: Li, Wang, Lopuhaä-Zwakenberg, Škorić and Li, "Estimating numerical
 distributions under local differential privacy", SIGMOD 2020. The default, an average of both by held-out
-reports, is in `distribution`; `benchmarks/accuracy.py` prints it beside these two.
+reports, is in `distribution`; `benchmarks/studies/accuracy.py` prints it beside these two.
 """
 
 from __future__ import annotations

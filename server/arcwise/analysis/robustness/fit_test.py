@@ -90,7 +90,7 @@ def fit_test(
 
     Where counts are normal, the chi-square distance to a convex set, given the face that is nearest, is
     stochastically at most the distance to all that the face spans, whatever the population (Cox and Shi
-    2023). For the largest residual this is not a theorem; `benchmarks/fit_test.py` measures both.
+    2023). For the largest residual this is not a theorem; `benchmarks/studies/fit_test.py` measures both.
 
     Examples
     --------

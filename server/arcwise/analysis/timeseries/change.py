@@ -76,7 +76,8 @@ def change(of: str, values: FloatArray, covariances: FloatArray, reports: FloatA
     -----
     Where the spread of the reports changes and their mean does not, only weights from each point's own
     covariance keep the level. But where reports are skewed, a point's average and its covariance go
-    together, and with few reports at many points such weights raise false alarms (`benchmarks/series.py`).
+    together, and with few reports at many points such weights raise false alarms
+    (`benchmarks/studies/series.py`).
     One pooled covariance does not. Both tests must find a change: the p-value is the larger one.
     """
     own, pooled = _own(values, covariances, reports), _pooled(values, covariances, reports)

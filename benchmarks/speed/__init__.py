@@ -1,0 +1,1 @@
+"""Speeds as ratios, side by side in one run: ``python -m benchmarks.speed.run`` for all."""

@@ -1,0 +1,240 @@
+"""Accuracy of the estimated distribution beside its rivals: Wasserstein-1 distance to the users' own values.
+
+    python -m benchmarks.studies.accuracy [--jobs 2] [--json accuracy.json]
+    python -m benchmarks.studies.accuracy --cells 'circle/*/1e5/four-modes' 'interval/8/*' --repeats 20
+
+A cell is a domain, an epsilon, a number of reports and a population, written `interval/0.25/1e3/comb`. By
+default all cells are surveyed: both domains, six epsilons, 10^3 to 10^6 reports, and the 25 populations of
+each domain in `accuracy_populations.py`, to which a line adds one; fewer surveys where there are more
+reports. Distances are to the empirical law of the users who reported, in thousandths of the range or of the
+circle. A node's mass is spread over its cell; at the two end nodes of an interval it is an atom.
+
+"arcwise" is what `estimate` does, on the mechanism of a task with the goal "distribution". Rivals:
+
+    plain, smoothed   EM and smoothed EM on the same reports, to the stopping rule of their paper
+                      (`arcwise.analysis.likelihood.alternatives`)
+    16, 32, 64        histograms of so many bins, and
+    tree, fine tree   4-ary hierarchies of 256 leaves and, from epsilon 4 on, of 1,024, with reports of their
+                      own (`accuracy_rivals.py`)
+
+Of each domain, epsilon and number of reports it prints the geometric means over populations; "to best" is
+arcwise's to that of the rival with the least. Then the worst cells: arcwise's mean distance to that of the
+best rival *of that cell*, which is the least of up to seven means of few surveys, so often by chance; "+-"
+is the standard error of the ratio. The milliseconds are CPU time of the fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from fnmatch import fnmatch
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from arcwise.analysis.estimators.wasserstein import histogram_distance, wasserstein
+from arcwise.analysis.likelihood.alternatives import plain_em, smoothed_em
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.simulate import as_population, simulate_counts
+from arcwise.analysis.threads import one_thread
+from arcwise.domains import Circle, Interval
+from arcwise.tasks import Task
+from benchmarks.studies.accuracy_populations import CIRCLE, INTERVAL
+from benchmarks.studies.accuracy_rivals import hierarchy, histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from arcwise.analysis.simulate import Population
+
+__all__ = ["Cell", "Survey", "cells_of", "main", "survey", "tables"]
+
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+SURVEYS = {1_000: 8, 10_000: 6, 100_000: 3, 1_000_000: 1}
+"""By number of reports, how many of each cell unless --repeats says."""
+
+OURS = "arcwise"
+HISTOGRAMS = {"16": 16, "32": 32, "64": 64}
+TREES = {"tree": 256, "fine tree": 1024}
+FINE = 4.0
+"""The least epsilon at which the fine tree is tried: below, it is the tree, and slow."""
+
+METHODS = (OURS, "plain", "smoothed", *HISTOGRAMS, *TREES)
+MOST = 1.15
+"""What no cell should exceed; "to best" should not exceed 1.03."""
+
+
+class Cell(NamedTuple):
+    """What is surveyed."""
+
+    domain: str
+    epsilon: float
+    reports: int
+    population: str
+
+    def __str__(self) -> str:
+        return f"{self.domain}/{self.epsilon:g}/1e{len(str(self.reports)) - 1}/{self.population}"
+
+
+class Survey(NamedTuple):
+    """Distances by method, and the nodes, the EM steps and the CPU milliseconds of arcwise's."""
+
+    distances: dict[str, float]
+    nodes: int
+    steps: int
+    ms: float
+
+
+def cells_of(patterns: Sequence[str]) -> list[Cell]:
+    """Return the cells whose names fit one of the patterns."""
+    every = [
+        Cell(domain, epsilon, reports, population)
+        for domain, populations in (("interval", INTERVAL), ("circle", CIRCLE))
+        for epsilon in EPSILONS
+        for reports in SURVEYS
+        for population in populations
+    ]
+    return [cell for cell in every if any(fnmatch(str(cell), pattern) for pattern in patterns)]
+
+
+@cache
+def population_of(domain: str, name: str) -> Population:
+    if domain == "circle":
+        return as_population(CIRCLE[name], Circle(1))
+    return as_population(INTERVAL[name], Interval(0, 1))
+
+
+def survey(job: tuple[Cell, int], *, seed: int, nodes: int | None) -> Survey:
+    """Make one survey of a cell by every method."""
+    cell, number = job
+    circular = cell.domain == "circle"
+    key = [seed, number, circular, crc32(cell.population.encode()), round(1e6 * cell.epsilon), cell.reports]
+    generator = np.random.default_rng(key)
+    domain = Circle(1) if circular else Interval(0, 1)
+    mechanism = Task("accuracy", domain, cell.epsilon, goal="distribution").mechanism
+    if nodes is not None:
+        mechanism = type(mechanism)(domain, cell.epsilon, nodes=nodes)  # type: ignore[call-arg]
+    values = population_of(cell.domain, cell.population).draw(cell.reports, generator)
+    counts = simulate_counts(mechanism, values, cell.reports, generator, fixed=True)
+    with one_thread():
+        start = time.process_time()
+        fitted = fit_held_out(mechanism, counts.astype(np.float64))
+        spent = time.process_time() - start
+        fits = {
+            OURS: fitted,
+            "plain": plain_em(mechanism, counts),
+            "smoothed": smoothed_em(mechanism, counts),
+        }
+        found = {name: wasserstein(mechanism, fit.probabilities, values) for name, fit in fits.items()}
+        for names, rival in ((HISTOGRAMS, histogram), (TREES, hierarchy)):
+            for name, bins in names.items():
+                if name == "fine tree" and cell.epsilon < FINE:
+                    continue
+                users = np.bincount(np.minimum((bins * values).astype(np.int64), bins - 1), minlength=bins)
+                shares = rival(users, cell.epsilon, generator)
+                edges = np.linspace(0.0, 1.0, bins + 1)
+                found[name] = histogram_distance(edges, shares, values, circular=circular)
+    return Survey(found, mechanism.kernel.nodes, fitted.iterations, 1e3 * spent)
+
+
+def tables(surveys: dict[Cell, list[Survey]], worst: int = 20) -> Iterable[str]:
+    """Yield the lines of the tables and of the summary."""
+    groups = defaultdict(list)
+    for cell in surveys:
+        groups[cell[:3]].append(cell)
+    ratios: list[tuple[float, float, Cell, str]] = []
+    for domain in dict.fromkeys(cell.domain for cell in surveys):
+        yield f"{domain}: geometric means over populations, thousandths"
+        columns = " ".join(f"{name:>9}" for name in METHODS)
+        yield f"epsilon reports nodes {columns}  to best  cells > {MOST:g}  worst                   ms, most"
+        for key, cells in groups.items():
+            if key[0] != domain:
+                continue
+            made = [one for cell in cells for one in surveys[cell]]
+            names = [name for name in METHODS if name in made[0].distances]
+            means = {name: _geometric([_mean(surveys[cell], name) for cell in cells]) for name in names}
+            here = sorted((_against_best(surveys[cell], cell) for cell in cells), reverse=True)
+            ratios += here
+            numbers = " ".join(f"{1e3 * means[name]:9.2f}" if name in means else " " * 9 for name in METHODS)
+            best = min(mean for name, mean in means.items() if name != OURS)
+            above = sum(ratio > MOST for ratio, *_ in here)
+            times = [one.ms for one in made]
+            yield (
+                f"{key[1]:7g} {key[2]:7.0e} {made[0].nodes:5d} {numbers} {means[OURS] / best:8.2f} "
+                f"{above:4d} of {len(here):2d}    {here[0][0]:5.2f} {here[0][2].population:<17} "
+                f"{np.median(times):5.1f} {max(times):5.1f}"
+            )
+        yield ""
+    ratios.sort(reverse=True)
+    above = sum(ratio > MOST for ratio, *_ in ratios)
+    sure = sum(ratio - 2 * error > MOST for ratio, error, *_ in ratios)
+    yield (
+        f"{above} of {len(ratios)} cells are more than {MOST:g} times their best rival, {sure} of them "
+        "by two standard errors; the worst:"
+    )
+    for ratio, error, cell, rival in ratios[:worst]:
+        yield f"  {ratio:6.2f} +- {error:4.2f}  {cell}, {rival}"
+
+
+def _mean(surveys: list[Survey], name: str) -> float:
+    return float(np.mean([one.distances[name] for one in surveys]))
+
+
+def _geometric(values: list[float]) -> float:
+    return float(np.exp(np.log(values).mean()))
+
+
+def _against_best(surveys: list[Survey], cell: Cell) -> tuple[float, float, Cell, str]:
+    """Return arcwise's mean over that of the best rival, its standard error, the cell and the rival."""
+    rival = min((name for name in surveys[0].distances if name != OURS), key=partial(_mean, surveys))
+    ours = np.array([one.distances[OURS] for one in surveys])
+    theirs = np.array([one.distances[rival] for one in surveys])
+    ratio = float(ours.mean() / theirs.mean())
+    rest = (ours - ratio * theirs) / theirs.mean()
+    error = float(np.std(rest, ddof=1) / np.sqrt(len(rest))) if len(rest) > 1 else float("nan")
+    return ratio, error, cell, rival
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--cells", nargs="+", default=["*"], metavar="PATTERN", help="domain/epsilon/1eK/name"
+    )
+    parser.add_argument("--repeats", type=int, help="surveys of each cell")
+    parser.add_argument("--nodes", type=int, help="instead of a task's own")
+    parser.add_argument("--worst", type=int, default=20, help="cells in the summary")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="write every survey to this file")
+    arguments = parser.parse_args()
+    jobs = [
+        (cell, number)
+        for cell in cells_of(arguments.cells)
+        for number in range(arguments.repeats or SURVEYS[cell.reports])
+    ]
+    if not jobs:
+        parser.error(f"no cell fits {' '.join(arguments.cells)}; names are such as {cells_of(['*'])[0]}")
+    surveys: dict[Cell, list[Survey]] = defaultdict(list)
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        made = pool.map(partial(survey, seed=arguments.seed, nodes=arguments.nodes), jobs, chunksize=4)
+        for (cell, _), one in zip(
+            jobs, track(made, total=len(jobs), console=Console(stderr=True), transient=True), strict=True
+        ):
+            surveys[cell].append(one)
+    for line in tables(surveys, arguments.worst):
+        print(line)
+    if arguments.json:
+        rows = [{**cell._asdict(), **one._asdict()} for cell, several in surveys.items() for one in several]
+        arguments.json.write_text(json.dumps({"seed": arguments.seed, "surveys": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

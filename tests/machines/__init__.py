@@ -1,8 +1,0 @@
-"""A machine in a folder with the deployment of examples/, and devices that report to it."""
-
-from __future__ import annotations
-
-from machines.load import Load
-from machines.machine import DEPLOYMENT, Machine, find_program
-
-__all__ = ["DEPLOYMENT", "Load", "Machine", "find_program"]

@@ -1,0 +1,1 @@
+"""Loads of minutes, run by hand: processes that are killed, and a server among hostile clients."""

@@ -1,0 +1,1 @@
+"""A server among clients that mean it harm: ``python -m tests.soak.hostile``."""

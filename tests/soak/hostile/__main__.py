@@ -1,0 +1,151 @@
+"""A server among clients that mean it harm: ``python -m tests.soak.hostile [--seed 7] [--scale 1]``. Minutes.
+
+Each part has an `arcwise serve` process of its own on one SQLite store: 10^5 bodies that are nearly batches,
+2·10^4 requests that are nearly HTTP, slow heads and bodies, a thousand idle connections, answers that nobody
+takes, ten times what the store takes. Beside them an honest client reports. After each part: no status 500,
+no trace of an exception in the log, memory within its bound, the store whole, in it exactly the batches that
+were acknowledged (and of those that were cut off any), and an honest report is acknowledged at once.
+
+It exits with 1 when one of that does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from arcwise.domains import Interval
+from arcwise.mechanisms import DesignedTable, OptimalPiecewise
+from arcwise.tasks import Task
+from tests.soak.hostile.attack import Attack, Part, report_honestly, report_once
+from tests.soak.hostile.book import Book, Wire
+from tests.soak.hostile.parts import PARTS
+from tests.support.server_processes import serving
+from tests.support.sockets import memory, peak_memory
+
+__all__ = ["Found", "run_part"]
+
+DOMAIN = Interval(0, 1)
+CODES = 100
+ROW = [2**64 // CODES + (2**64 % CODES if code == 0 else 0) for code in range(CODES)]
+UNITS = [code / CODES for code in range(CODES)]
+TASKS = [
+    Task("narrow", DOMAIN, 1.0),
+    Task("wide", DOMAIN, 1.0, mechanism=OptimalPiecewise(DOMAIN, 1.0, nodes=300)),
+    Task("large", DOMAIN, 1.0, mechanism=DesignedTable(DOMAIN, 1.0, rows=[ROW] * 400, units=UNITS)),
+]
+"""Codes of one byte, codes of two, and one whose definition makes a list of tasks of 0.8 MB."""
+AT_ONCE = 5.0
+"""Seconds that an honest report may take, on a machine that is busy with both sides."""
+
+
+class Found(NamedTuple):
+    """What a part found.
+
+    Attributes
+    ----------
+    statuses
+        How often each was answered; 0: none.
+    grown
+        Bytes by which the server grew at most.
+    slowest
+        Seconds that an honest report took at most.
+    acknowledged
+        Batches.
+    violations
+        What must not have happened.
+    """
+
+    statuses: dict[int, int]
+    grown: int
+    slowest: float
+    seconds: float
+    acknowledged: int
+    violations: list[str]
+
+
+def run_part(part: Part, *, seed: int, scale: float) -> Found:
+    """Serve from an empty store, attack, and look at what is left."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for task in TASKS:
+            task.save(folder / f"{task.name}.json")
+        book = Book(folder, TASKS)
+        # Open: the gate of a server without keys would turn away what looks like a proxy's before it is read.
+        with serving(folder, "--open", *part.options) as (url, process):
+            attack = Attack(url, TASKS, book, seed)
+            asyncio.run(_report(attack, 100))  # everything is loaded
+            before = memory(process.pid)
+            start = time.monotonic()
+            slowest = asyncio.run(_attack(attack, part, scale))
+            took = time.monotonic() - start
+            slowest = max(slowest, asyncio.run(_report(attack, 3)))
+            grown = peak_memory(process.pid) - before
+            violations = attack.violations + book.problems()
+            if process.poll() is not None:
+                violations.append(f"the server ended with {process.returncode}")
+        log = (folder / "stderr").read_text("utf-8")
+        violations += book.problems()
+        if "Traceback" in log:
+            violations.append(f"an exception: {log[log.index('Traceback') :][:3000]}")
+    if grown > part.grows << 20:
+        violations.append(f"the server grew by {grown >> 20} MiB")
+    if slowest > AT_ONCE:
+        violations.append(f"an honest report took {slowest:.1f} s")
+    return Found(
+        dict(attack.statuses), grown, slowest, took, book.acknowledged, list(dict.fromkeys(violations))
+    )
+
+
+async def _attack(attack: Attack, part: Part, scale: float) -> float:
+    stop = asyncio.Event()
+    honest = asyncio.create_task(report_honestly(attack, stop)) if part.beside else None
+    await part.attack(attack, scale)
+    stop.set()
+    return await honest if honest is not None else 0.0
+
+
+async def _report(attack: Attack, count: int) -> float:
+    """Send honest reports one after the other; return the longest that one took."""
+    wire, slowest = Wire(attack.url), 0.0
+    for _ in range(count):
+        slowest = max(slowest, await report_once(attack, wire, attack.generator))
+    await wire.close()
+    return slowest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--scale", type=float, default=1.0, help="how much of everything; 1 is all")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
+    given = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
+    row = "{:<22} {:>8} {:>9} {:>13} {:>13} {:>8}  {}".format
+    print(
+        row("part", "seconds", "batches", "MiB more", "slowest (ms)", "wrong", "answers by status (-: cut)"),
+        flush=True,
+    )
+    failed = False
+    for name in given.parts:
+        part = PARTS[name]
+        found = run_part(part, seed=given.seed, scale=given.scale)
+        answers = ", ".join(f"{status or '-'}: {count:,}" for status, count in sorted(found.statuses.items()))
+        grown = f"{found.grown >> 20} of {part.grows}"
+        figures = f"{found.seconds:.1f}", f"{found.acknowledged:,}", grown, f"{found.slowest * 1e3:.0f}"
+        print(row(part.title, *figures, len(found.violations), answers), flush=True)
+        for violation in found.violations[:20]:
+            print(f"  {violation}", flush=True)
+        failed |= bool(found.violations)
+    if failed:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""One attack on a server while it runs, and the honest client beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from arcwise.wire import encode_batch
+from tests.soak.hostile.bodies import fresh
+from tests.soak.hostile.book import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from arcwise.tasks import Task
+    from tests.soak.hostile.book import Book
+
+__all__ = ["Attack", "Part", "report_honestly", "report_once"]
+
+
+class Attack:
+    """One part while it runs.
+
+    Attributes
+    ----------
+    statuses
+        How often each status was answered; 0: the connection ended without an answer.
+    violations
+        What must not have happened, a sentence each.
+    """
+
+    def __init__(self, url: str, tasks: list[Task], book: Book, seed: int) -> None:
+        self.url = url
+        self.tasks = tasks
+        self.book = book
+        self.generator = random.Random(seed)
+        self.statuses: Counter[int] = Counter()
+        self.violations: list[str] = []
+
+    def note(self, what: str, statuses: list[int], allowed: set[int]) -> None:
+        """Count answers, and take down those that are not allowed."""
+        self.statuses.update(statuses)
+        wrong = set(statuses) - allowed
+        if wrong:
+            self.violations.append(f"{what}: answered {sorted(wrong)}")
+
+    async def many(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
+        """Do `work` so many times at once."""
+        await asyncio.gather(*(work() for _ in range(number)))
+
+
+class Part(NamedTuple):
+    """One kind of attack.
+
+    Attributes
+    ----------
+    options
+        Of `arcwise serve`.
+    grows
+        MiB by which the server may grow at most.
+    attack
+        Takes the attack and how much of it: 1 is all.
+    beside
+        Whether an honest client reports meanwhile, and must always be answered 204.
+    """
+
+    title: str
+    options: tuple[str, ...]
+    grows: int
+    attack: Callable[[Attack, float], Awaitable[None]]
+    beside: bool = True
+
+
+async def report_once(attack: Attack, wire: Wire, generator: random.Random) -> float:
+    """Send an honest report, which must be taken; return the seconds until its answer."""
+    batch = fresh(generator, attack.tasks[0])
+    attack.book.sent(batch)
+    start = time.perf_counter()
+    answer = await wire.post(batch.task_id.hex(), encode_batch(batch))
+    seconds = time.perf_counter() - start
+    attack.book.answered(batch, answer.status)
+    attack.note("an honest report", [answer.status], {204})
+    return seconds
+
+
+async def report_honestly(attack: Attack, stop: asyncio.Event) -> float:
+    """Report until told to stop; return the longest that an answer took."""
+    wire, slowest = Wire(attack.url), 0.0
+    generator = random.Random(attack.generator.random())
+    while not stop.is_set():
+        slowest = max(slowest, await report_once(attack, wire, generator))
+        await asyncio.sleep(0.01)
+    await wire.close()
+    return slowest

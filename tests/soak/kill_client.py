@@ -1,0 +1,357 @@
+"""SIGKILLs of a process that reports, at random moments: ``python -m tests.soak.kill_client --kills 1000``.
+
+One process has everything imported and forks the others: each opens the ledger, reports as fast as it can
+while its uplink sends, and is killed. Every report is numbered, and the draws let its number through as its
+code. After each kill the file and what arrived say together which reports there are: as many as were charged,
+each of them once, and no more was charged than that, or left without a charge. At the end all of it arrives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import random
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from arcwise.client import Client, FileLedger, HttpxTransport
+from arcwise.domains import Interval
+from arcwise.kernels import WindowKernel
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.tasks import Task
+from arcwise.wire import decode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = ["Kills", "kill_reporting", "kill_while_made"]
+
+NUMBERS = 20_000
+"""Reports are numbered up to this, and then from 0 again."""
+DOMAIN = Interval(0, NUMBERS)
+TASK = Task("kill", DOMAIN, 1.0, mechanism=OptimalPiecewise(DOMAIN, 1.0, nodes=NUMBERS + 1))
+LONGEST = 0.06
+"""Seconds after which a process is killed, at the latest; more where a first batch takes longer to arrive."""
+
+
+class Through:
+    """Draws that let a value just above a node through: its code is the node's number."""
+
+    secure = False
+
+    def draw(self) -> tuple[int, int]:
+        kernel = TASK.mechanism.kernel
+        assert isinstance(kernel, WindowKernel)
+        return 2**64 - 1, kernel.codes * kernel.background
+
+    def draws(self, count: int) -> bytes:
+        raise NotImplementedError("a client draws one report at a time")
+
+
+def client_of(url: str, ledger: FileLedger) -> Client:
+    return Client(
+        url,
+        tasks=[TASK],
+        ledger=ledger,
+        randomness=Through(),
+        batch_size=50,
+        interval=0.0,
+        max_pending=1000,
+        transport=HttpxTransport(trust_env=False, verify=False),
+    )
+
+
+def report_for_ever(url: str, path: str, relaxed: bool) -> None:
+    client = client_of(url, FileLedger(path, relaxed=relaxed, create=not Path(path).exists()))
+    number = round(client.budget("kill").epsilon / TASK.epsilon)
+    while True:
+        if client.report("kill", number % NUMBERS + 1e-6):
+            number += 1
+        else:  # the queue is full: let the sender get on
+            time.sleep(0.001)
+
+
+def fork_on_demand(url: str) -> None:
+    """Fork a process for every line of input, and tell its id and then how it ended."""
+    logging.getLogger("arcwise.client").disabled = True
+    with tempfile.TemporaryDirectory() as folder:  # what is imported late is imported before the forks
+        ledger = FileLedger(Path(folder) / "first.db", create=True)
+        client = client_of("http://127.0.0.1:9", ledger)
+        client.report("kill", 0)
+        client.close(1.0)
+        ledger.close()
+    for line in sys.stdin:
+        mode, path = line.rstrip("\n").split(" ", 1)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                report_for_ever(url, path, mode == "relaxed")
+            finally:
+                os._exit(3)
+        print(pid, flush=True)
+        print(os.waitpid(pid, 0)[1], flush=True)
+
+
+class Recorder:
+    """A server that takes every batch, once by its id, and answers 204.
+
+    Attributes
+    ----------
+    counts
+        How often each code arrived, each batch counted once; shape (K,).
+    batches
+        The ids of the batches that arrived.
+    repeats
+        How many came again.
+    """
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(TASK.mechanism.kernel.codes, np.int64)
+        self.batches: set[bytes] = set()
+        self.repeats = 0
+        self._lock = threading.Lock()
+        self._open = 0
+        self._last: object = None
+        self._idle = threading.Condition(self._lock)
+        recorder = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                length = int(self.headers["Content-Length"])
+                body = self.rfile.read(length)
+                if len(body) < length:  # killed while it wrote
+                    self.close_connection = True
+                    return
+                recorder.take(body)
+                self.send_response(204)
+                self.end_headers()
+
+            def handle(self) -> None:
+                try:
+                    super().handle()
+                except ConnectionError:  # killed while it was answered
+                    pass
+                finally:
+                    recorder.connections(-1)
+
+            def log_message(self, *args: object) -> None:
+                """Say nothing."""
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 64
+
+            def get_request(self) -> tuple[socket.socket, Any]:
+                connection, address = super().get_request()
+                recorder.connections(1, address)
+                return connection, address
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
+        self._thread.start()
+
+    def take(self, body: bytes) -> None:
+        batch = decode_batch(body)
+        with self._lock:
+            if batch.batch_id in self.batches:
+                self.repeats += 1
+                return
+            self.batches.add(batch.batch_id)
+            self._idle.notify_all()
+            np.add.at(self.counts, np.frombuffer(batch.codes, "<u2"), 1)
+
+    def first(self) -> float:
+        """Return how many seconds it takes from now until a batch arrives."""
+        start = time.perf_counter()
+        with self._lock:
+            assert self._idle.wait_for(lambda: self.batches, 30)
+        return time.perf_counter() - start
+
+    def connections(self, more: int, address: object = None) -> None:
+        with self._lock:
+            self._open += more
+            self._last = address or self._last
+            self._idle.notify_all()
+
+    def settle(self) -> None:
+        """Wait until all that was sent has arrived: every connection is at its end.
+
+        Also those of a dead process that nobody has accepted yet: they stand before one of our own.
+        """
+        with socket.create_connection(("127.0.0.1", self._server.server_port)) as connection:
+            own = connection.getsockname()
+            with self._lock:
+                assert self._idle.wait_for(lambda: self._last == own, 30)
+        with self._lock:
+            assert self._idle.wait_for(lambda: self._open == 0, 30)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Kills(NamedTuple):
+    """How a series of kills went: all numbers of reports, but `kills` and `repeats`, numbers of batches."""
+
+    kills: int
+    charged: int
+    released: int
+    repeats: int
+    unacknowledged: int
+    """Reports that had arrived when their process was killed before it knew; the largest number."""
+
+
+def _counts(codes: NDArray[np.int64] | list[int]) -> NDArray[np.int64]:
+    return np.bincount(np.asarray(codes, np.int64), minlength=TASK.mechanism.kernel.codes)
+
+
+def check(path: Path, recorder: Recorder) -> tuple[int, int]:
+    """Check a ledger beside what arrived; return the numbers of reports charged and acknowledged."""
+    FileLedger(path).close()  # which checks the whole file
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        (micro,) = connection.execute("SELECT coalesce(max(epsilon), 0) FROM accounts").fetchone()
+        pending, sent = connection.execute("SELECT pending, sent FROM state").fetchone()
+        waiting = [code for (code,) in connection.execute("SELECT code FROM reports")]
+        sealed = [decode_batch(body) for (body,) in connection.execute("SELECT body FROM batches")]
+    charged, rest = divmod(micro, TASK.charge.micro_epsilon)
+    assert rest == 0
+    queued = len(waiting) + sum(len(batch.codes) // 2 for batch in sealed)
+    assert queued == pending
+    assert charged == pending + sent, "charged, and neither queued nor sent"
+    released = int(recorder.counts.sum())
+    assert sent <= released <= charged, "left without a charge, or acknowledged and lost"
+    codes = recorder.counts + _counts(waiting)
+    for batch in sealed:
+        if batch.batch_id not in recorder.batches:
+            codes = codes + np.bincount(np.frombuffer(batch.codes, "<u2"), minlength=len(codes))
+    whole, part = divmod(charged, NUMBERS)
+    expected = np.zeros_like(codes)
+    expected[:NUMBERS] = whole
+    expected[:part] += 1
+    assert (codes == expected).all(), "a report is there twice, or not at all"
+    return charged, sent
+
+
+def _forks(url: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, __file__, "--forks", url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def _kill(forks: subprocess.Popen[str], mode: str, path: Path, wait: Callable[[], object]) -> None:
+    """Let a process begin, and kill it after a wait."""
+    assert forks.stdin is not None
+    assert forks.stdout is not None
+    forks.stdin.write(f"{mode} {path}\n")
+    forks.stdin.flush()
+    pid = int(forks.stdout.readline())
+    wait()
+    os.kill(pid, signal.SIGKILL)
+    status = int(forks.stdout.readline())
+    assert os.WTERMSIG(status) == signal.SIGKILL, "it ended by itself"
+
+
+def _end(forks: subprocess.Popen[str]) -> None:
+    forks.communicate()
+    assert forks.returncode == 0
+
+
+def kill_reporting(folder: Path, mode: str, kills: int, seed: int) -> Kills:
+    """Kill processes that report to one ledger and one server, and check both after each."""
+    generator = random.Random(seed)
+    path = folder / f"{mode}.db"
+    FileLedger(path, create=True).close()
+    recorder = Recorder()
+    forks = _forks(recorder.url)
+    unacknowledged = 0
+    try:
+        firsts: list[float] = []
+        _kill(forks, mode, path, lambda: firsts.append(recorder.first()))
+        longest = max(LONGEST, 2 * firsts[0])
+        for _ in range(kills):
+            _kill(forks, mode, path, lambda: time.sleep(generator.uniform(0, longest)))
+            recorder.settle()
+            _, sent = check(path, recorder)
+            unacknowledged = max(unacknowledged, int(recorder.counts.sum()) - sent)
+        with FileLedger(path) as ledger, client_of(recorder.url, ledger) as client:
+            assert client.flush(60)
+            assert client.pending() == 0
+        charged, sent = check(path, recorder)
+        assert charged == sent == recorder.counts.sum()
+    finally:
+        _end(forks)
+        recorder.close()
+    return Kills(kills, charged, int(recorder.counts.sum()), recorder.repeats, unacknowledged)
+
+
+def kill_while_made(folder: Path, kills: int, seed: int, longest: float = 0.05) -> int:
+    """Kill processes that make their ledger first: there is a whole one or none. Return how many are."""
+    generator = random.Random(seed)
+    recorder = Recorder()
+    forks = _forks(recorder.url)
+    made = 0
+    try:
+        for number in range(kills):
+            path = folder / f"made{number}.db"
+            _kill(forks, "strict", path, lambda: time.sleep(generator.uniform(0, longest)))
+            recorder.settle()
+            if path.exists():
+                made += 1
+                check(path, recorder)
+                recorder.counts[:] = 0
+                recorder.batches.clear()
+            else:
+                assert not recorder.batches
+    finally:
+        _end(forks)
+        recorder.close()
+    return made
+
+
+def table(kills: int, seed: int) -> Iterator[str]:
+    yield f"{'':9}{'kills':>6}{'charged':>9}{'released':>10}{'batches again':>15}{'unacknowledged':>16}  s"
+    with tempfile.TemporaryDirectory() as name:
+        for mode in ("strict", "relaxed"):
+            start = time.perf_counter()
+            went = kill_reporting(Path(name), mode, kills, seed)
+            yield (
+                f"{mode:9}{went.kills:6}{went.charged:9,}{went.released:10,}{went.repeats:15}"
+                f"{went.unacknowledged:16}  {time.perf_counter() - start:.0f}"
+            )
+        made = kill_while_made(Path(name), kills, seed)
+        yield f"{made} of {kills} ledgers were made before the kill, whole; {kills - made} not at all"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=500, help="in each mode")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--forks", metavar="URL", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.forks:
+        fork_on_demand(arguments.forks)
+    else:
+        for row in table(arguments.kills, arguments.seed):
+            print(row, flush=True)

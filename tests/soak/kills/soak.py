@@ -1,0 +1,211 @@
+"""A cluster whose processes are ended in several ways and started again, and its store compared."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from tests.soak.kills.cluster import Cluster, Violation
+from tests.soak.kills.figures import Figures
+from tests.soak.kills.kinds import Kind
+from tests.soak.kills.tally import Number
+from tests.soak.kills.verdict import verdict, wrong_ids
+from tests.soak.kills.workers import DRAIN_SECONDS, Worker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from tests.soak.kills.database import CrashingDatabase
+
+__all__ = ["Soak"]
+
+_MOMENTS = 0.4
+"""Seconds within which a worker that takes batches is killed."""
+
+
+class Soak:
+    """Workers under load, while entered.
+
+    Parameters
+    ----------
+    folder, workers, senders
+        As for `Cluster`.
+    store
+        The store's URL.
+    seed
+        Of everything that is drawn; what the machine does at which moment is not repeated.
+    database
+        The store's server, where it is to fail too; workers reach it through its proxy.
+
+    Attributes
+    ----------
+    figures
+        How it goes.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        store: str,
+        *,
+        workers: int,
+        senders: int,
+        seed: int,
+        database: CrashingDatabase | None = None,
+    ) -> None:
+        self.figures = Figures()
+        self._store = store
+        self._database = database
+        self._random = random.Random(seed)
+        reached = store if database is None else database.proxy.url
+        self._cluster = Cluster(folder, reached, workers=workers, senders=senders, seed=seed)
+
+    def __enter__(self) -> Soak:
+        self._begun = time.monotonic()
+        self._cluster.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cluster.__exit__(kind, error, trace)
+
+    def end(self, kind: Kind) -> None:
+        """End processes in one way at a random moment, and start them again.
+
+        Raises
+        ------
+        Violation, EndedError
+            When something is not as it should be.
+        """
+        self._cluster.expect_all()
+        if kind is Kind.STARTING:
+            self._kill_starting()
+        elif kind is Kind.DRAINING:
+            self._kill_draining()
+        elif kind is Kind.DATABASE:
+            self._crash()
+        elif kind is Kind.REPLIES:
+            self._lose_replies()
+        else:
+            everybody = len(self._cluster.workers)
+            victims = self._serving({Kind.RUNNING: 1, Kind.PAIR: 2, Kind.ALL: everybody}[kind])
+            self._kill(victims, kind)
+            if len(victims) == everybody:
+                self._look_in_the_dark()
+            for victim in victims:
+                victim.start()
+
+    def wait_for(self, batches: int) -> None:
+        """Wait until so many batches were made."""
+        while self._cluster.made < batches:
+            self._cluster.expect_all()
+            time.sleep(0.01)
+
+    def finish(self) -> Figures:
+        """Have every batch acknowledged, end the workers, and compare everything.
+
+        Raises
+        ------
+        Violation, EndedError
+            When something is not as it should be.
+        """
+        self._cluster.finish()
+        self._look()
+        if wrong := wrong_ids(self._store, self._cluster.batches, self._cluster.tally):
+            raise Violation("\n".join(wrong))
+        figures, numbers = self.figures, self._cluster.tally.numbers
+        figures.batches, figures.replays = numbers[Number.MADE], numbers[Number.REPLAYS]
+        figures.twins, figures.busy = numbers[Number.TWINS], numbers[Number.BUSY]
+        figures.lost = numbers[Number.LOST]
+        figures.seconds = time.monotonic() - self._begun
+        return figures
+
+    @property
+    def made(self) -> int:
+        """How many batches there are so far."""
+        return self._cluster.made
+
+    def _look(self) -> tuple[int, int]:
+        """Compare the store; return the batches without an answer, and how many of them are counted."""
+        found = verdict(self._store, self._cluster.batches, self._cluster.tally)
+        self.figures.looks += 1
+        if found.wrong:
+            raise Violation("\n".join(found.wrong))
+        return found.unanswered, found.counted
+
+    def _look_in_the_dark(self) -> None:
+        time.sleep(0.1)  # the senders read the last answers
+        unanswered, counted = self._look()
+        self.figures.unanswered += unanswered
+        self.figures.counted += counted
+
+    def _serving(self, count: int) -> list[Worker]:
+        """Return workers that take batches, after a while at random."""
+        workers = self._random.sample(self._cluster.workers, count)
+        self._cluster.wait_until_taken(workers)
+        time.sleep(self._random.uniform(0, _MOMENTS))
+        return workers
+
+    def _kill(self, victims: list[Worker], kind: Kind) -> None:
+        self.figures.in_flight += [self._cluster.in_flight(victim) for victim in victims if victim.ready()]
+        for victim in victims:
+            victim.kill()
+        for victim in victims:
+            if (code := victim.reap()) != -signal.SIGKILL:
+                raise Violation(f"the worker on port {victim.port} ended by itself with {code}")
+        self.figures.kills[kind] += len(victims)
+
+    def _kill_starting(self) -> None:
+        starting = [worker for worker in self._cluster.workers if not worker.ready()]
+        if not starting:
+            starting = self._serving(1)
+            self._kill(starting, Kind.RUNNING)
+            starting[0].start()
+        victim = self._random.choice(starting)
+        time.sleep(self._random.uniform(0, 1.2 * victim.took))
+        self._kill([victim], Kind.STARTING)
+        victim.start()
+
+    def _kill_draining(self) -> None:
+        (victim,) = self._serving(1)
+        victim.terminate()
+        time.sleep(self._random.uniform(0, DRAIN_SECONDS + 0.2))
+        in_flight = self._cluster.in_flight(victim)
+        victim.kill()
+        code = victim.reap()
+        if code == -signal.SIGKILL:
+            self.figures.kills[Kind.DRAINING] += 1
+            self.figures.in_flight.append(in_flight)
+        elif code == -signal.SIGTERM:
+            self.figures.drained += 1
+        else:
+            raise Violation(f"the worker on port {victim.port} ended with {code} after SIGTERM")
+        victim.start()
+
+    def _crash(self) -> None:
+        assert self._database is not None, "there is no database that may crash"
+        workers = self._serving(len(self._cluster.workers))
+        how = self._random.choice([signal.SIGKILL, signal.SIGQUIT])
+        self.figures.in_flight_at_crashes.append(sum(map(self._cluster.in_flight, workers)))
+        self._database.crash(how)
+        self.figures.crashes[how.name] += 1
+        victims = self._random.sample(workers, self._random.randrange(2))
+        self._kill(victims, Kind.DATABASE)
+        time.sleep(self._random.uniform(0, 0.3))
+        self._database.start()
+        for victim in victims:
+            victim.start()
+        self._look()
+        self._cluster.wait_until_taken(workers)  # those that live find the database again by themselves
+
+    def _lose_replies(self) -> None:
+        assert self._database is not None, "there is no database that may lose replies"
+        workers = self._serving(len(self._cluster.workers))
+        before = self._database.proxy.lost
+        self._database.proxy.lose(len(workers))
+        self._cluster.wait_until_taken(workers)
+        self.figures.replies_lost += self._database.proxy.lost - before
