@@ -28,6 +28,7 @@ RANKS = {
     "arcwise.extras": 1,
     "arcwise.lazy": 0,
     "arcwise.loopback": 0,
+    "arcwise.typing": 0,
     "arcwise.values": 0,
     "arcwise.lattice": 1,
     "arcwise.domains": 2,

@@ -30,9 +30,8 @@ from tests.support.strategies import ALL_EXAMPLES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray
 
 __all__ = ["run"]
 
@@ -142,13 +141,13 @@ LOOPS: dict[str, Callable[[float, float], float]] = {
 """The loop of a mechanism's kind by its name; the others have the loop over their table."""
 
 
-def repeat(draw: Callable[[float, float], float], values: NDArray[np.float64]) -> None:
+def repeat(draw: Callable[[float, float], float], values: FloatArray) -> None:
     """Draw one report for each value."""
     for x in values.tolist():
         draw(x, EPSILON)
 
 
-def mechanisms(units: NDArray[np.float64]) -> list[float]:
+def mechanisms(units: FloatArray) -> list[float]:
     """Print the rates of every mechanism and of its loop, and return their ratios."""
     print(f"randomize_many, {REPORTS:,} reports, epsilon {EPSILON:g}, beside loops of {CALLS:,} calls;")
     print("  rate, ratio to the typical loops; rate of the loop of its own kind, ratio to it")
@@ -163,7 +162,7 @@ def mechanisms(units: NDArray[np.float64]) -> list[float]:
     return ratios
 
 
-def distributions(units: NDArray[np.float64]) -> list[float]:
+def distributions(units: FloatArray) -> list[float]:
     """Print the rates of the noise distributions beside the loop of their kind, and return the ratios."""
     print(f"rvs of arcwise.noise, {REPORTS:,} samples (floats, for simulation):")
     generator = np.random.Generator(np.random.PCG64(1))
@@ -183,7 +182,7 @@ def distributions(units: NDArray[np.float64]) -> list[float]:
 
 
 def compare(
-    name: str, many: Callable[[], object], draw: Callable[[float, float], float], units: NDArray[np.float64]
+    name: str, many: Callable[[], object], draw: Callable[[float, float], float], units: FloatArray
 ) -> float:
     """Print both ratios, and return that to the faster of the two typical loops."""
     loops = {"own": draw, "piecewise": piecewise, "staircase": staircase}

@@ -18,7 +18,7 @@ from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, opt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
 __all__ = ["run"]
 
@@ -39,7 +39,7 @@ def interleaved(tasks: dict[str, Callable[[], object]], repeats: int = REPEATS) 
     return best
 
 
-def float_sampler(values: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+def float_sampler(values: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Sample the 3-piece density on [0, 1] in floats, one uniform per report, as one would without a kernel.
 
     This is what must *not* be done where privacy counts: the floats that can come out depend on the input.

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray, IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["hierarchy", "histogram"]
 
@@ -29,7 +28,7 @@ ROUNDS = 300
 """Of ADMM; its error is then far below that of the reports."""
 
 
-def histogram(users: NDArray[np.int64], epsilon: float, generator: np.random.Generator) -> FloatArray:
+def histogram(users: IntArray, epsilon: float, generator: np.random.Generator) -> FloatArray:
     """Return the shares of the cells, shape (d,), estimated from one report of each user.
 
     Parameters
@@ -45,7 +44,7 @@ def histogram(users: NDArray[np.int64], epsilon: float, generator: np.random.Gen
     return on_simplex(shares)
 
 
-def hierarchy(users: NDArray[np.int64], epsilon: float, generator: np.random.Generator) -> FloatArray:
+def hierarchy(users: IntArray, epsilon: float, generator: np.random.Generator) -> FloatArray:
     """Return the shares of the leaves of a 4-ary tree, shape (d,); d is a power of 4. Else as `histogram`."""
     depth = round(math.log(len(users), BRANCHES))
     left = users
@@ -62,9 +61,7 @@ def hierarchy(users: NDArray[np.int64], epsilon: float, generator: np.random.Gen
     return _least_squares(len(users), answers, precisions)
 
 
-def oracle(
-    users: NDArray[np.int64], epsilon: float, generator: np.random.Generator
-) -> tuple[FloatArray, float]:
+def oracle(users: IntArray, epsilon: float, generator: np.random.Generator) -> tuple[FloatArray, float]:
     """Return unbiased shares, shape (d,), and the variance of a rare one."""
     d, n, e = len(users), int(users.sum()), math.exp(epsilon)
     if d - 2 < 3 * e:  # GRR: the truth with probability p - q, else any of the d

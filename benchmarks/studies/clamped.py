@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,11 +29,9 @@ from arcwise.tasks import Task
 from benchmarks.studies.truths import inside
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis import Estimate
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["covers", "errors", "populations", "possible", "zone"]
 

@@ -10,7 +10,7 @@ import math
 import re
 import zlib
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,11 +32,9 @@ from benchmarks.studies.truths import atoms
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis.simulate import Population
+    from arcwise.typing import FloatArray, IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["PARTS", "Answer", "Place", "case", "holds_everywhere", "survey"]
 
@@ -175,7 +173,7 @@ def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, s
 
 
 def _line(
-    one: Case, counts: NDArray[np.int64], users: FloatArray, generator: np.random.Generator
+    one: Case, counts: IntArray, users: FloatArray, generator: np.random.Generator
 ) -> dict[tuple[str, str], Answer]:
     """Return the intervals of a survey on an interval."""
     task, truth = one.task, one.truth
@@ -205,9 +203,7 @@ def _line(
     return found
 
 
-def _circle(
-    one: Case, counts: NDArray[np.int64], users: FloatArray, number: int
-) -> dict[tuple[str, str], Answer]:
+def _circle(one: Case, counts: IntArray, users: FloatArray, number: int) -> dict[tuple[str, str], Answer]:
     """Return the intervals of a survey on a circle; its number says from where quantiles are counted."""
     task, truth, period = one.task, one.truth, one.task.domain.length
     between = {name: (period * a, period * b) for name, (a, b) in one.shares.items()}
@@ -364,7 +360,7 @@ def _window(one: Case, low: float, high: float) -> float:
 def _differences(
     found: dict[tuple[str, str], Answer],
     one: Case,
-    counts: NDArray[np.int64],
+    counts: IntArray,
     users: FloatArray,
     generator: np.random.Generator,
 ) -> None:
@@ -382,7 +378,7 @@ def _differences(
 
 
 def _comparisons(
-    one: Case, counts: NDArray[np.int64], number: int, generator: np.random.Generator
+    one: Case, counts: IntArray, number: int, generator: np.random.Generator
 ) -> dict[tuple[str, str], Answer]:
     """Compare comparisons with a second sample, of the same population or a uniform one in turn.
 
@@ -479,7 +475,7 @@ def _cdf(differences: Mapping[str, Value], first: Truth, second: Truth, low: flo
     return Answer(held, float(np.mean(widths)), _rough(next(iter(differences.values())).note))
 
 
-def _counts(one: Case, users: FloatArray, generator: np.random.Generator) -> NDArray[np.int64]:
+def _counts(one: Case, users: FloatArray, generator: np.random.Generator) -> IntArray:
     """Return the counts of a report each of users with these values, on the unit domain."""
     domain = one.task.domain
     values = domain.from_unit(users)

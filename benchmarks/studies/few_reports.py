@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -33,13 +33,11 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis import Value
     from arcwise.analysis.simulate import Population
     from arcwise.domains import Domain
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 UNIT, TURN = Interval(0, 1), Circle(1)
 

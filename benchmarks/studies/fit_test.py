@@ -26,7 +26,7 @@ import zlib
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.stats import binom
@@ -50,9 +50,8 @@ from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 PROMISED = 0.07
 """The rate of false alarms that no cell may be above."""

@@ -22,7 +22,7 @@ import argparse
 import math
 import sys
 import warnings
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -35,9 +35,8 @@ from arcwise.mechanisms import OptimalCircular
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray, IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["PLACES", "Found", "Wave", "peaks", "survey"]
 
@@ -94,7 +93,7 @@ class Found(NamedTuple):
     length: bool
 
 
-def survey(task: Task, population: Population, counts: NDArray[np.int64], values: FloatArray) -> Found:
+def survey(task: Task, population: Population, counts: IntArray, values: FloatArray) -> Found:
     """Estimate everything with warnings as errors, and compare with the population.
 
     Raises

@@ -21,7 +21,7 @@ import argparse
 import math
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,13 +37,11 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms.circular import CircularMechanism
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis.simulate import Population
     from arcwise.domains import Domain
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 LINE, TURN = Interval(0, 1), Circle(1)

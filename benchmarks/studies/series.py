@@ -35,9 +35,8 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
     Survey: TypeAlias = Callable[[np.random.Generator], list[FloatArray]]
 
 LEVEL = 0.05

@@ -17,11 +17,9 @@ from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 if TYPE_CHECKING:
     from typing import Literal
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.analysis import Value
     from arcwise.analysis.simulate import Population
+    from arcwise.typing import FloatArray
 
 __all__ = ["CIRCLES", "INTERVALS", "Case", "atoms", "case", "inside"]
 
@@ -44,7 +42,7 @@ class Case(NamedTuple):
     """A mechanism, the law of its codes, and what is true of the population behind it."""
 
     mechanism: Mechanism
-    law: NDArray[np.float64]
+    law: FloatArray
     truth: Truth
 
 

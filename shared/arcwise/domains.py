@@ -17,12 +17,11 @@ from arcwise.lattice import MOST_VALUES, TOLERANCE, lattice_of
 from arcwise.values import Value
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.lattice import Lattice, Rounding
+    from arcwise.typing import BoolArray, FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 __all__ = ["Circle", "Domain", "Interval"]
 
@@ -299,7 +298,7 @@ class Interval(_Domain):
             f"value must be in {self}, got {value!r}; clip it, or give Interval(..., clip=True)"
         )
 
-    def _outside_many(self, numbers: FloatArray, outside: NDArray[np.bool_]) -> DomainError:
+    def _outside_many(self, numbers: FloatArray, outside: BoolArray) -> DomainError:
         first = int(outside.argmax())
         return DomainError(
             f"values must be in {self}, got {float(numbers.flat[first])!r} at index {first}; "

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from arcwise.errors import DomainError, ParameterError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 __all__ = ["MOST_VALUES", "TOLERANCE", "Lattice", "Rounding", "lattice_of"]
 

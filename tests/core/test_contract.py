@@ -30,9 +30,8 @@ from tests.support.fixed_draw import FixedDraw
 from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, LATTICE_EXAMPLES, Example, inner_values, moves
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 BETWEEN = (0.5, 2.0)
@@ -182,7 +181,7 @@ def test_a_stronger_claim_has_no_certificate(mechanism: Mechanism) -> None:
 # --- sampling ----------------------------------------------------------------------------------------
 
 
-def law(mechanism: Mechanism, value: float) -> NDArray[np.float64]:
+def law(mechanism: Mechanism, value: float) -> FloatArray:
     """Return the probabilities of the codes for a value: two integer rows, mixed by the fraction."""
     kernel = mechanism.kernel
     position = mechanism.position(mechanism.domain.to_unit(value))
@@ -261,7 +260,7 @@ def test_rounding_goes_up_exactly_with_the_fraction(mechanism: Mechanism) -> Non
 # --- moments -----------------------------------------------------------------------------------------
 
 
-def distances(mechanism: Mechanism, value: float) -> NDArray[np.float64]:
+def distances(mechanism: Mechanism, value: float) -> FloatArray:
     gap = np.abs(mechanism.values - value)
     if isinstance(mechanism.domain, Circle):
         gap = gap % mechanism.domain.period

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from arcwise.typing import FloatArray
+
 
 # --- the exact law of the sampler ----------------------------------------------------------------
 
@@ -203,7 +205,7 @@ def test_rounding_goes_up_exactly_with_the_fraction(example: WindowExample) -> N
 # --- scalar and array calls agree ------------------------------------------------------------------
 
 
-def spread(mechanism: WindowMechanisms, count: int) -> NDArray[np.float64]:
+def spread(mechanism: WindowMechanisms, count: int) -> FloatArray:
     """Return `count` values all over the domain; on a circle also many turns away."""
     units = np.random.default_rng(count).random(count)
     units[: min(2, count)] = (0.0, 1.0)[: min(2, count)]
@@ -241,7 +243,7 @@ def test_arrays_of_any_shape_take_draws_in_c_order(example: WindowExample) -> No
     mechanism = example.make(1.0, 128)
     base = spread(mechanism, 3 * 4 * 5)
     flat = mechanism.randomize_many(base, randomness=InsecureSeededRandomness(7))
-    shapes: list[NDArray[np.float64]] = [base.reshape(3, 4, 5), base.reshape(60, 1), base.reshape(1, 1, 60)]
+    shapes: list[FloatArray] = [base.reshape(3, 4, 5), base.reshape(60, 1), base.reshape(1, 1, 60)]
     shapes.append(np.asfortranarray(base.reshape(12, 5)))
     shapes.append(np.repeat(base, 2).reshape(60, 2)[:, 0])  # not contiguous
     for values in shapes:
@@ -295,7 +297,7 @@ def test_nothing_is_drawn_for_a_bad_value() -> None:
 # --- statistics ------------------------------------------------------------------------------------
 
 
-def mixture(mechanism: WindowMechanisms, value: float) -> NDArray[np.float64]:
+def mixture(mechanism: WindowMechanisms, value: float) -> FloatArray:
     """Return the probabilities of the codes for a value: two integer rows, mixed by the fraction."""
     kernel = mechanism.kernel
     position = continuous_node(mechanism, mechanism.domain.to_unit(value))
@@ -306,7 +308,7 @@ def mixture(mechanism: WindowMechanisms, value: float) -> NDArray[np.float64]:
     return (1 - fraction) * lower + fraction * upper
 
 
-def p_value(codes: NDArray[Any] | list[int], probabilities: NDArray[np.float64]) -> float:
+def p_value(codes: NDArray[Any] | list[int], probabilities: FloatArray) -> float:
     """Return the chi-square p-value of codes, with the rarest codes put together."""
     counts = np.bincount(codes, minlength=probabilities.size)
     expected = probabilities * len(codes)
@@ -414,7 +416,7 @@ def test_decoding_refuses_what_is_no_code(bad: Any) -> None:
         OptimalCircular(Circle(360), 1.0, nodes=4).decode(bad)
 
 
-def distances(mechanism: WindowMechanisms, value: float) -> NDArray[np.float64]:
+def distances(mechanism: WindowMechanisms, value: float) -> FloatArray:
     """Return how far what each code decodes to lies from the value, in the unit of the domain."""
     gap = np.abs(mechanism.values - value)
     if isinstance(mechanism.domain, Circle):

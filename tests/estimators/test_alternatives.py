@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,21 +20,19 @@ from tests.support.strategies import mechanisms
 from tests.support.surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray, IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 LINE = OptimalPiecewise(Interval(0, 1), 1.0, nodes=32)
 
 
-def counts_of(mechanism: Mechanism, seed: int) -> NDArray[np.int64]:
+def counts_of(mechanism: Mechanism, seed: int) -> IntArray:
     generator = np.random.default_rng(seed)
     return np.asarray(generator.poisson(20.0, mechanism.kernel.codes) + 1, dtype=np.int64)
 
 
-def dense(mechanism: Mechanism, counts: NDArray[np.int64], steps: int, smooth: bool) -> FloatArray:
+def dense(mechanism: Mechanism, counts: IntArray, steps: int, smooth: bool) -> FloatArray:
     """Return the textbook's steps with the matrix of the kernel and, for EMS, a matrix of weights."""
     kernel, matrix = mechanism.kernel, mechanism.kernel.matrix()
     n = kernel.nodes

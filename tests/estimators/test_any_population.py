@@ -7,7 +7,7 @@ rest (``python -m benchmarks.studies.coverage``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -24,11 +24,9 @@ from benchmarks.studies.truths import inside
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from arcwise.typing import IntArray
     from benchmarks.studies.coverage_parts import Case
 
-    IntArray: TypeAlias = NDArray[np.int64]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 

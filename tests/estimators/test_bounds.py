@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -27,12 +27,10 @@ from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis import Value
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import BoolArray, FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 EXAMPLES = [*ALL_EXAMPLES, *LATTICE_EXAMPLES]
 
@@ -78,12 +76,12 @@ def people(mechanism: Mechanism, ends: list[float], generator: np.random.Generat
     return clipped
 
 
-def inside(units: FloatArray, first: float, last: float, *, circular: bool, by: float) -> NDArray[np.bool_]:
+def inside(units: FloatArray, first: float, last: float, *, circular: bool, by: float) -> BoolArray:
     """Return which places lie from `first` to `last`, give or take."""
     if circular:
-        found: NDArray[np.bool_] = (units - first + by) % 1.0 <= last - first + 2 * by
+        found: BoolArray = (units - first + by) % 1.0 <= last - first + 2 * by
         return found
-    both: NDArray[np.bool_] = (units >= first - by) & (units <= last + by)
+    both: BoolArray = (units >= first - by) & (units <= last + by)
     return both
 
 

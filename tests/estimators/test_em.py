@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,11 +19,8 @@ from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from tests.support.strategies import mechanisms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms import Mechanism
-
-    FloatArray: TypeAlias = NDArray[np.float64]
+    from arcwise.typing import FloatArray
 
 
 def dense_step(matrix: FloatArray, counts: FloatArray, f: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -30,13 +30,11 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import LaplaceMechanism, OptimalCircular, OptimalPiecewise
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis import Value
     from arcwise.analysis.simulate import Population
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 UNIT, TURN = Interval(0, 1), Circle(1)
 FINE = np.linspace(0.0, 1.0, 20_001)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -33,12 +33,9 @@ from tests.support.strategies import ALL_EXAMPLES, Example
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray, IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
-    IntArray: TypeAlias = NDArray[np.int64]
 
 LINE = OptimalPiecewise(Interval(0, 10), 1.0)
 SMALL = OptimalPiecewise(Interval(0, 1), 1.0, nodes=24)

@@ -24,7 +24,7 @@ from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Group, Task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray, IntArray
 
 DELAY = Task("delay", Interval(0, 1), 6.0)
 HEADING = Task("heading", Circle(360), 6.0)
@@ -32,12 +32,12 @@ VEHICLE = Group("vehicle", [DELAY, HEADING], sample=1)
 THREE = Group("three", [DELAY, HEADING, Task("speed", Interval(0, 180), 6.0)], sample=2)
 
 
-def drawn(values: NDArray[np.float64], share: float, seed: int) -> NDArray[np.float64]:
+def drawn(values: FloatArray, share: float, seed: int) -> FloatArray:
     """Return the values of the devices that drew the task: each with this probability, by itself."""
     return values[np.random.default_rng([seed, 7]).random(len(values)) < share]
 
 
-def reported(task: Task, values: NDArray[np.float64], seed: int) -> NDArray[np.int64]:
+def reported(task: Task, values: FloatArray, seed: int) -> IntArray:
     return simulate_counts(task, values, len(values), np.random.default_rng(seed), fixed=True)
 
 

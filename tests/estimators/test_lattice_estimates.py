@@ -19,7 +19,7 @@ from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, Ran
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray, IntArray
 
 SCORES = Interval(0, 100, step=1)
 RATINGS = Interval(-1, 4, step=0.5)
@@ -27,7 +27,7 @@ HOURS = Circle(24, step=1)
 REPORTS = 10**10
 
 
-def population(domain: Domain, seed: int = 1) -> NDArray[np.float64]:
+def population(domain: Domain, seed: int = 1) -> FloatArray:
     """Return the probabilities of the values: unequal, with an atom of a third."""
     assert domain.size is not None
     shares = np.random.default_rng(seed).dirichlet(np.full(domain.size, 2.0)) * 2 / 3
@@ -35,7 +35,7 @@ def population(domain: Domain, seed: int = 1) -> NDArray[np.float64]:
     return shares
 
 
-def expected(mechanism: Mechanism, shares: NDArray[np.float64]) -> NDArray[np.int64]:
+def expected(mechanism: Mechanism, shares: FloatArray) -> IntArray:
     """Return the expected counts of the codes, in whole reports."""
     nodes = mechanism.place_nodes(np.arange(shares.size, dtype=np.float64)).astype(int)
     mass = np.bincount(nodes, shares, minlength=mechanism.kernel.nodes)

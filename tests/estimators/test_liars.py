@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -28,12 +28,10 @@ from arcwise.tasks import Task
 from tests.support.surveys import expected_counts, node_distribution
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis.robustness.damage import Damage
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 LINE = OptimalPiecewise(Interval(0, 10), 1.0)
 SMALL = OptimalPiecewise(Interval(2, 6), 1.0, nodes=12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,9 +17,7 @@ from arcwise.mechanisms import OptimalPiecewise
 from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    FloatArray: TypeAlias = NDArray[np.float64]
+    from arcwise.typing import FloatArray
 
 
 @pytest.mark.parametrize("n", [1, 2**53])

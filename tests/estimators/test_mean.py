@@ -24,7 +24,7 @@ from tests.support.strategies import epsilons
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
 DOMAIN = Interval(-20, 180)
 
@@ -51,7 +51,7 @@ def test_expected_counts_give_back_the_mean(epsilon: float) -> None:
     assert estimate.contains(float(values.mean()))
 
 
-def clamp_bounds(mechanism: OptimalPiecewise, nodes: NDArray[np.float64]) -> tuple[float, float]:
+def clamp_bounds(mechanism: OptimalPiecewise, nodes: FloatArray) -> tuple[float, float]:
     """Return what the two averages of `clamp_units` come to under a node distribution."""
     kernel = mechanism.kernel
     lower, upper = (node_means(kernel, units) for units in clamp_units(mechanism, kernel))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -21,11 +21,9 @@ from tests.support.strategies import ALL_EXAMPLES, Example
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 AGE = Interval(0, 100)
 HEADING = Circle(360)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,11 +17,9 @@ from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 MECHANISMS = [
     OptimalPiecewise(Interval(0, 1), 0.25, nodes=64),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -32,11 +32,8 @@ from tests.support.strategies import ALL_EXAMPLES, Example, mechanisms
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms import Mechanism
-
-    FloatArray: TypeAlias = NDArray[np.float64]
+    from arcwise.typing import FloatArray
 
 
 def table_of(kernel: Kernel) -> TableKernel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,11 +20,8 @@ from tests.support.strategies import epsilons
 from tests.support.surveys import clamped_normal, drawn_counts, node_distribution
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms import Mechanism
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 UNIT = Interval(0.0, 1.0)
 

@@ -30,7 +30,7 @@ from tests.support.scripted import Answer, Request, serving
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray, IntArray
 
 DRIVE = Path(__file__).with_name("drive.mjs")
 HEADING = Task("heading", Circle(360), 2.0, caps=Caps(lifetime=1e6))
@@ -67,7 +67,7 @@ def server(tmp_path: Path) -> Iterator[str]:
             process.terminate()
 
 
-def counts(folder: Path, task: Task) -> NDArray[np.int64]:
+def counts(folder: Path, task: Task) -> IntArray:
     with contextlib.closing(open_store(f"sqlite:///{folder / 'a.db'}")) as store:
         return np.asarray(store.counts(task))
 
@@ -78,7 +78,7 @@ def drive(url: str, tasks: list[Task], *steps: Any, **given: Any) -> dict[str, A
     return result
 
 
-def sent(result: dict[str, Any], task: Task) -> NDArray[np.int64]:
+def sent(result: dict[str, Any], task: Task) -> IntArray:
     """Return how often each code was in the batches that the client sent, each batch taken once."""
     packed_as = "u1" if task.mechanism.kernel.codes <= 256 else "<u2"
     batches = [np.frombuffer(bytes(batch), packed_as) for batch in result["sent"].get(task.id, [])]
@@ -93,7 +93,7 @@ def values_of(task: Task, generator: random.Random) -> list[float]:
     return [low + length * generator.betavariate(2, 5) for _ in range(REPORTS)]
 
 
-def law(task: Task, values: list[float]) -> NDArray[np.float64]:
+def law(task: Task, values: list[float]) -> FloatArray:
     """Return the exact probabilities of the codes of one report, averaged over the values."""
     mechanism = task.mechanism
     positions = mechanism.positions(mechanism.domain.to_unit_many(values))
@@ -101,7 +101,7 @@ def law(task: Task, values: list[float]) -> NDArray[np.float64]:
     nodes = mechanism.kernel.nodes
     weights = np.bincount(below % nodes, 1 - (positions - below), nodes)
     weights += np.bincount((below + 1) % nodes, positions - below, nodes)
-    averaged: NDArray[np.float64] = weights @ mechanism.kernel.matrix() / len(values)
+    averaged: FloatArray = weights @ mechanism.kernel.matrix() / len(values)
     return averaged
 
 

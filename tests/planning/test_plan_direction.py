@@ -19,17 +19,16 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, VonMises
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis.simulate import Population
     from arcwise.mechanisms.circular import CircularMechanism
+    from arcwise.typing import IntArray
 
 UNIT = Circle(1)
 SURVEYS = 2500
 SIGMA = float(norm.isf(5e-7))
 
 
-def surveys(mechanism: CircularMechanism, law: Population, n: int, *, seed: int) -> NDArray[np.int64]:
+def surveys(mechanism: CircularMechanism, law: Population, n: int, *, seed: int) -> IntArray:
     """Return the counts of many surveys, shape (SURVEYS, K)."""
     codes = code_law(mechanism, law)
     return multinomial(

@@ -31,14 +31,14 @@ from arcwise.mechanisms.moments import variances
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from arcwise.typing import IntArray
 
 RATINGS = Interval(0, 10, step=1)
 HOURS = Circle(24, step=1)
 SURVEYS = 3000
 
 
-def surveys(mechanism: Mechanism, population: Any, n: int, *, seed: int) -> NDArray[np.int64]:
+def surveys(mechanism: Mechanism, population: Any, n: int, *, seed: int) -> IntArray:
     """Return the counts of many surveys, shape (SURVEYS, K)."""
     codes = code_law(mechanism, as_population(population, mechanism.domain))
     weights = np.broadcast_to(codes, (SURVEYS, codes.size))

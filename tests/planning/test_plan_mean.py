@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -32,11 +32,9 @@ from arcwise.mechanisms import (
 from arcwise.mechanisms.moments import variances
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis.simulate import Population
+    from arcwise.typing import IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 UNIT = Interval(0, 1)
 MAKERS: dict[str, Any] = {
@@ -56,7 +54,7 @@ def made(name: str, epsilon: float) -> Mechanism:
     return mechanism
 
 
-def surveys(mechanism: Mechanism, law: Population, n: int, *, seed: int) -> NDArray[np.int64]:
+def surveys(mechanism: Mechanism, law: Population, n: int, *, seed: int) -> IntArray:
     """Return the counts of many surveys, shape (SURVEYS, K)."""
     codes = code_law(mechanism, law)
     weights = np.broadcast_to(codes, (SURVEYS, codes.size))

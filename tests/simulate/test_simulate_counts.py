@@ -40,9 +40,8 @@ from tests.support.surveys import node_distribution
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
     Density: TypeAlias = Callable[[FloatArray], FloatArray]
 
 LINE = OptimalPiecewise(Interval(-20, 180), 1.0, nodes=40)

@@ -37,7 +37,7 @@ from arcwise.wire import decode_batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
+    from arcwise.typing import IntArray
 
 __all__ = ["Kills", "kill_reporting", "kill_while_made"]
 
@@ -222,7 +222,7 @@ class Kills(NamedTuple):
     """Reports that had arrived when their process was killed before it knew; the largest number."""
 
 
-def _counts(codes: NDArray[np.int64] | list[int]) -> NDArray[np.int64]:
+def _counts(codes: IntArray | list[int]) -> IntArray:
     return np.bincount(np.asarray(codes, np.int64), minlength=TASK.mechanism.kernel.codes)
 
 

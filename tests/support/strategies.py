@@ -47,7 +47,7 @@ from arcwise.tasks import DAY, Caps, Task
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
 __all__ = [
     "ALL_EXAMPLES",
@@ -323,7 +323,7 @@ def inner_values(mechanism: Mechanism, count: int) -> list[float]:
     return [low + move for move in moves(mechanism.domain, np.arange(count) / (count - 1))]
 
 
-def moves(domain: Domain, units: NDArray[np.float64]) -> list[float]:
+def moves(domain: Domain, units: FloatArray) -> list[float]:
     """Return shares of the domain's length, moved to whole steps of a lattice."""
     if domain.lattice is not None:
         units = np.rint(units * domain.lattice.steps) / domain.lattice.steps

@@ -9,14 +9,15 @@ import numpy as np
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.tasks import Task
+    from arcwise.typing import FloatArray
 
 __all__ = ["check_counts", "same_codes", "same_units"]
 
 
-def check_counts(counts: ArrayLike, codes: int, name: str = "counts") -> NDArray[np.float64]:
+def check_counts(counts: ArrayLike, codes: int, name: str = "counts") -> FloatArray:
     """Return counts as floats, shape (K,), or raise `ParameterError` that names them and what is wrong."""
     array = np.asarray(counts)
     if array.shape != (codes,):

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.analysis.timeseries.epochs import Span
+    from arcwise.typing import IntArray
 
 __all__ = ["Against", "against_options"]
 
@@ -77,7 +75,7 @@ class Against(NamedTuple):
         """Return the options as they are written, with what was given."""
         return {f"--{name.replace('_', '-')}": value for name, value in self._asdict().items()}
 
-    def others(self, task: Task, span: Span, store: str | None) -> tuple[Task, NDArray[np.int64]] | None:
+    def others(self, task: Task, span: Span, store: str | None) -> tuple[Task, IntArray] | None:
         """Return the other reports and their task, None where there are none to compare with.
 
         Parameters
@@ -118,7 +116,7 @@ class Against(NamedTuple):
         return other_task, counts
 
     def comparisons(
-        self, task: Task, counts: NDArray[np.int64], span: Span, store: str | None, **options: Any
+        self, task: Task, counts: IntArray, span: Span, store: str | None, **options: Any
     ) -> dict[str, Comparison]:
         """Return the comparisons that were asked for, by name; `options` are those of `compare_samples`."""
         found = {}

@@ -14,14 +14,13 @@ from arcwise.server.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
 
 __all__ = ["read_counts", "read_span", "stored_counts"]
 
 
-def read_counts(file: TextIO, option: str) -> NDArray[np.int64]:
+def read_counts(file: TextIO, option: str) -> IntArray:
     """Return counts from a JSON array, or from one number a line; `option` named the file."""
     try:
         text = file.read()
@@ -39,7 +38,7 @@ def read_counts(file: TextIO, option: str) -> NDArray[np.int64]:
 _LARGEST = np.iinfo(np.int64).max
 
 
-def stored_counts(url: str, tasks: Sequence[Task]) -> Iterator[dict[int, NDArray[np.int64]]]:
+def stored_counts(url: str, tasks: Sequence[Task]) -> Iterator[dict[int, IntArray]]:
     """Yield the counts by epoch of each task, over one connection to the store."""
     store = open_store(url, create=False)  # an empty one helps nobody who mistyped its name
     try:

@@ -25,11 +25,9 @@ from arcwise.tasks import Group, Task
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.plotting.rows import Drawing
+    from arcwise.typing import IntArray
 
 __all__ = ["estimate"]
 
@@ -177,7 +175,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     sampled = 1.0 if group is None else group.share
     reports: dict[str, int] = {}
 
-    def outcome_of(task: Task, by_epoch: dict[int, NDArray[np.int64]], span: Span) -> Outcome:
+    def outcome_of(task: Task, by_epoch: dict[int, IntArray], span: Span) -> Outcome:
         array = merged(task, by_epoch, span)
         reports[task.name] = int(array.sum())
         if store is not None and not array.any():
@@ -268,7 +266,7 @@ def _bounds(text: str) -> tuple[float, float]:
 
 def _all_counts(
     tasks: Sequence[Task], store: str | None, counts: TextIO | None, start: str | None, end: str | None
-) -> Iterator[tuple[Task, dict[int, NDArray[np.int64]], Span]]:
+) -> Iterator[tuple[Task, dict[int, IntArray], Span]]:
     """Yield each task with its counts by epoch and the epochs that are asked for."""
     if counts is not None:
         yield tasks[0], {0: read_counts(counts, "--counts")}, Span()

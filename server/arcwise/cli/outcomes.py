@@ -10,14 +10,12 @@ from arcwise.analysis.timeseries.epochs import Span, no_reports, span_to_dict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.analysis import Estimate
     from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.analysis.plotting.rows import Drawing
     from arcwise.analysis.timeseries.series import Series
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
 
 __all__ = ["Outcome", "estimated", "nothing", "over"]
 
@@ -39,7 +37,7 @@ def nothing(task: Task, span: Span) -> Outcome:
 def estimated(
     task: Task,
     span: Span,
-    array: NDArray[np.int64],
+    array: IntArray,
     result: Estimate,
     comparisons: Mapping[str, Comparison],
     *,

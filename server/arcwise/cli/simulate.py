@@ -26,12 +26,11 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis import Estimate, Value
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.simulate import Population
     from arcwise.domains import Domain
+    from arcwise.typing import FloatArray
 
 __all__ = ["simulate"]
 
@@ -115,7 +114,7 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
     if data is None and (fixed or column is not None):
         raise click.UsageError(f"{'--fixed' if fixed else '--column'} is for --data")
     task = Task.load(task_file)
-    source: str | NDArray[np.float64]
+    source: str | FloatArray
     if data is not None:
         source = _read(data, column)
         reports = source.size if reports is None else reports
@@ -141,7 +140,7 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
         _print(estimate(task, counts, level=level, target=target), population, task.domain, fixed=fixed)
 
 
-def _read(file: TextIO, column: str | None) -> NDArray[np.float64]:
+def _read(file: TextIO, column: str | None) -> FloatArray:
     """Return the numbers of a file: one a line, or a column of a CSV file with a header."""
     wanted = None
     try:

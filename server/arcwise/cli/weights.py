@@ -15,17 +15,15 @@ from arcwise.cli.outcomes import Outcome, estimated
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.analysis.timeseries.epochs import Span
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
 
 __all__ = ["weighted"]
 
 
 def weighted(
-    counted: Iterable[tuple[Task, dict[int, NDArray[np.int64]], Span]], file: TextIO, **options: Any
+    counted: Iterable[tuple[Task, dict[int, IntArray], Span]], file: TextIO, **options: Any
 ) -> Outcome:
     """Return the estimate of the population that some tasks' populations make up.
 
@@ -46,7 +44,7 @@ def weighted(
         raise click.ClickException(
             '--weights must hold a JSON object of task names and numbers, as {"ios": 3, "android": 7}'
         )
-    strata: dict[str, NDArray[np.int64]] = {}
+    strata: dict[str, IntArray] = {}
     first: tuple[Task, Span] | None = None
     for task, by_epoch, span in counted:
         first = first or (task, span)

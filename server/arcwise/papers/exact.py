@@ -14,11 +14,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.noise import ContinuousNoise
+    from arcwise.typing import FloatArray
 
-    Floats = NDArray[np.float64]
 
 __all__ = ["bounded_noise_error", "circular_error", "interval_error", "truncated_noise_error"]
 
@@ -28,7 +28,7 @@ _ORDER = 48
 
 def interval_error(
     x: ArrayLike, edges: ArrayLike, levels: ArrayLike, power: float, *, truncate: bool = True
-) -> Floats:
+) -> FloatArray:
     """Return ``E|y - x|^power`` for a piecewise constant density of y.
 
     Parameters
@@ -55,7 +55,7 @@ def interval_error(
     return _summed(primitive, levels)
 
 
-def circular_error(x: ArrayLike, edges: ArrayLike, levels: ArrayLike, power: float) -> Floats:
+def circular_error(x: ArrayLike, edges: ArrayLike, levels: ArrayLike, power: float) -> FloatArray:
     """Return ``E d(y, x)^power`` for a piecewise constant density of y, with ``d = min(|y-x|, 1 - |y-x|)``.
 
     Parameters
@@ -75,27 +75,27 @@ def circular_error(x: ArrayLike, edges: ArrayLike, levels: ArrayLike, power: flo
     return _summed(np.copysign(np.where(size <= 0.5, size**k, back) / k, z), levels)
 
 
-def truncated_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) -> Floats:
+def truncated_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) -> FloatArray:
     """Return ``E|y - x|^power`` where y is x plus the noise, moved into [0, 1].
 
     ``int_0^(1-x) k t^(k-1) P(noise > t) dt``, and the same up to x for the other side.
     """
     x = np.asarray(x, dtype=np.float64)
 
-    def integrand(t: Floats) -> Floats:
-        tail: Floats = power * t ** (power - 1.0) * noise.sf(t)
+    def integrand(t: FloatArray) -> FloatArray:
+        tail: FloatArray = power * t ** (power - 1.0) * noise.sf(t)
         return tail
 
     kinks = _kinks(noise)
     return _integral(integrand, x, kinks) + _integral(integrand, 1.0 - x, kinks)
 
 
-def bounded_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) -> Floats:
+def bounded_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) -> FloatArray:
     """Return ``E|y - x|^power`` where y is x plus the noise given that it lies in [0, 1]."""
     x = np.asarray(x, dtype=np.float64)
 
-    def integrand(t: Floats) -> Floats:
-        weighted: Floats = t**power * noise.pdf(t)
+    def integrand(t: FloatArray) -> FloatArray:
+        weighted: FloatArray = t**power * noise.pdf(t)
         return weighted
 
     kinks = _kinks(noise)
@@ -103,26 +103,28 @@ def bounded_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) -> F
     return (_integral(integrand, x, kinks) + _integral(integrand, 1.0 - x, kinks)) / mass
 
 
-def _summed(primitive: Floats, levels: ArrayLike) -> Floats:
-    summed: Floats = np.sum(np.diff(primitive, axis=-1) * np.asarray(levels), axis=-1)
+def _summed(primitive: FloatArray, levels: ArrayLike) -> FloatArray:
+    summed: FloatArray = np.sum(np.diff(primitive, axis=-1) * np.asarray(levels), axis=-1)
     return summed
 
 
-def _signed_power(z: Floats, k: float) -> Floats:
+def _signed_power(z: FloatArray, k: float) -> FloatArray:
     return np.copysign(np.abs(z) ** k, z)
 
 
-def _kinks(noise: ContinuousNoise) -> Floats:
+def _kinks(noise: ContinuousNoise) -> FloatArray:
     """Return the points in [0, 1] between which the density is smooth."""
     step = getattr(noise, "half_step", 1.0)  # of a staircase with sensitivity 1
     return np.array([0.0, min(step, 1.0), 1.0])
 
 
-def _integral(function: Callable[[Floats], Floats], upper: Floats, kinks: Floats) -> Floats:
+def _integral(
+    function: Callable[[FloatArray], FloatArray], upper: FloatArray, kinks: FloatArray
+) -> FloatArray:
     """Return the integrals of the function from 0 to each of `upper`, in [0, 1], piece by piece."""
     nodes, weights = np.polynomial.legendre.leggauss(_ORDER)
     ends = np.minimum(kinks, upper[..., None])
     half = np.diff(ends, axis=-1)[..., None] / 2.0
     t = ends[..., :-1, None] + half * (1.0 + nodes)
-    integral: Floats = np.sum(function(t) * weights * half, axis=(-2, -1))
+    integral: FloatArray = np.sum(function(t) * weights * half, axis=(-2, -1))
     return integral

@@ -20,9 +20,8 @@ from arcwise.papers.exact import bounded_noise_error, interval_error, truncated_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
-    Floats = NDArray[np.float64]
 
 __all__ = [
     "EPSILONS",
@@ -46,11 +45,11 @@ EPSILONS = np.round(np.linspace(0.1, 8.0, 80), 12)
 class Pieces(NamedTuple):
     """A density of three pieces for each of n inputs: edges, shape (n, 4), and levels, shape (3,)."""
 
-    edges: Floats
-    levels: Floats
+    edges: FloatArray
+    levels: FloatArray
 
 
-def _three(reach: tuple[float, float], left: Floats, window: float, epsilon: float) -> Pieces:
+def _three(reach: tuple[float, float], left: FloatArray, window: float, epsilon: float) -> Pieces:
     """Return e^epsilon times as much density on the windows from `left` on as elsewhere within the reach."""
     low, high = reach
     same = np.ones_like(left)
@@ -59,13 +58,13 @@ def _three(reach: tuple[float, float], left: Floats, window: float, epsilon: flo
     return Pieces(edges, level * np.array([1.0, np.exp(epsilon), 1.0]))
 
 
-def optimal_pieces(x: Floats, epsilon: float, power: float) -> Pieces:
+def optimal_pieces(x: FloatArray, epsilon: float, power: float) -> Pieces:
     """Return OPM's density on [0, 1]: the window centred on x, pushed inside at the ends."""
     c = optimal_levels(epsilon, power).half_window
     return _three((0.0, 1.0), np.clip(x - c, 0.0, 1.0 - 2.0 * c), 2.0 * c, epsilon)
 
 
-def piecewise_pieces(x: Floats, epsilon: float) -> Pieces:
+def piecewise_pieces(x: FloatArray, epsilon: float) -> Pieces:
     """Return PM's density for inputs in [0, 1]: its outputs reach from (1-A)/2 to (1+A)/2."""
     s = piecewise_parameter(epsilon)
     length = least_half_range(epsilon, s)
@@ -73,7 +72,7 @@ def piecewise_pieces(x: Floats, epsilon: float) -> Pieces:
     return _three((low, low + length), low + (length - window) * x, window, epsilon)
 
 
-def square_wave_pieces(x: Floats, epsilon: float) -> Pieces:
+def square_wave_pieces(x: FloatArray, epsilon: float) -> Pieces:
     """Return SW's density for inputs in [0, 1]: the window from x - b to x + b, outputs from -b to 1 + b."""
     b = square_wave_half_window(epsilon)
     return _three((-b, 1.0 + b), x - b, 2.0 * b, epsilon)
@@ -93,7 +92,7 @@ class Line(NamedTuple):
     """
 
     name: str
-    error: Callable[[Floats, float, float], Floats]
+    error: Callable[[FloatArray, float, float], FloatArray]
     colour: str
     dash: Any
 
@@ -103,27 +102,27 @@ class Line(NamedTuple):
         return {"color": self.colour, "linestyle": self.dash}
 
 
-def _optimal(x: Floats, epsilon: float, power: float) -> Floats:
+def _optimal(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     return interval_error(x, *optimal_pieces(x, epsilon, power), power)
 
 
-def _piecewise(x: Floats, epsilon: float, power: float) -> Floats:
+def _piecewise(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     return interval_error(x, *piecewise_pieces(x, epsilon), power)
 
 
-def _square_wave(x: Floats, epsilon: float, power: float) -> Floats:
+def _square_wave(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     return interval_error(x, *square_wave_pieces(x, epsilon), power)
 
 
-def _laplace(x: Floats, epsilon: float, power: float) -> Floats:
+def _laplace(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     return truncated_noise_error(x, Laplace(epsilon), power)
 
 
-def _bounded_laplace(x: Floats, epsilon: float, power: float) -> Floats:
+def _bounded_laplace(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     return bounded_noise_error(x, Laplace(epsilon), power)
 
 
-def _staircase(x: Floats, epsilon: float, power: float) -> Floats:
+def _staircase(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     return truncated_noise_error(x, Staircase.optimal(epsilon, power=power), power)
 
 
@@ -138,7 +137,7 @@ LINES = (
 """OPM for the power in question, and what it is compared with."""
 
 
-def worst_errors(line: Line, power: float) -> Floats:
+def worst_errors(line: Line, power: float) -> FloatArray:
     """Return the largest error over all inputs at each of `EPSILONS`.
 
     Every law is symmetric about 1/2. The grid holds the end and the middle, where the largest errors of most
@@ -148,7 +147,7 @@ def worst_errors(line: Line, power: float) -> Floats:
     return np.array([line.error(x, epsilon, power).max() for epsilon in EPSILONS])
 
 
-def below(curve: Floats, other: Floats) -> str:
+def below(curve: FloatArray, other: FloatArray) -> str:
     """Return the ranges of `EPSILONS` on which one curve lies below another, in words; "" for none."""
     inside = np.concatenate([[False], curve < other, [False]])
     starts, ends = np.flatnonzero(inside[1:] & ~inside[:-1]), np.flatnonzero(inside[:-1] & ~inside[1:]) - 1

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from arcwise.papers.interval_laws import Floats
+    from arcwise.typing import FloatArray
+
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -33,28 +34,28 @@ _POWERS = (1.0, 2.0)
 
 class _Line(NamedTuple):
     name: str
-    error: Callable[[Floats, float, float], Floats]
+    error: Callable[[FloatArray, float, float], FloatArray]
     """(position in turns, epsilon, power) -> expected circular distance in radians, to the power."""
     colour: str
     dash: object
 
 
-def _circular(x: Floats, epsilon: float, power: float) -> Floats:
+def _circular(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     return np.full(x.shape, circle_expected_error(epsilon, power, period=_TURN))
 
 
-def _von_mises(x: Floats, epsilon: float, power: float) -> Floats:
+def _von_mises(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     law = von_mises(epsilon)
     return np.full(x.shape, law.abs_angle if power == 1.0 else law.sq_angle)
 
 
-def _purkayastha(x: Floats, epsilon: float, power: float) -> Floats:
+def _purkayastha(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     law = purkayastha(epsilon)
     return np.full(x.shape, law.abs_angle if power == 1.0 else law.sq_angle)
 
 
-def _interval(x: Floats, epsilon: float, power: float) -> Floats:
-    error: Floats = _TURN**power * circular_error(x, *optimal_pieces(x, epsilon, power), power)
+def _interval(x: FloatArray, epsilon: float, power: float) -> FloatArray:
+    error: FloatArray = _TURN**power * circular_error(x, *optimal_pieces(x, epsilon, power), power)
     return error
 
 
@@ -158,7 +159,9 @@ def _distance_check() -> Check:
     )
 
 
-def _findings(worst: dict[tuple[float, str], Floats], domain: dict[tuple[float, str], Floats]) -> list[str]:
+def _findings(
+    worst: dict[tuple[float, str], FloatArray], domain: dict[tuple[float, str], FloatArray]
+) -> list[str]:
     found = []
     for power, name in ((1.0, "d"), (2.0, "d^2")):
         ours = worst[power, "OPM, circular"]

@@ -21,7 +21,8 @@ from arcwise.papers.interval_laws import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from arcwise.papers.interval_laws import Floats
+    from arcwise.typing import FloatArray
+
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -33,7 +34,7 @@ _DASHES = {"own range": (0, (1, 1.2)), "truncated": (0, (6, 2)), "OPM": "-"}
 _COLOURS = {"PM": COLOURS[1], "SW": COLOURS[2]}
 
 
-def _errors(mechanism: str, x: Floats, epsilon: float, power: float) -> dict[str, Floats]:
+def _errors(mechanism: str, x: FloatArray, epsilon: float, power: float) -> dict[str, FloatArray]:
     """Return the errors on the mechanism's own domain, at the position x of it from 0 to 1."""
     pieces = piecewise_pieces(x, epsilon) if mechanism == "PM" else square_wave_pieces(x, epsilon)
     scale = _LENGTHS[mechanism] ** power

@@ -15,9 +15,9 @@ from arcwise.papers.interval_laws import SOURCE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from arcwise.typing import FloatArray
+
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -38,12 +38,12 @@ def _closed_form(epsilon: float, power: float, circular: bool) -> float:
 class _Search(NamedTuple):
     """What the search found for every epsilon: the errors, the length of what is high, and whether all is."""
 
-    error: Floats
-    high: Floats
+    error: FloatArray
+    high: FloatArray
     two_levels: bool
 
 
-def _search(m: int, epsilons: Floats, power: float, *, circular: bool) -> _Search:
+def _search(m: int, epsilons: FloatArray, power: float, *, circular: bool) -> _Search:
     found = search_pieces(m, epsilons, power, circular=circular)
     width = np.diff(found.edges, axis=1)
     used = width > 1e-12
@@ -110,9 +110,9 @@ def _pieces(full: bool, progress: Progress) -> Outcome:
 
 def _draw(
     figure: Figure,
-    epsilons: Floats,
+    epsilons: FloatArray,
     found: dict[tuple[bool, float, int], _Search],
-    few: dict[int, Floats],
+    few: dict[int, FloatArray],
 ) -> None:
     left, right = figure.subplots(1, 2)
     shown = np.argsort(epsilons)[:: max(1, len(epsilons) // 40)]
@@ -159,7 +159,7 @@ def _hypothesis(count: int, found: dict[tuple[bool, float, int], _Search]) -> Ch
 def _findings(
     count: int,
     found: dict[tuple[bool, float, int], _Search],
-    closed: dict[tuple[bool, float], Floats],
+    closed: dict[tuple[bool, float], FloatArray],
 ) -> list[str]:
     largest = max(
         float(np.abs(search.error / closed[circular, power] - 1.0).max())

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from arcwise.typing import FloatArray
+
 __all__ = ["MAX_CODES", "Kernel"]
 
 MAX_CODES = 2**16
@@ -86,7 +88,7 @@ class Kernel(ABC):
         rows = [self.row(node) for node in range(self.nodes)]
         return rows, rows
 
-    def probabilities(self, nodes: ArrayLike) -> NDArray[np.float64]:
+    def probabilities(self, nodes: ArrayLike) -> FloatArray:
         """Return the rows of some nodes as probabilities, each rounded once from its integer weight.
 
         Parameters
@@ -104,7 +106,7 @@ class Kernel(ABC):
         rows = [[weight / UNIT for weight in self.row(node)] for node in np.asarray(nodes).tolist()]
         return np.array(rows).reshape(-1, self.codes)
 
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> FloatArray:
         """Return the N x K matrix of probabilities, each rounded once from its integer weight."""
         return self.probabilities(range(self.nodes))
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from arcwise.kernels.inversion import Inversion
+    from arcwise.typing import FloatArray
 
 __all__ = ["CirculantKernel"]
 
@@ -96,11 +97,11 @@ class CirculantKernel(Value, Kernel):
         codes -= np.uint32(self.codes) * (codes >= self.codes)
         return codes.astype(self.code_dtype)
 
-    def probabilities(self, nodes: ArrayLike) -> NDArray[np.float64]:
+    def probabilities(self, nodes: ArrayLike) -> FloatArray:
         """Return the rows of some nodes as probabilities, see `Kernel.probabilities`."""
         import numpy as np
 
         row = np.array([weight / UNIT for weight in self.weights])
         turns = np.asarray(nodes, dtype=np.int64)[:, None]
-        rows: NDArray[np.float64] = row[(np.arange(self.codes) - turns) % self.codes]
+        rows: FloatArray = row[(np.arange(self.codes) - turns) % self.codes]
         return rows

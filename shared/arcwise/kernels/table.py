@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from arcwise.kernels.inversion import Inversion
+    from arcwise.typing import FloatArray
 
 __all__ = ["TableKernel", "checked_row", "largest_ratio"]
 
@@ -91,7 +92,7 @@ class TableKernel(Value, Kernel):
             object.__setattr__(self, "_inversion", inversion)
         return inversion.sample_many(nodes, u).astype(self.code_dtype)
 
-    def probabilities(self, nodes: ArrayLike) -> NDArray[np.float64]:
+    def probabilities(self, nodes: ArrayLike) -> FloatArray:
         """Return the rows of some nodes as probabilities, see `Kernel.probabilities`."""
         import numpy as np
 

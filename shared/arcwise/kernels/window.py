@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from arcwise.typing import FloatArray
+
 __all__ = ["WindowKernel"]
 
 
@@ -182,7 +184,7 @@ class WindowKernel(Value, Kernel):
             codes[left] = u[left] - np.uint64(self.leftover_from)
         return codes.astype(self.code_dtype)
 
-    def probabilities(self, nodes: ArrayLike) -> NDArray[np.float64]:
+    def probabilities(self, nodes: ArrayLike) -> FloatArray:
         """Return the rows of some nodes as probabilities, see `Kernel.probabilities`."""
         import numpy as np
 
@@ -191,7 +193,7 @@ class WindowKernel(Value, Kernel):
         inside = (ahead % self.codes if self.circular else ahead.view(np.uint64)) < self.window
         one_more = code < self.leftover
 
-        def level(weight: int) -> NDArray[np.float64]:
+        def level(weight: int) -> FloatArray:
             return np.where(one_more, (weight + 1) / UNIT, weight / UNIT)
 
         return np.where(inside, level(self.background + self.extra), level(self.background))

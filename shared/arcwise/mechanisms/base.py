@@ -11,12 +11,12 @@ from arcwise.lattice import MOST_VALUES
 from arcwise.randomness import SYSTEM, Randomness
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
     from arcwise.domains import Circle, Domain, Interval
     from arcwise.kernels.base import Kernel
     from arcwise.lattice import Lattice
+    from arcwise.typing import FloatArray, IntArray
 
 __all__ = ["Mechanism"]
 
@@ -67,7 +67,7 @@ class Mechanism(ABC):
     lattice: Lattice | None
     """The domain's, where every value has a node; None on a continuous domain, and on a lattice too large."""
     _centre: int
-    _values: NDArray[np.float64] | None
+    _values: FloatArray | None
 
     @property
     @abstractmethod
@@ -89,15 +89,15 @@ class Mechanism(ABC):
         """Return the real-valued node of a position on the unit domain."""
 
     @abstractmethod
-    def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    def positions(self, unit: FloatArray) -> FloatArray:
         """Return the real-valued nodes of positions on the unit domain, any shape."""
 
     @abstractmethod
-    def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def node_units(self, nodes: FloatArray) -> FloatArray:
         """Return where real-valued nodes stand on the unit domain (on a circle, not taken modulo 1)."""
 
     @abstractmethod
-    def code_units(self) -> NDArray[np.float64]:
+    def code_units(self) -> FloatArray:
         """Return what each of the K codes decodes to, in units of the domain's length."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ class Mechanism(ABC):
             return node if node < kernel.nodes else 0.0  # a tiny negative number plus K is K
         return min(max(node, 0.0), kernel.nodes - 1.0)
 
-    def place_nodes(self, places: NDArray[np.float64]) -> NDArray[np.float64]:
+    def place_nodes(self, places: FloatArray) -> FloatArray:
         """Return `place_node` of each place, in their shape."""
         import numpy as np
 
@@ -142,7 +142,7 @@ class Mechanism(ABC):
             return nodes
         return nodes.clip(0.0, kernel.nodes - 1.0)
 
-    def node_places(self) -> NDArray[np.int64]:
+    def node_places(self) -> IntArray:
         """Return the number of the value that stands at each node of a lattice, shape (N,).
 
         For "clamp" other values share the first and the last node with the one that is told here.
@@ -158,7 +158,7 @@ class Mechanism(ABC):
             raise ParameterError(
                 f"domain must have a step and at most {MOST_VALUES} values, got {self.domain}"
             )
-        places: NDArray[np.int64] = (np.arange(self.kernel.nodes) + self._centre) % self.lattice.size
+        places: IntArray = (np.arange(self.kernel.nodes) + self._centre) % self.lattice.size
         return places
 
     @property
@@ -254,7 +254,7 @@ class Mechanism(ABC):
         return codes.reshape(places.shape)
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> FloatArray:
         """What each of the K codes decodes to, in the unit of the domain (read-only, shape (K,))."""
         values = self._values
         if values is None:
@@ -266,7 +266,7 @@ class Mechanism(ABC):
             object.__setattr__(self, "_values", values)
         return values
 
-    def decode(self, codes: ArrayLike) -> NDArray[np.float64]:
+    def decode(self, codes: ArrayLike) -> FloatArray:
         """Return the value that each code stands for, in the unit of the domain, in the shape of `codes`.
 
         Where the mechanism is `unbiased`, the decoded value has the input as its expectation. It can lie far
@@ -289,7 +289,7 @@ class Mechanism(ABC):
             raise DomainError(
                 f"codes must be in [0, {self.kernel.codes}), got {array.min()} to {array.max()}"
             )
-        decoded: NDArray[np.float64] = self.values[array]
+        decoded: FloatArray = self.values[array]
         return decoded
 
     def expected_error(self, value: Any, power: float = 1.0) -> float:
@@ -299,7 +299,7 @@ class Mechanism(ABC):
         """
         return float(self.expected_errors([value], power)[0])
 
-    def expected_errors(self, values: ArrayLike, power: float = 1.0) -> NDArray[np.float64]:
+    def expected_errors(self, values: ArrayLike, power: float = 1.0) -> FloatArray:
         """Return `expected_error` of each value, in the shape of `values`."""
         import numpy as np
 

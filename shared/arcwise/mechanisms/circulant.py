@@ -12,10 +12,8 @@ from arcwise.mechanisms.circular import CircularMechanism, check_circle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.domains import Domain
+    from arcwise.typing import FloatArray
 
 __all__ = ["CirculantMechanism"]
 
@@ -67,7 +65,7 @@ class CirculantMechanism(CircularMechanism):
         t = self.kernel.codes * unit
         return t if t < self.kernel.codes else 0.0
 
-    def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    def positions(self, unit: FloatArray) -> FloatArray:
         """Return the real-valued nodes of positions in [0, 1), any shape, in [0, K)."""
         if self.lattice is not None:
             return self.place_nodes(self.lattice.unit_place(unit))
@@ -77,11 +75,11 @@ class CirculantMechanism(CircularMechanism):
         t[t >= self.kernel.codes] = 0.0
         return t
 
-    def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def node_units(self, nodes: FloatArray) -> FloatArray:
         """Return where nodes stand: ``s / K``."""
         return nodes / self.kernel.codes
 
-    def code_units(self) -> NDArray[np.float64]:
+    def code_units(self) -> FloatArray:
         """Return where the codes stand on the circle of circumference 1: ``j / K``."""
         import numpy as np
 

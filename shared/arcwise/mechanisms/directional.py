@@ -12,10 +12,10 @@ from arcwise.mechanisms.circular import check_circle
 from arcwise.mechanisms.window import DEFAULT_NODES, check_nodes, lattice_nodes
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from arcwise.domains import Circle
+    from arcwise.typing import FloatArray
 
 __all__ = ["Purkayastha", "VonMises"]
 
@@ -66,7 +66,7 @@ class VonMises(CirculantMechanism):
         self._init(domain, epsilon, integer_row(row / row.sum(), epsilon))
 
     @staticmethod
-    def _decay(angle: NDArray[np.float64]) -> NDArray[Any]:
+    def _decay(angle: FloatArray) -> NDArray[Any]:
         """Return what the exponent loses at an angle in [0, pi], in any unit: here ``1 - cos angle``."""
         import numpy as np
 
@@ -90,6 +90,6 @@ class Purkayastha(VonMises):
     name: ClassVar[str] = "purkayastha"
 
     @staticmethod
-    def _decay(angle: NDArray[np.float64]) -> NDArray[Any]:
+    def _decay(angle: FloatArray) -> NDArray[Any]:
         """Return what the exponent loses at an angle in [0, pi], in any unit: the angle."""
         return angle

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from arcwise.mechanisms.window import DEFAULT_NODES
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
 __all__ = ["MOST_TABLE_NODES", "fitted_nodes", "table_nodes", "window_table"]
 
@@ -66,9 +65,7 @@ def table_nodes(window: float, span: float, variance: float) -> int:
     return min(sizes or [_FEWEST], key=error)
 
 
-def window_table(
-    nodes: int, window: float, span: float, epsilon: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def window_table(nodes: int, window: float, span: float, epsilon: float) -> tuple[FloatArray, FloatArray]:
     """Return the rows of a sliding window with margins, and the unbiased output values on [0, 1].
 
     Parameters
@@ -98,7 +95,7 @@ def window_table(
     start = margin + np.arange(nodes)[:, None]
     inside = (start <= code) & (code < start + width)
     low = 1 / (codes + width * math.expm1(epsilon))
-    rows: NDArray[np.float64] = np.where(inside, low * math.exp(epsilon), low)
+    rows: FloatArray = np.where(inside, low * math.exp(epsilon), low)
     # With the window's mass above the rest the mean code moves by `mass` from node to node.
     mass = width * math.expm1(epsilon) * low
     first = (1 - mass) * (codes - 1) / 2 + mass * (margin + (width - 1) / 2)

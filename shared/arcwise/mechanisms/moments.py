@@ -12,11 +12,9 @@ from arcwise.noise.checks import checked_power
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 __all__ = ["expected_errors", "laws", "means", "variances"]
 

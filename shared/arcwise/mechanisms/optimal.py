@@ -23,10 +23,8 @@ from arcwise.mechanisms.window import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.domains import Circle, Domain, Interval
+    from arcwise.typing import FloatArray
 
 __all__ = ["OptimalCircular", "OptimalPiecewise"]
 
@@ -184,7 +182,7 @@ class OptimalCircular(CircularMechanism):
         t = (codes * unit - self.kernel.window / 2) % codes
         return t if t < codes else 0.0
 
-    def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    def positions(self, unit: FloatArray) -> FloatArray:
         """Return the real-valued nodes of positions in [0, 1), any shape, in [0, K)."""
         if self.lattice is not None:
             return self.place_nodes(self.lattice.unit_place(unit))
@@ -196,7 +194,7 @@ class OptimalCircular(CircularMechanism):
         t[t >= codes] = 0.0  # a tiny negative number plus K rounds to K
         return t
 
-    def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def node_units(self, nodes: FloatArray) -> FloatArray:
         """Return where nodes stand: ``(s + W/2) / K``, the centre of the window, not taken modulo 1.
 
         On a lattice ``(s + W // 2) / K``, a value.
@@ -205,7 +203,7 @@ class OptimalCircular(CircularMechanism):
             return (nodes + self._centre) / self.kernel.codes
         return (nodes + self.kernel.window / 2) / self.kernel.codes
 
-    def code_units(self) -> NDArray[np.float64]:
+    def code_units(self) -> FloatArray:
         """Return the centres of the K cells on the circle of circumference 1.
 
         On a lattice the values where W is odd, and the middles between them where it is even: the centre of a

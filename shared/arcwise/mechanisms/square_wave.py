@@ -10,10 +10,8 @@ from arcwise.mechanisms.grids import fitted_nodes
 from arcwise.mechanisms.window import WindowMechanism, check_interval
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.domains import Interval
+    from arcwise.typing import FloatArray
 
 __all__ = ["SquareWave"]
 
@@ -66,7 +64,7 @@ class SquareWave(WindowMechanism):
         """False: `decode` returns the output itself."""
         return False
 
-    def code_units(self) -> NDArray[np.float64]:
+    def code_units(self) -> FloatArray:
         """Return the centres of the cells of [-b, 1+b] on the unit interval.
 
         The window of node s covers the codes s to s+W-1 and its centre is the node's place s/(N-1), so code j
@@ -75,5 +73,5 @@ class SquareWave(WindowMechanism):
         import numpy as np
 
         kernel = self.kernel
-        units: NDArray[np.float64] = (np.arange(kernel.codes) + 0.5 - kernel.window / 2) / (kernel.nodes - 1)
+        units: FloatArray = (np.arange(kernel.codes) + 0.5 - kernel.window / 2) / (kernel.nodes - 1)
         return units

@@ -16,10 +16,8 @@ from arcwise.mechanisms.window import check_interval
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.domains import Domain
+    from arcwise.typing import FloatArray
 
 __all__ = ["TableMechanism"]
 
@@ -114,7 +112,7 @@ class TableMechanism(Mechanism):
             return self.place_node(float(self.lattice.unit_place(unit)))
         return (self.kernel.nodes - 1) * unit
 
-    def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    def positions(self, unit: FloatArray) -> FloatArray:
         """Return the real-valued nodes of positions in [0, 1], any shape."""
         if self.lattice is not None:
             return self.place_nodes(self.lattice.unit_place(unit))
@@ -122,11 +120,11 @@ class TableMechanism(Mechanism):
 
         return np.asarray((self.kernel.nodes - 1) * unit)
 
-    def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def node_units(self, nodes: FloatArray) -> FloatArray:
         """Return where nodes stand: ``s / (N-1)``."""
         return nodes / (self.kernel.nodes - 1)
 
-    def code_units(self) -> NDArray[np.float64]:
+    def code_units(self) -> FloatArray:
         """Return the output value of each code on the unit interval; it may lie outside."""
         import numpy as np
 

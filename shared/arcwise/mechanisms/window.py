@@ -12,10 +12,8 @@ from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.base import Mechanism
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.domains import Domain
+    from arcwise.typing import FloatArray
 
 T = TypeVar("T")
 
@@ -149,7 +147,7 @@ class WindowMechanism(Mechanism):
             return 0.0
         return t if t < self._top else self._top
 
-    def positions(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    def positions(self, unit: FloatArray) -> FloatArray:
         """Return the real-valued nodes of positions in [0, 1], any shape."""
         if self.lattice is not None:
             return self.place_nodes(self.lattice.unit_place(unit))
@@ -161,7 +159,7 @@ class WindowMechanism(Mechanism):
             np.clip(t, 0.0, self._top, out=t)
         return t
 
-    def node_units(self, nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def node_units(self, nodes: FloatArray) -> FloatArray:
         """Return where nodes stand: inset ``s / (N-1)``, clamp ``(s + W/2) / K``, the window's centre.
 
         For clamp on a lattice of K values ``(s + W // 2) / (K-1)``, a value.
@@ -172,7 +170,7 @@ class WindowMechanism(Mechanism):
             return (nodes + self._centre) / (self.kernel.codes - 1)
         return (nodes + self.kernel.window / 2) / self.kernel.codes
 
-    def code_units(self) -> NDArray[np.float64]:
+    def code_units(self) -> FloatArray:
         """Return what codes decode to on the unit interval: `unbiased_units` for inset, else cell centres.
 
         For clamp on a lattice the values.
@@ -185,7 +183,7 @@ class WindowMechanism(Mechanism):
             return (np.arange(self.kernel.codes) + 0.5) / self.kernel.codes
         return self.unbiased_units()
 
-    def unbiased_units(self) -> NDArray[np.float64]:
+    def unbiased_units(self) -> FloatArray:
         """Return the number for each code whose mean is the node's place s/(N-1), for inset.
 
         The mean code of node s is ``a + m s`` (`mean_code`), so ``(code - a) / (m (N-1))`` has mean s/(N-1).
@@ -195,7 +193,7 @@ class WindowMechanism(Mechanism):
         kernel = self.kernel
         intercept, slope = mean_code(kernel)
         step = slope * (kernel.nodes - 1)
-        units: NDArray[np.float64] = (np.arange(float(kernel.codes)) - intercept) / step
+        units: FloatArray = (np.arange(float(kernel.codes)) - intercept) / step
         return units
 
 

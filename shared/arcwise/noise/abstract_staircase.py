@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from arcwise.kernels.certificate import Certificate
+    from arcwise.typing import FloatArray, IntArray
 
 __all__ = ["AbstractStaircase"]
 
@@ -139,12 +140,12 @@ class AbstractStaircase:
         return self._sensitivity
 
     @property
-    def probabilities(self) -> NDArray[np.float64]:
+    def probabilities(self) -> FloatArray:
         """The probability of each output for each input, shape (inputs, outputs)."""
-        probabilities: NDArray[np.float64] = self._probabilities.copy()
+        probabilities: FloatArray = self._probabilities.copy()
         return probabilities
 
-    def expected_cost(self) -> NDArray[np.float64]:
+    def expected_cost(self) -> FloatArray:
         """Return the mean cost of the output for each input, shape (inputs,)."""
         return np.asarray((self._probabilities * self._costs).sum(axis=1))
 
@@ -216,7 +217,7 @@ class AbstractStaircase:
         )
 
 
-def _checked_costs(costs: ArrayLike) -> NDArray[np.float64]:
+def _checked_costs(costs: ArrayLike) -> FloatArray:
     array = np.asarray(costs)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or min(array.shape) < 2:
         raise ParameterError(f"costs must be an array of at least 2 inputs times 2 outputs, got {costs!r}")
@@ -226,7 +227,7 @@ def _checked_costs(costs: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def _checked_pairs(neighbours: Iterable[tuple[int, int]] | None, inputs: int) -> NDArray[np.int64]:
+def _checked_pairs(neighbours: Iterable[tuple[int, int]] | None, inputs: int) -> IntArray:
     if neighbours is None:
         return np.argwhere(np.triu(np.ones((inputs, inputs), dtype=bool), 1))
     pairs = np.array(list(neighbours))
@@ -239,7 +240,7 @@ def _checked_pairs(neighbours: Iterable[tuple[int, int]] | None, inputs: int) ->
     return pairs.astype(np.int64)
 
 
-def _exact_sensitivity(costs: NDArray[np.float64], pairs: NDArray[np.int64]) -> Fraction:
+def _exact_sensitivity(costs: FloatArray, pairs: IntArray) -> Fraction:
     """Return the largest change of a cost between neighbours, exactly.
 
     Floats choose the candidates: a float difference is within half a unit in the last place of the exact one.
@@ -256,7 +257,7 @@ def _exact_sensitivity(costs: NDArray[np.float64], pairs: NDArray[np.int64]) -> 
     return sensitivity
 
 
-def _levels(costs: NDArray[np.float64], sensitivity: Fraction, gamma: float) -> NDArray[np.float64]:
+def _levels(costs: FloatArray, sensitivity: Fraction, gamma: float) -> FloatArray:
     """Return how many steps of f lie below each cost, exactly."""
     values, inverse = np.unique(costs, return_inverse=True)
     edge = Fraction(gamma) * sensitivity

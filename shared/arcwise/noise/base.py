@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats: TypeAlias = NDArray[np.float64]
+    from arcwise.typing import FloatArray
+
     Numbers: TypeAlias = NDArray[Any] | Sequence[Any]
     Size: TypeAlias = int | tuple[int, ...]
 
@@ -29,7 +30,7 @@ __all__ = ["CHUNK", "Noise", "elementwise", "geometric_rvs"]
 CHUNK = 2**14  # samples at a time, so that a sampler's intermediate arrays stay in the cache
 
 
-def elementwise(function: Callable[[Floats], Any], x: Any) -> Any:
+def elementwise(function: Callable[[FloatArray], Any], x: Any) -> Any:
     """Return `function` of the numbers x as float64: a float for a scalar, else an array of its shape."""
     try:
         array = np.asarray(x)
@@ -41,7 +42,7 @@ def elementwise(function: Callable[[Floats], Any], x: Any) -> Any:
     return result.item() if result.ndim == 0 else result
 
 
-def geometric_rvs(rate: float, count: int, generator: np.random.Generator) -> Floats:
+def geometric_rvs(rate: float, count: int, generator: np.random.Generator) -> FloatArray:
     """Return geometric numbers with ``P(G >= k) = e^(-rate k)`` as whole floats.
 
     They are the integer parts of exponential numbers. 1 - u is exact, and numpy's logarithm of an array is
@@ -65,11 +66,11 @@ class Noise(ABC):
     _dtype: ClassVar[type[np.number[Any]]] = np.float64
 
     @abstractmethod
-    def _cdf(self, x: Floats) -> Floats:
+    def _cdf(self, x: FloatArray) -> FloatArray:
         """Return P(X <= x)."""
 
     @abstractmethod
-    def _ppf(self, q: Floats) -> Floats:
+    def _ppf(self, q: FloatArray) -> FloatArray:
         """Return the least x with P(X <= x) >= q, for q in [0, 1]."""
 
     @abstractmethod
@@ -88,7 +89,7 @@ class Noise(ABC):
     @overload
     def cdf(self, x: float) -> float: ...
     @overload
-    def cdf(self, x: Numbers) -> Floats: ...
+    def cdf(self, x: Numbers) -> FloatArray: ...
     def cdf(self, x: Any) -> Any:
         """Return ``P(X <= x)``."""
         return elementwise(self._cdf, x)
@@ -96,24 +97,24 @@ class Noise(ABC):
     @overload
     def sf(self, x: float) -> float: ...
     @overload
-    def sf(self, x: Numbers) -> Floats: ...
+    def sf(self, x: Numbers) -> FloatArray: ...
     def sf(self, x: Any) -> Any:
         """Return ``P(X > x)``, precise in the upper tail where ``1 - cdf(x)`` is not."""
         return elementwise(self._sf, x)
 
     @abstractmethod
-    def _sf(self, x: Floats) -> Floats:
+    def _sf(self, x: FloatArray) -> FloatArray:
         """Return P(X > x)."""
 
     @overload
     def ppf(self, q: float) -> float: ...
     @overload
-    def ppf(self, q: Numbers) -> Floats: ...
+    def ppf(self, q: Numbers) -> FloatArray: ...
     def ppf(self, q: Any) -> Any:
         """Return the q-quantile, the least x with ``cdf(x) >= q``; NaN where q is not in [0, 1]."""
         return elementwise(self._checked_ppf, q)
 
-    def _checked_ppf(self, q: Floats) -> Floats:
+    def _checked_ppf(self, q: FloatArray) -> FloatArray:
         inside = (q >= 0.0) & (q <= 1.0)
         return np.where(inside, self._ppf(np.where(inside, q, 0.5)), np.nan)
 

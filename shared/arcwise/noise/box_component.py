@@ -16,7 +16,7 @@ from arcwise.noise.checks import checked_epsilon, checked_integer, checked_sensi
 from arcwise.noise.continuous import ContinuousNoise
 
 if TYPE_CHECKING:
-    from arcwise.noise.base import Floats
+    from arcwise.typing import FloatArray
 
 __all__ = ["BoxComponent", "checked_lengths", "peak"]
 
@@ -93,34 +93,34 @@ class BoxComponent(ContinuousNoise):
     def _whole(self) -> float:
         return float(box_sum(self.epsilon, self.core, self.sensitivities))
 
-    def _shell(self, z: Floats) -> Floats:
+    def _shell(self, z: FloatArray) -> FloatArray:
         s, core = self._own
         return np.maximum(np.floor((z - core) / s) + 1.0, 0.0)
 
-    def _density(self, shell: Floats) -> Floats:
+    def _density(self, shell: FloatArray) -> FloatArray:
         s, z = self._others
         sums = box_sum(self.epsilon, [c + shell * w for c, w in zip(z, s, strict=True)], s)
         return np.asarray(np.exp(-self.epsilon * shell) * (sums * (0.5 / self._whole)))
 
-    def _beyond(self, shell: Floats, gap: Floats) -> Floats:
+    def _beyond(self, shell: FloatArray, gap: FloatArray) -> FloatArray:
         """Return P(|X| > x) for an x in this shell, `gap` inside its outer edge."""
         (own, _), (s, z) = self._own, self._others
         constants = [gap, *(c + shell * w for c, w in zip(z, s, strict=True))]
         sums = box_sum(self.epsilon, constants, (own, *s))
         return np.asarray(np.exp(-self.epsilon * shell) * (sums / self._whole))
 
-    def _abs_pdf(self, z: Floats) -> Floats:
+    def _abs_pdf(self, z: FloatArray) -> FloatArray:
         far = np.isinf(z)
         return np.where(far, 0.0, self._density(self._shell(np.where(far, 0.0, z))))
 
-    def _abs_sf(self, z: Floats) -> Floats:
+    def _abs_sf(self, z: FloatArray) -> FloatArray:
         s, core = self._own
         far = np.isinf(z)
         x = np.where(far, 0.0, z)
         shell = self._shell(x)
         return np.where(far, 0.0, self._beyond(shell, np.maximum(core + shell * s - x, 0.0)))
 
-    def _abs_isf(self, s: Floats) -> Floats:
+    def _abs_isf(self, s: FloatArray) -> FloatArray:
         width, core = self._own
         wanted = np.where(s > 0.0, s, 0.5)
         # The first shell at whose outer edge no more than `wanted` is left, by doubling and bisection.
@@ -148,7 +148,7 @@ class BoxComponent(ContinuousNoise):
         total = offset_sum(self.epsilon, power + 1.0, v, offsets, s ** (power / (power + 1.0)))
         return math.prod(self.sensitivities) / ((power + 1.0) * self._whole) * total
 
-    def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
+    def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
         index = box_index(self.epsilon, self.core, self.sensitivities, count, generator)
         s, z = self._own
         return np.asarray((z + index * s) * (2.0 * generator.random(count) - 1.0))

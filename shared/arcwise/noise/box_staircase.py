@@ -26,9 +26,10 @@ from arcwise.noise.checks import (
 from arcwise.noise.series import lerch_sum
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.noise.base import Size
+    from arcwise.typing import FloatArray, IntArray
 
 __all__ = ["BoxStaircase", "ConfidenceBox"]
 
@@ -128,14 +129,14 @@ class BoxStaircase:
         """M: the density on the core, per unit of volume."""
         return peak(self.epsilon, self.sensitivities, self.core)
 
-    def shell(self, x: ArrayLike) -> NDArray[np.int64]:
+    def shell(self, x: ArrayLike) -> IntArray:
         """Return the index of the shell of points x, shape (..., d): 0 for the core."""
         array = self._points(x)
         scaled = (np.abs(array) - np.array(self.core)) / np.array(self.sensitivities)
-        shells: NDArray[np.float64] = np.maximum(np.floor(scaled) + 1.0, 0.0).max(axis=-1)
+        shells: FloatArray = np.maximum(np.floor(scaled) + 1.0, 0.0).max(axis=-1)
         return np.asarray(shells.astype(np.int64))
 
-    def pdf(self, x: ArrayLike) -> NDArray[np.float64]:
+    def pdf(self, x: ArrayLike) -> FloatArray:
         """Return the joint density at points x, shape (..., d), in the shape (...)."""
         return np.asarray(self.peak * np.exp(-self.epsilon * self.shell(x)))
 
@@ -147,11 +148,11 @@ class BoxStaircase:
         index = checked_integer("index", index, 0, self.dimension - 1)
         return BoxComponent(self.epsilon, self.sensitivities, self.core, index)
 
-    def var(self) -> NDArray[np.float64]:
+    def var(self) -> FloatArray:
         """Return the variances of the components, shape (d,)."""
         return np.array([self.component(j).var() for j in range(self.dimension)])
 
-    def cov(self) -> NDArray[np.float64]:
+    def cov(self) -> FloatArray:
         """Return the covariance matrix, shape (d, d): diagonal, by the symmetry in each component."""
         return np.diag(self.var())
 
@@ -207,7 +208,7 @@ class BoxStaircase:
         )
         return _box([z + beta * s for z, s in zip(self.core, self.sensitivities, strict=True)])
 
-    def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> NDArray[np.float64]:
+    def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
         """Return joint samples for experiments, of shape ``size + (d,)``, or one point without a size.
 
         Not for privacy, see `Noise.rvs`: floats leak (Mironov 2012). To release numbers, use the local
@@ -236,7 +237,7 @@ class BoxStaircase:
         whole = float(box_sum(self.epsilon, self.core, self.sensitivities))
         return math.exp(-self.epsilon * nearest) * excess / whole
 
-    def _points(self, x: ArrayLike) -> NDArray[np.float64]:
+    def _points(self, x: ArrayLike) -> FloatArray:
         array = np.asarray(x)
         if array.dtype.kind not in "fiu" or not array.ndim or array.shape[-1] != self.dimension:
             raise ParameterError(f"points must be real numbers of shape (..., {self.dimension}), got {x!r}")

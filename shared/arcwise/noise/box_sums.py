@@ -13,12 +13,12 @@ from arcwise.noise.series import lerch_sum
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
 __all__ = ["binomial_coefficients", "box_index", "box_sum", "excess_box_sum", "offset_sum"]
 
 
-def box_sum(epsilon: float, constants: Sequence[Any], slopes: Sequence[float]) -> NDArray[np.float64]:
+def box_sum(epsilon: float, constants: Sequence[Any], slopes: Sequence[float]) -> FloatArray:
     """Return ``sum_{i >= 0} b^i prod_l (c_l + i s_l)`` with ``b = e^-epsilon``.
 
     Parameters
@@ -96,7 +96,7 @@ def box_index(
     slopes: Sequence[float],
     count: int,
     generator: np.random.Generator,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return indices, whole floats, with probabilities in proportion to ``b^i prod_l (z_l + i s_l)``.
 
     In the basis of binomials that is a mixture, over k with positive weights, of k plus k + 1 geometric
@@ -106,7 +106,7 @@ def box_index(
     coefficients = binomial_coefficients(core, slopes)
     weights = np.cumsum([a * ratio**k for k, a in enumerate(coefficients)])
     k = np.searchsorted(weights[:-1], generator.random(count) * weights[-1], side="right")
-    index: NDArray[np.float64] = k + geometric_rvs(epsilon, count, generator)
+    index: FloatArray = k + geometric_rvs(epsilon, count, generator)
     for order in range(1, len(coefficients)):
         more = np.flatnonzero(k >= order)
         index[more] += geometric_rvs(epsilon, more.size, generator)
@@ -120,6 +120,6 @@ def _times(coefficients: list[Any], c: Any, s: float) -> list[Any]:
     return longer
 
 
-def _summed(epsilon: float, coefficients: list[Any]) -> NDArray[np.float64]:
+def _summed(epsilon: float, coefficients: list[Any]) -> FloatArray:
     ratio = 1.0 / math.expm1(epsilon)  # b / (1 - b)
     return np.asarray(sum(a * ratio**k for k, a in enumerate(coefficients)) / -math.expm1(-epsilon))

@@ -11,7 +11,8 @@ from arcwise.noise.base import Noise, elementwise
 from arcwise.noise.checks import checked_level
 
 if TYPE_CHECKING:
-    from arcwise.noise.base import Floats, Numbers
+    from arcwise.noise.base import Numbers
+    from arcwise.typing import FloatArray
 
 __all__ = ["ContinuousNoise"]
 
@@ -26,21 +27,21 @@ class ContinuousNoise(Noise):
     __slots__ = ()
 
     @abstractmethod
-    def _abs_pdf(self, z: Floats) -> Floats:
+    def _abs_pdf(self, z: FloatArray) -> FloatArray:
         """Return the density of X at z >= 0."""
 
     @abstractmethod
-    def _abs_sf(self, z: Floats) -> Floats:
+    def _abs_sf(self, z: FloatArray) -> FloatArray:
         """Return P(|X| > z) for z >= 0."""
 
     @abstractmethod
-    def _abs_isf(self, s: Floats) -> Floats:
+    def _abs_isf(self, s: FloatArray) -> FloatArray:
         """Return the least z >= 0 with P(|X| > z) <= s, for s in [0, 1]."""
 
     @overload
     def pdf(self, x: float) -> float: ...
     @overload
-    def pdf(self, x: Numbers) -> Floats: ...
+    def pdf(self, x: Numbers) -> FloatArray: ...
     def pdf(self, x: Any) -> Any:
         """Return the density at x, per unit of x."""
         return elementwise(lambda x: self._abs_pdf(np.abs(x)), x)
@@ -48,7 +49,7 @@ class ContinuousNoise(Noise):
     @overload
     def isf(self, s: float) -> float: ...
     @overload
-    def isf(self, s: Numbers) -> Floats: ...
+    def isf(self, s: Numbers) -> FloatArray: ...
     def isf(self, s: Any) -> Any:
         """Return x with ``sf(x) = s``, precise in the upper tail; NaN where s is not in [0, 1]."""
         return elementwise(lambda s: 0.0 - self._checked_ppf(s), s)
@@ -57,15 +58,15 @@ class ContinuousNoise(Noise):
         """Return h with ``P(|X| <= h) = level``: half the symmetric confidence interval."""
         return float(self._abs_isf(np.array([1.0 - checked_level(level)]))[0])
 
-    def _cdf(self, x: Floats) -> Floats:
+    def _cdf(self, x: FloatArray) -> FloatArray:
         tail = 0.5 * self._abs_sf(np.abs(x))
         return np.where(x < 0.0, tail, 1.0 - tail)
 
-    def _sf(self, x: Floats) -> Floats:
+    def _sf(self, x: FloatArray) -> FloatArray:
         tail = 0.5 * self._abs_sf(np.abs(x))
         return np.where(x < 0.0, 1.0 - tail, tail)
 
-    def _ppf(self, q: Floats) -> Floats:
+    def _ppf(self, q: FloatArray) -> FloatArray:
         # 2q below and 2(1 - q) above the median are exact in floats.
         lower = q < 0.5
         z = self._abs_isf(2.0 * np.where(lower, q, 1.0 - q))

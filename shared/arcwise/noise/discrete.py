@@ -11,7 +11,8 @@ import numpy as np
 from arcwise.noise.base import Noise, elementwise
 
 if TYPE_CHECKING:
-    from arcwise.noise.base import Floats, Numbers
+    from arcwise.noise.base import Numbers
+    from arcwise.typing import FloatArray
 
 __all__ = ["DiscreteNoise"]
 
@@ -24,11 +25,11 @@ class DiscreteNoise(Noise):
     _dtype: ClassVar[type[np.number[Any]]] = np.int64
 
     @abstractmethod
-    def _abs_pmf(self, n: Floats) -> Floats:
+    def _abs_pmf(self, n: FloatArray) -> FloatArray:
         """Return P(X = n) for whole n >= 0."""
 
     @abstractmethod
-    def _tail(self, n: Floats) -> Floats:
+    def _tail(self, n: FloatArray) -> FloatArray:
         """Return P(X >= n) for whole n >= 1."""
 
     @property
@@ -44,11 +45,11 @@ class DiscreteNoise(Noise):
     @overload
     def pmf(self, n: float) -> float: ...
     @overload
-    def pmf(self, n: Numbers) -> Floats: ...
+    def pmf(self, n: Numbers) -> FloatArray: ...
     def pmf(self, n: Any) -> Any:
         """Return ``P(X = n)``; 0 where n is no integer."""
 
-        def mass(n: Floats) -> Floats:
+        def mass(n: FloatArray) -> FloatArray:
             whole = np.floor(n) == n
             z = np.abs(np.where(whole & np.isfinite(n), n, 0.0))
             values = np.where(whole & np.isfinite(n), self._abs_pmf(z), 0.0)
@@ -56,17 +57,17 @@ class DiscreteNoise(Noise):
 
         return elementwise(mass, n)
 
-    def _cdf(self, x: Floats) -> Floats:
+    def _cdf(self, x: FloatArray) -> FloatArray:
         n = np.floor(x)
         tail = self._tail(np.where(n < 0.0, -n, n + 1.0))
         return np.where(n < 0.0, tail, 1.0 - tail)
 
-    def _sf(self, x: Floats) -> Floats:
+    def _sf(self, x: FloatArray) -> FloatArray:
         n = np.floor(x)
         tail = self._tail(np.where(n < 0.0, -n, n + 1.0))
         return np.where(n < 0.0, 1.0 - tail, tail)
 
-    def _ppf(self, q: Floats) -> Floats:
+    def _ppf(self, q: FloatArray) -> FloatArray:
         # A guess from the mean decay; then brackets that double, and bisection over integers. The result is
         # the least n of which cdf(n), as computed here, is at least q.
         s = np.clip(np.where(q < 0.5, q, 1.0 - q), 1e-300, None)

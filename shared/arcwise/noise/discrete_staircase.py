@@ -20,7 +20,8 @@ from arcwise.noise.series import lerch_sum
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from arcwise.noise.base import Floats
+    from arcwise.typing import FloatArray
+
 
 __all__ = ["DiscreteStaircase", "optimal_r"]
 
@@ -118,12 +119,12 @@ class DiscreteStaircase(DiscreteNoise):
         # -log P(X = 0) by the odds of the rest, which is all that is left at large epsilon.
         return self.epsilon * steps + math.log1p(2.0 * (self.r - 1 + lower + b) / above)
 
-    def _abs_pmf(self, n: Floats) -> Floats:
+    def _abs_pmf(self, n: FloatArray) -> FloatArray:
         steps = np.floor(n / self.sensitivity)
         steps = steps + (n - steps * self.sensitivity >= self.r)
         return np.asarray(self.peak * np.exp(-self.epsilon * steps))
 
-    def _tail(self, n: Floats) -> Floats:
+    def _tail(self, n: FloatArray) -> FloatArray:
         b, above = math.exp(-self.epsilon), -math.expm1(-self.epsilon)
         with np.errstate(invalid="ignore"):
             periods = np.floor(n / self.sensitivity)
@@ -148,7 +149,7 @@ class DiscreteStaircase(DiscreteNoise):
             again = again[(part == 0.0) & np.signbit(part)]
         return x.astype(np.int64)
 
-    def _two_sided(self, count: int, generator: np.random.Generator) -> Floats:
+    def _two_sided(self, count: int, generator: np.random.Generator) -> FloatArray:
         """Return samples as whole floats, in which 0 and -0 have the probability a each, up to scale."""
         x = geometric_rvs(self.epsilon, count, generator)
         x *= self.sensitivity

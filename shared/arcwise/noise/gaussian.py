@@ -16,7 +16,7 @@ from arcwise.noise.checks import checked_delta, checked_epsilon, checked_sensiti
 from arcwise.noise.continuous import ContinuousNoise
 
 if TYPE_CHECKING:
-    from arcwise.noise.base import Floats
+    from arcwise.typing import FloatArray
 
 __all__ = ["AnalyticGaussian", "gaussian_delta"]
 
@@ -135,15 +135,15 @@ class AnalyticGaussian(ContinuousNoise):
         """Return the differential entropy ``log(sigma sqrt(2 pi e))``, in nats."""
         return 0.5 + _HALF_LOG_TAU + math.log(self.sigma)
 
-    def _abs_pdf(self, z: Floats) -> Floats:
+    def _abs_pdf(self, z: FloatArray) -> FloatArray:
         return np.exp(-0.5 * (z / self.sigma) ** 2 - _HALF_LOG_TAU) / self.sigma
 
-    def _abs_sf(self, z: Floats) -> Floats:
+    def _abs_sf(self, z: FloatArray) -> FloatArray:
         from scipy import special
 
         return np.asarray(special.erfc(z / (self.sigma * math.sqrt(2.0))))
 
-    def _abs_isf(self, s: Floats) -> Floats:
+    def _abs_isf(self, s: FloatArray) -> FloatArray:
         from scipy import special
 
         # erfcinv loses nothing in the tail, erfinv nothing near the centre.
@@ -160,5 +160,5 @@ class AnalyticGaussian(ContinuousNoise):
         logarithm = power * math.log(self.sigma * math.sqrt(2.0)) + special.gammaln(half + 1.0)
         return float(np.exp(logarithm) / math.sqrt(math.pi))
 
-    def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
+    def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
         return generator.normal(0.0, self.sigma, count)

@@ -16,7 +16,8 @@ from arcwise.noise.series import lerch_sum
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from arcwise.noise.base import Floats
+    from arcwise.typing import FloatArray
+
 
 __all__ = ["Geometric"]
 
@@ -70,10 +71,10 @@ class Geometric(DiscreteNoise):
         # -log P(X = 0) by the odds of the rest, which is all that is left at large epsilon.
         return self._decay * self.abs_moment(1.0) + math.log1p(2.0 / math.expm1(self._decay))
 
-    def _abs_pmf(self, n: Floats) -> Floats:
+    def _abs_pmf(self, n: FloatArray) -> FloatArray:
         return self.peak * np.exp(-self._decay * n)
 
-    def _tail(self, n: Floats) -> Floats:
+    def _tail(self, n: FloatArray) -> FloatArray:
         return np.exp(-self._decay * n) / (1.0 + math.exp(-self._decay))
 
     def _abs_moment(self, power: float) -> float:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from arcwise.kernels.certificate import Certificate
     from arcwise.noise.base import Noise
+    from arcwise.typing import FloatArray, IntArray
 
 __all__ = ["GRID_POINTS_MAX", "GridNoise"]
 
@@ -162,7 +163,7 @@ class GridNoise:
         return self._step
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> FloatArray:
         """The noise ``k * step`` of each weight."""
         return np.arange(self._first, self._first + self._weights.size, dtype=np.float64) * self._step
 
@@ -205,7 +206,7 @@ class GridNoise:
         _, u = randomness.draw()
         return self._first + int(np.searchsorted(self._ends, np.uint64(u), side="right"))
 
-    def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> NDArray[np.int64]:
+    def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> IntArray:
         """Return `count` numbers k; the same draws in the same order as `count` calls of `draw`."""
         count = checked_integer("count", count, 0)
         out = np.empty(count, np.int64)

@@ -14,9 +14,10 @@ from arcwise.noise.checks import checked_epsilon, checked_integer, checked_level
 from arcwise.noise.laplace import Laplace
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.noise.base import Size
+    from arcwise.typing import FloatArray
 
 __all__ = ["ConfidenceDiamond", "IndependentLaplace"]
 
@@ -63,14 +64,14 @@ class IndependentLaplace:
         checked_integer("index", index, 0, self.dimension - 1)
         return Laplace(self.epsilon, math.fsum(self.sensitivities))
 
-    def pdf(self, x: ArrayLike) -> NDArray[np.float64]:
+    def pdf(self, x: ArrayLike) -> FloatArray:
         """Return the joint density at points x, shape (..., d), in the shape (...)."""
         array = np.asarray(x)
         if array.dtype.kind not in "fiu" or not array.ndim or array.shape[-1] != self.dimension:
             raise ParameterError(f"points must be real numbers of shape (..., {self.dimension}), got {x!r}")
         return np.asarray(self.component(0).pdf(array).prod(axis=-1))
 
-    def var(self) -> NDArray[np.float64]:
+    def var(self) -> FloatArray:
         """Return the variances of the components, shape (d,)."""
         return np.full(self.dimension, self.component(0).var())
 
@@ -87,7 +88,7 @@ class IndependentLaplace:
         radius = self.component(0).scale * float(special.gammainccinv(d, outside))
         return ConfidenceDiamond(radius, math.exp(d * math.log(2.0 * radius) - math.lgamma(d + 1.0)))
 
-    def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> NDArray[np.float64]:
+    def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
         """Return joint samples for experiments, of shape ``size + (d,)``; not for privacy: see `Noise`."""
         if not isinstance(generator, np.random.Generator):
             raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")

@@ -13,7 +13,7 @@ from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.series import gamma_moment
 
 if TYPE_CHECKING:
-    from arcwise.noise.base import Floats
+    from arcwise.typing import FloatArray
 
 __all__ = ["Laplace"]
 
@@ -65,20 +65,20 @@ class Laplace(ContinuousNoise):
         """Return the differential entropy ``1 + log(2 scale)``, in nats."""
         return 1.0 + math.log(2.0 * self.scale)
 
-    def _abs_pdf(self, z: Floats) -> Floats:
+    def _abs_pdf(self, z: FloatArray) -> FloatArray:
         return np.exp(-z / self.scale) / (2.0 * self.scale)
 
-    def _abs_sf(self, z: Floats) -> Floats:
+    def _abs_sf(self, z: FloatArray) -> FloatArray:
         return np.exp(-z / self.scale)
 
-    def _abs_isf(self, s: Floats) -> Floats:
+    def _abs_isf(self, s: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):
             return 0.0 - self.scale * np.log(s)
 
     def _abs_moment(self, power: float) -> float:
         return gamma_moment(self.scale, power)
 
-    def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
+    def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
         # One number in [-1, 1) gives the sign and, by inversion, the size; at -1 itself the logarithm is kept
         # finite. An array's logarithm is several times faster than numpy's own Laplace generator.
         side = generator.random(count)

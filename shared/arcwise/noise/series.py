@@ -13,6 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from arcwise.typing import FloatArray
+
 __all__ = ["gamma_moment", "lerch_sum"]
 
 _EULER_MACLAURIN_BELOW = 0.5
@@ -31,7 +33,7 @@ def gamma_moment(scale: float, power: float) -> float:
     return float(np.exp(power * math.log(scale) + special.gammaln(power + 1.0)))
 
 
-def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -> NDArray[np.float64]:
+def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -> FloatArray:
     """Return ``sum_{k >= 0} e^(-rate k) (unit (k + offset))^power`` for each offset, nearly exact.
 
     Parameters
@@ -76,14 +78,14 @@ def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -
     return np.where(np.isnan(total), np.inf, total)
 
 
-def _term(rate: float, power: float, x: NDArray[np.float64], k: int) -> NDArray[Any]:
+def _term(rate: float, power: float, x: FloatArray, k: int) -> NDArray[Any]:
     """Return ``e^(-rate k) x^power``; neither factor overflows unless the product does."""
     if power <= 1.0:
         return np.asarray(math.exp(-rate * k) * x**power)
     return np.asarray((x * math.exp(-rate * k / power)) ** power)
 
 
-def _tail(rate: float, power: float, v: NDArray[np.float64], unit: float, start: int) -> NDArray[Any]:
+def _tail(rate: float, power: float, v: FloatArray, unit: float, start: int) -> NDArray[Any]:
     """Return the sum from k = `start` on by the Euler-Maclaurin formula."""
     from scipy import special
 

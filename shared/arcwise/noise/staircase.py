@@ -21,7 +21,7 @@ from arcwise.noise.series import lerch_sum
 from arcwise.noise.staircase_optima import heuristic_gamma, interval_gamma, optimal_gamma
 
 if TYPE_CHECKING:
-    from arcwise.noise.base import Floats
+    from arcwise.typing import FloatArray
 
 __all__ = ["Staircase"]
 
@@ -136,14 +136,14 @@ class Staircase(ContinuousNoise):
         steps = b / -math.expm1(-self.epsilon) + b * (1.0 - self.gamma) / self._spread
         return self.epsilon * steps - math.log(self.peak)
 
-    def _abs_pdf(self, z: Floats) -> Floats:
+    def _abs_pdf(self, z: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
             periods = np.floor(z / self.sensitivity)
             steps = periods + (z / self.sensitivity - periods >= self.gamma)
         steps = np.where(np.isinf(z), np.inf, steps)
         return self.peak * np.exp(-self.epsilon * steps)
 
-    def _abs_sf(self, z: Floats) -> Floats:
+    def _abs_sf(self, z: FloatArray) -> FloatArray:
         b, above, scaled = math.exp(-self.epsilon), -math.expm1(-self.epsilon), z / self.sensitivity
         with np.errstate(invalid="ignore"):
             periods = np.floor(scaled)
@@ -152,7 +152,7 @@ class Staircase(ContinuousNoise):
         rest = (np.maximum(self.gamma - t, 0.0) + b * (1.0 - np.maximum(t, self.gamma))) / self._spread
         return np.exp(-self.epsilon * periods) * (b + above * rest)
 
-    def _abs_isf(self, s: Floats) -> Floats:
+    def _abs_isf(self, s: FloatArray) -> FloatArray:
         b, above = math.exp(-self.epsilon), -math.expm1(-self.epsilon)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_s = np.log(s)
@@ -178,7 +178,7 @@ class Staircase(ContinuousNoise):
         total = lerch_sum(self.epsilon, power + 1.0, self.gamma, unit)
         return float(above**2 / ((power + 1.0) * self._spread) * total)
 
-    def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
+    def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
         # Geng and Viswanath, Algorithm 1, with their four variables from three: one number in [-1, 1) gives
         # the sign and the part of the period.
         x = geometric_rvs(self.epsilon, count, generator)

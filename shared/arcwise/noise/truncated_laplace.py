@@ -17,7 +17,7 @@ from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.lower_bound import approximate_lower_bound
 
 if TYPE_CHECKING:
-    from arcwise.noise.base import Floats
+    from arcwise.typing import FloatArray
 
 __all__ = ["TruncatedLaplace"]
 
@@ -93,17 +93,17 @@ class TruncatedLaplace(ContinuousNoise):
         """
         return approximate_lower_bound(self.epsilon, self.delta, self.sensitivity, power=power)
 
-    def _abs_pdf(self, z: Floats) -> Floats:
+    def _abs_pdf(self, z: FloatArray) -> FloatArray:
         return np.where(
             z <= self.half_support, self.peak * np.exp(-z / self.scale), np.where(np.isnan(z), z, 0.0)
         )
 
-    def _abs_sf(self, z: Floats) -> Floats:
+    def _abs_sf(self, z: FloatArray) -> FloatArray:
         # (e^(-z/scale) - e^(-A/scale)) / (1 - e^(-A/scale)), without the difference of near numbers.
         beyond = (np.minimum(z, self.half_support) - self.half_support) / self.scale
         return 0.0 + np.expm1(-beyond) / self._c
 
-    def _abs_isf(self, s: Floats) -> Floats:
+    def _abs_isf(self, s: FloatArray) -> FloatArray:
         # In the tail measured from the end of the support, near the centre from 0, where 1 - s is exact.
         tail = self.half_support - self.scale * np.log1p(self._c * s)
         inner = -self.scale * np.log1p((np.maximum(s, 0.25) - 1.0) / (1.0 + 1.0 / self._c))
@@ -121,7 +121,7 @@ class TruncatedLaplace(ContinuousNoise):
         kummer = special.hyp1f1(1.0, order + 1.0, edge)
         return float(np.exp(logarithm + math.log(kummer)) * (1.0 + 1.0 / self._c))
 
-    def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
+    def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
         side = generator.random(count)
         side *= 2.0
         side -= 1.0

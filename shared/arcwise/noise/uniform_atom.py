@@ -16,7 +16,7 @@ from arcwise.noise.checks import checked_delta, checked_power, checked_sensitivi
 from arcwise.noise.continuous import ContinuousNoise
 
 if TYPE_CHECKING:
-    from arcwise.noise.base import Floats
+    from arcwise.typing import FloatArray
 
 __all__ = ["UniformAtom", "optimal_alpha"]
 
@@ -94,14 +94,14 @@ class UniformAtom(ContinuousNoise):
         """Return the differential entropy ``log(2 h)`` in nats; minus infinity with an atom."""
         return -math.inf if self.alpha > 0.0 else math.log(2.0 * self.half_support)
 
-    def _abs_pdf(self, z: Floats) -> Floats:
+    def _abs_pdf(self, z: FloatArray) -> FloatArray:
         return np.where(z <= self.half_support, self.density, np.where(np.isnan(z), z, 0.0))
 
-    def _abs_sf(self, z: Floats) -> Floats:
+    def _abs_sf(self, z: FloatArray) -> FloatArray:
         h = self.half_support
         return (1.0 - self.alpha) * ((h - np.minimum(z, h)) / h)
 
-    def _abs_isf(self, s: Floats) -> Floats:
+    def _abs_isf(self, s: FloatArray) -> FloatArray:
         # In two terms: 1 - s is exact where s is near 1.
         return self.half_support * np.maximum(((1.0 - s) - self.alpha) / (1.0 - self.alpha), 0.0)
 
@@ -109,7 +109,7 @@ class UniformAtom(ContinuousNoise):
         h = np.float64(self.half_support)
         return float((1.0 - self.alpha) * h**power / (power + 1.0))
 
-    def _rvs(self, count: int, generator: np.random.Generator) -> Floats:
+    def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
         x = generator.random(count)
         x *= 2.0 * self.half_support
         x -= self.half_support

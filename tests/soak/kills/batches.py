@@ -20,7 +20,7 @@ from arcwise.wire import MEDIA_TYPE, Batch, encode_batch, pack_codes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from arcwise.typing import IntArray
 
 __all__ = ["CAPACITY", "REPORTS", "TASKS", "Batches"]
 
@@ -88,7 +88,7 @@ class Batches(NamedTuple):
         place, epoch, code = self._place(number)
         return f"batch {number} (task {TASKS[place].name}, epoch {epoch}, codes {code} and {code + 1})"
 
-    def times(self, counts: Sequence[Mapping[int, NDArray[np.int64]]]) -> tuple[NDArray[np.int64], list[str]]:
+    def times(self, counts: Sequence[Mapping[int, IntArray]]) -> tuple[IntArray, list[str]]:
         """Return how often each batch was counted, and what no whole batches explain.
 
         Parameters

@@ -13,9 +13,8 @@ from tests.soak.kills.batches import REPORTS, TASKS
 from tests.soak.kills.tally import ACKNOWLEDGED, SENT, Number
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.server.store import Store
+    from arcwise.typing import BoolArray
     from tests.soak.kills.batches import Batches
     from tests.soak.kills.tally import Tally
 
@@ -53,7 +52,7 @@ def verdict(url: str, batches: Batches, tally: Tally) -> Verdict:
     times, parts = batches.times(counts)
     wrong += _some(parts)
 
-    def told(which: NDArray[np.bool_], what: str) -> list[str]:
+    def told(which: BoolArray, what: str) -> list[str]:
         numbers = [int(number) for number in np.flatnonzero(which)]
         return _some([f"{batches.name(number)} {what}, counted {times[number]} times" for number in numbers])
 

@@ -32,10 +32,9 @@ from arcwise.errors import ArcwiseError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from arcwise.typing import BoolArray, FloatArray
 
-    FloatArray = NDArray[np.float64]
-    Pattern = tuple[float, NDArray[np.bool_]]
+    Pattern = tuple[float, BoolArray]
 
 __all__ = ["Multipliers", "certified_bound", "interval_bound"]
 
@@ -102,10 +101,10 @@ def interval_bound(epsilon: float, power: float, inputs: int, *, unbiased: bool)
     return bound
 
 
-def _refine(high: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
+def _refine(high: BoolArray, count: int) -> BoolArray:
     """Return a set of inputs as one of the finer grid; an input between two follows both or neither."""
     place = np.linspace(0.0, len(high) - 1.0, count)
-    fine: NDArray[np.bool_] = high[np.floor(place).astype(int)] & high[np.ceil(place).astype(int)]
+    fine: BoolArray = high[np.floor(place).astype(int)] & high[np.ceil(place).astype(int)]
     return fine
 
 
@@ -134,7 +133,7 @@ class _Dual:
         loss, mean, total = z.reshape(3, -1)[:, self.image] * self.units[:, None]
         return Multipliers(loss, self.sign * mean, total)
 
-    def cut(self, y: float, high: NDArray[np.bool_]) -> FloatArray:
+    def cut(self, y: float, high: BoolArray) -> FloatArray:
         """Return the coefficients of ``sum_i h_i c_i(y)`` in the half's multipliers."""
         h = np.where(high, self.growth, 1.0)
         terms = np.stack([h * np.abs(y - self.x) ** self.power, -h * self.sign * y, -h])

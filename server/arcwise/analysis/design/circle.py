@@ -23,12 +23,9 @@ from arcwise.analysis.design.worst import mixture_maximum, mixture_peaks
 from arcwise.errors import ArcwiseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis.design.worst import Curves
+    from arcwise.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 __all__ = ["CircularLoss", "circle_bound", "circle_worst", "find_row"]
 

@@ -20,10 +20,8 @@ from arcwise.kernels.rounding import fill_row
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 __all__ = ["exact_bias", "integer_table", "symmetric_row"]
 

@@ -24,10 +24,10 @@ from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
+    from arcwise.typing import BoolArray, FloatArray, IntArray
+
 
 __all__ = ["FoundPieces", "search_pieces"]
 
@@ -136,9 +136,7 @@ def _search(m: int, epsilons: FloatArray, loss: _Loss) -> FoundPieces:
     return FoundPieces(error, edges, relative / mass)
 
 
-def _shortest(
-    m: int, error: FloatArray, level: FloatArray, loss: _Loss
-) -> tuple[IntArray, NDArray[np.bool_]]:
+def _shortest(m: int, error: FloatArray, level: FloatArray, loss: _Loss) -> tuple[IntArray, BoolArray]:
     """Return the ends (grid indices, shape (n, m+1)) and levels (high or not, (n, m)) of the least sum."""
     grid, n = loss.grid, len(error)
     cells = np.diff(loss.integral(grid))[:, None] - np.diff(grid)[:, None] * error
@@ -167,7 +165,7 @@ def _shortest(
     return ends, high
 
 
-def _polish(ends: IntArray, high: NDArray[np.bool_], error: FloatArray, loss: _Loss) -> FloatArray:
+def _polish(ends: IntArray, high: BoolArray, error: FloatArray, loss: _Loss) -> FloatArray:
     """Return the ends moved to the least ``sum_i h_i (A_i - v w_i)`` inside the two cells around each.
 
     The derivative by an end between the levels h and h' is ``(h - h') (L(end) - v)``: bisection on its sign.
@@ -185,7 +183,7 @@ def _polish(ends: IntArray, high: NDArray[np.bool_], error: FloatArray, loss: _L
     return np.where(inner, 0.5 * (left + right), grid[ends])
 
 
-def _ratio(edges: FloatArray, high: NDArray[np.bool_], level: FloatArray, loss: _Loss) -> FloatArray:
+def _ratio(edges: FloatArray, high: BoolArray, level: FloatArray, loss: _Loss) -> FloatArray:
     """Return the expected loss of these pieces, shape (n,)."""
     relative = np.where(high, level[1][:, None], 1.0)
     value: FloatArray = (relative * np.diff(loss.integral(edges))).sum(axis=1)

@@ -32,10 +32,8 @@ from arcwise.analysis.design.worst import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 __all__ = ["Cuts", "Goal", "Table", "first_cuts", "move", "solve"]
 

@@ -22,11 +22,9 @@ from arcwise.errors import ArcwiseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis.design.program import Goal, Table
+    from arcwise.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 __all__ = ["find_table"]
 

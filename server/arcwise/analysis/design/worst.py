@@ -14,10 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
     Curves = Callable[[IntArray, FloatArray], tuple[FloatArray, FloatArray]]
 
 __all__ = [

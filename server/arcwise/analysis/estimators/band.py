@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,12 +18,10 @@ from arcwise.digits import written
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.result import Value
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["bin_ends", "bins", "cdf_band", "joint_root"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from matplotlib.figure import Figure
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.estimators.result import Band
     from arcwise.analysis.simulate.base import Population
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Comparison", "compare_reference", "compare_samples"]
 

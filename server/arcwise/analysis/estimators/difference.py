@@ -6,7 +6,7 @@ Shares, quantiles and distribution functions: `share_differences`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from scipy.special import stdtrit
 
@@ -24,13 +24,10 @@ from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.circular import CircularMechanism
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["direction_difference", "length_difference", "mean_difference"]
 

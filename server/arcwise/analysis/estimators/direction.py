@@ -11,7 +11,7 @@ The intervals of the resultant length and of the direction allow for it.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,13 +24,10 @@ from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_no
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.inference_target import Users
     from arcwise.mechanisms.circular import CircularMechanism
+    from arcwise.typing import ComplexArray, FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
-    ComplexArray: TypeAlias = NDArray[np.complex128]
 
 __all__ = [
     "Arrow",

@@ -9,7 +9,7 @@ codes that no report shows yet, so the interval reaches towards them, by about t
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from arcwise.kernels.base import Kernel
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["SKEWNESS", "Reach", "empirical_reach"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 # By module, not by name: most functions have the names of their modules.
 from arcwise.analysis.counts import check_counts
@@ -27,13 +27,12 @@ from arcwise.mechanisms.circular import CircularMechanism
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["estimate", "reported_delta"]
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from arcwise.lattice import TOLERANCE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.domains import Domain
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import BoolArray, FloatArray, IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
-    IntArray: TypeAlias = NDArray[np.int64]
 
 __all__ = ["Values", "cell_edges", "coarse_note", "first_cell", "to_domain", "values_of"]
 
@@ -49,10 +46,10 @@ class Values(NamedTuple):
         inside = self._within(self.first, low, high), self._within(self.last, low, high)
         return np.where(inside[0] & inside[1], 1.0, np.where(inside[0] | inside[1], float(outer), 0.0))
 
-    def _within(self, places: IntArray, low: int, high: int) -> NDArray[np.bool_]:
+    def _within(self, places: IntArray, low: int, high: int) -> BoolArray:
         if self.size > self.steps:
             return (low <= places) & (places <= high)
-        found: NDArray[np.bool_] = (places - low) % self.size <= high - low
+        found: BoolArray = (places - low) % self.size <= high - low
         return found
 
     def between(self, first: float, last: float) -> tuple[int, int]:

@@ -21,11 +21,9 @@ from arcwise.errors import ParameterError
 from arcwise.tasks.caps import real_or_nan
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.kernels.base import Kernel
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = [
     "TARGETS",

@@ -7,7 +7,7 @@ them. The width of an interval for these users only takes a fitted distribution 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,14 +23,12 @@ from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.window import mean_code
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.inference_target import Users
     from arcwise.domains import Domain
     from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["average", "clamp_units", "end_units", "mean", "reach", "reaches"]
 

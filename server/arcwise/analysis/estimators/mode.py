@@ -9,7 +9,7 @@ not win by its width, and people who are all at one place (an atom) count like p
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,11 @@ from arcwise.analysis.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.bounds import Evidence
     from arcwise.analysis.estimators.grid import Values
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import BoolArray, FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["mode"]
 
@@ -218,9 +216,7 @@ def _densest(fitted: FloatArray, edges: FloatArray, part: FloatArray, *, atoms: 
     return float(edges[cell] + edges[cell + 1]) / 2
 
 
-def _kept(
-    bounds: Evidence, windows: _Windows, best: int, level: float, *, circular: bool
-) -> NDArray[np.bool_]:
+def _kept(bounds: Evidence, windows: _Windows, best: int, level: float, *, circular: bool) -> BoolArray:
     """Return which windows stay, shape (m,); on an interval only the first and the last are marked."""
     starts = windows.starts.tolist()
     functionals = [bounds.places.between(start, start + windows.width) for start in starts]
@@ -234,7 +230,7 @@ def _staying(
     level: float,
     *,
     ends: bool = False,
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Return which parts of the domain may hold the largest share, shape (m,).
 
     Parameters
@@ -268,7 +264,7 @@ def _staying(
     return kept
 
 
-def _hull(kept: NDArray[np.bool_], windows: _Windows, *, circular: bool) -> tuple[float, float]:
+def _hull(kept: BoolArray, windows: _Windows, *, circular: bool) -> tuple[float, float]:
     """Return the smallest interval, or arc, that holds the windows that are kept."""
     starts = windows.starts[kept]
     if not circular:

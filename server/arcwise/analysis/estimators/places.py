@@ -9,7 +9,7 @@ least 0 elsewhere. On a lattice every value has a node of its own and nothing is
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -18,12 +18,10 @@ from arcwise.analysis.estimators.grid import cell_edges, values_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.grid import Values
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Places"]
 

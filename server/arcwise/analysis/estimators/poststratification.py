@@ -9,7 +9,7 @@ makes some of these report and others not, weights cannot mend.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,12 +43,12 @@ from arcwise.mechanisms.circular import CircularMechanism
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["post_stratify"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -17,12 +17,9 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.bounds import Bounds
+    from arcwise.typing import BoolArray, FloatArray, IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
-    IntArray: TypeAlias = NDArray[np.int64]
 
 __all__ = ["Programs"]
 
@@ -238,18 +235,18 @@ class _State(NamedTuple):
     z: FloatArray
     lack: FloatArray
     pull: FloatArray
-    still: NDArray[np.bool_]
+    still: BoolArray
 
-    def only(self, rows: NDArray[np.bool_]) -> _State:
+    def only(self, rows: BoolArray) -> _State:
         """Return some of the programs."""
         return self if rows.all() else _State._make(each[rows] for each in self)
 
-    def near_enough(self, root: float) -> NDArray[np.bool_]:
+    def near_enough(self, root: float) -> BoolArray:
         """Return which programs are about solved, at about the distance `root` or as far as there is room."""
         squares = _dots(self.change, self.pushed) / root**2
         there = (squares >= _NEAREST) | (_dots(self.phi, self.change) >= _NEARLY_ALL * self.room)
         off = _dots(self.f, self.z) + np.abs(self.lack).max(axis=1)
-        near: NDArray[np.bool_] = there & (squares <= _FURTHEST) & (off < _LOOSE * root**2)
+        near: BoolArray = there & (squares <= _FURTHEST) & (off < _LOOSE * root**2)
         return near
 
     def stepped(

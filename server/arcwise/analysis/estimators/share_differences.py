@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -39,13 +39,11 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.quantiles import Steps
     from arcwise.analysis.estimators.totals import Total
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Sample", "bin_differences", "cdf_differences", "quantile_differences", "share_difference"]
 

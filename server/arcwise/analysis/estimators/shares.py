@@ -8,7 +8,7 @@ them. The interval holds for every population (`bounds`).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,11 +22,9 @@ from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["IN_END_ZONE", "fitted_share", "share", "share_name", "unit_ends"]
 

@@ -10,7 +10,7 @@ is that at the rounded values: for the square, rounding to nodes h apart adds up
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,9 @@ from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.window import mean_code
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Numbers", "mean_numbers", "moment_numbers"]
 

@@ -5,18 +5,16 @@ It is the measure of `benchmarks/studies/accuracy.py` and of `arcwise plan --goa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcwise.analysis.estimators.grid import cell_edges, first_cell, values_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["histogram_distance", "wasserstein"]
 

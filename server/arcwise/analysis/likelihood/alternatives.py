@@ -9,7 +9,7 @@ reports, is in `distribution`; `benchmarks/studies/accuracy.py` prints it beside
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,11 +23,11 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["maximum_likelihood", "plain_em", "smoothed_em"]
 

@@ -8,7 +8,7 @@ likelihood.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,9 @@ from arcwise.kernels.circulant import CirculantKernel
 from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.kernels.base import Kernel
+    from arcwise.typing import BoolArray, FloatArray, IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
-    BoolArray: TypeAlias = NDArray[np.bool_]
 
 __all__ = [
     "GAP",
@@ -98,7 +95,7 @@ class Model:
         best = self._likelihood(rows, every, counts).maximize(gap=GAP)
         return Fitted(best.probabilities, law(best.probabilities @ rows), best.gap)
 
-    def active(self, counts: FloatArray, fitted: Fitted) -> NDArray[np.int64]:
+    def active(self, counts: FloatArray, fitted: Fitted) -> IntArray:
         """Return the nodes that the most likely distribution has mass on, shape (d,), increasing.
 
         An interior point method leaves every node some mass. At the maximum a node's mass or what its
@@ -141,10 +138,10 @@ class Model:
         residual = np.divide(counts, counts.sum() * codes, out=np.zeros_like(codes), where=counts > 0)
         return node_means(self.kernel, residual)
 
-    def _likelihood(self, rows: FloatArray, nodes: NDArray[np.int64], counts: FloatArray) -> Likelihood:
+    def _likelihood(self, rows: FloatArray, nodes: IntArray, counts: FloatArray) -> Likelihood:
         return Likelihood(rows, counts, gram=fast_gram(self.kernel, nodes))
 
-    def rows_of(self, nodes: NDArray[np.int64]) -> FloatArray:
+    def rows_of(self, nodes: IntArray) -> FloatArray:
         """Return the code probabilities of some nodes, shape (d, K)."""
         if self._rows is None:
             return self.kernel.probabilities(nodes)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,12 +24,10 @@ from arcwise.kernels.circulant import CirculantKernel
 from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["distribution", "fit_held_out", "leap_stages", "thin", "uniform_start"]
 

@@ -6,7 +6,7 @@ The counts have chosen these nodes; a draw may not choose again. The notes of `f
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +14,8 @@ from arcwise.analysis.likelihood.bootstrap_fit import GAP, g_squared, law, resid
 from arcwise.analysis.likelihood.likelihood import Likelihood
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Face"]
 

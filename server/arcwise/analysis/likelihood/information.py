@@ -17,11 +17,9 @@ from arcwise.kernels.window import WindowKernel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from arcwise.kernels.base import Kernel
+    from arcwise.typing import BoolArray, FloatArray, IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
     Gram: TypeAlias = Callable[[FloatArray], FloatArray]
 
 __all__ = ["dense_gram", "fast_gram", "window_gram"]
@@ -38,12 +36,12 @@ def dense_gram(rows: FloatArray) -> Gram:
     return gram
 
 
-def fast_gram(kernel: Kernel, nodes: NDArray[np.int64]) -> Callable[[NDArray[np.bool_]], Gram] | None:
+def fast_gram(kernel: Kernel, nodes: IntArray) -> Callable[[BoolArray], Gram] | None:
     """Return what makes the function of these nodes from the codes seen, or None where a product must do."""
     return partial(window_gram, kernel, nodes) if isinstance(kernel, WindowKernel) else None
 
 
-def window_gram(kernel: WindowKernel, nodes: NDArray[np.int64], seen: NDArray[np.bool_]) -> Gram:
+def window_gram(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -> Gram:
     """Return the function from s to the lower triangle of ``P diag(s) P'``; what is above it means nothing.
 
     Parameters

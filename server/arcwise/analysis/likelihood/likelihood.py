@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from arcwise.analysis.likelihood.information import dense_gram
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis.likelihood.information import Gram
+    from arcwise.typing import BoolArray, FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Likelihood", "Maximum"]
 
@@ -71,7 +69,7 @@ class Likelihood:
         rows: FloatArray,
         counts: FloatArray,
         *,
-        gram: Callable[[NDArray[np.bool_]], Gram] | None = None,
+        gram: Callable[[BoolArray], Gram] | None = None,
     ) -> None:
         seen = counts > 0
         self.n = float(counts.sum())

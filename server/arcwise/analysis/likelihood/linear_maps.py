@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from arcwise.kernels.circulant import CirculantKernel
 from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.kernels.base import Kernel
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Rows", "code_laws", "matrix_of", "node_means", "rows_of"]
 

@@ -14,11 +14,9 @@ from arcwise.tasks import Task
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray
 
-    Floats = NDArray[np.float64]
 
 __all__ = ["MechanismRow", "measure"]
 
@@ -136,7 +134,7 @@ def measure(mechanism: Mechanism, label: str) -> MechanismRow:
     )
 
 
-def _grid(mechanism: Mechanism) -> Floats:
+def _grid(mechanism: Mechanism) -> FloatArray:
     """Return inputs on the unit domain that hold every node, the quarters between nodes and both ends.
 
     On a lattice without rounding they are the values.
@@ -167,7 +165,9 @@ def _average(mechanism: Mechanism) -> tuple[float, float, float]:
     return float(absolute.mean()), float(squared.mean()), float(truncated.mean())
 
 
-def _moments(mechanism: Mechanism, units: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _moments(
+    mechanism: Mechanism, units: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return for each input, on the unit domain: E|y-x|, E(y-x)^2, E|truncated y - x|, bias, variance."""
     decoded = mechanism.code_units()
     circular = isinstance(mechanism.domain, Circle)

@@ -13,7 +13,7 @@ error is small that is the delta method, ``sqrt(Var(Im Z) / n) / R``; where it i
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -26,12 +26,9 @@ from arcwise.analysis.simulate import node_law
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis.simulate import Population
     from arcwise.mechanisms.circular import CircularMechanism
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["FEWEST", "DirectionCurve", "rms_angle"]
 

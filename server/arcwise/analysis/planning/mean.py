@@ -10,7 +10,7 @@ law f, with ``a = P v`` and ``b = P v^2`` the first two moments of the number fr
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,12 +23,10 @@ from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis.simulate import Population
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["MeanCurve", "number_moments", "worst_variance"]
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.mechanisms import Mechanism
     from arcwise.mechanisms.circular import CircularMechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Measure", "SampleError", "best_sample", "best_shares", "report_error", "sample_errors"]
 

@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-    from numpy.typing import NDArray
 
     from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.analysis.estimators.result import Value
+    from arcwise.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 __all__ = ["COMPARISON_SIZE", "draw_comparison"]
 

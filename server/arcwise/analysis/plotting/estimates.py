@@ -16,11 +16,10 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-    from numpy.typing import NDArray
 
     from arcwise.analysis.estimators.result import Estimate, Value
+    from arcwise.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 __all__ = ["SIZES", "draw_estimate"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -25,12 +25,10 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms.circular import CircularMechanism
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Damage", "damage", "largest_shift"]
 

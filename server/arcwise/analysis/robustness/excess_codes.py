@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import bdtrik
@@ -12,11 +12,9 @@ from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
 from arcwise.analysis.robustness.fit_result import Surplus
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.analysis.likelihood.bootstrap_fit import Fitted, Model
+    from arcwise.typing import BoolArray, FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["surplus"]
 
@@ -30,7 +28,7 @@ def surplus(  # noqa: PLR0917
     counts: FloatArray,
     fitted: Fitted,
     critical: float,
-    certain: NDArray[np.bool_],
+    certain: BoolArray,
     level: float,
 ) -> tuple[tuple[Surplus, ...], Fitted]:
     """Return the codes with a surplus, and the model fitted to the others.
@@ -64,13 +62,13 @@ def surplus(  # noqa: PLR0917
     return tuple(sorted(found, key=lambda each: (-each.at_least, each.code))), fitted
 
 
-def _honest(counts: FloatArray, codes: FloatArray, aside: NDArray[np.bool_]) -> float:
+def _honest(counts: FloatArray, codes: FloatArray, aside: BoolArray) -> float:
     """Return how many reports there are without the surplus, from the codes that are not set aside."""
     share = float(codes[~aside].sum())
     return float(counts[~aside].sum()) / share if share else 0.0
 
 
-def _without(model: Model, counts: FloatArray, fitted: Fitted, aside: NDArray[np.bool_]) -> Fitted:
+def _without(model: Model, counts: FloatArray, fitted: Fitted, aside: BoolArray) -> Fitted:
     """Return the most likely model of the codes that are not set aside: EM with those counts missing."""
     rest = np.where(aside, 0.0, counts)
     known = float(rest.sum())

@@ -9,7 +9,7 @@ finds them; `damage` says what they can do.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betainc
@@ -32,11 +32,11 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms.base import Mechanism
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.tasks import Task
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["FitTest", "Surplus", "fit_test"]
 

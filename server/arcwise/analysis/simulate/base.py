@@ -7,7 +7,7 @@ as `Domain.to_unit` makes them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.integrate import quad_vec
@@ -15,9 +15,10 @@ from scipy.integrate import quad_vec
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    FloatArray: TypeAlias = NDArray[np.float64]
+    from arcwise.typing import FloatArray
+
 
 __all__ = ["Population"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ive, ndtr
@@ -12,9 +12,8 @@ from arcwise.analysis.simulate.laws import integrated_normal
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["VonMises", "WrappedNormal"]
 

@@ -6,7 +6,7 @@ the population's law of the rounded value, times the rows. So their counts are m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,13 +21,12 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms.base import Mechanism
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.domains import Domain
     from arcwise.tasks import Task
+    from arcwise.typing import FloatArray, IntArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
-    IntArray: TypeAlias = NDArray[np.int64]
 
 __all__ = ["MAX_DEVICES", "as_population", "code_law", "multinomial", "node_law", "simulate_counts"]
 

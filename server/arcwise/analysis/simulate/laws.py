@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betainc, ndtr, ndtri
@@ -11,9 +11,10 @@ from arcwise.analysis.simulate.base import Population
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    FloatArray: TypeAlias = NDArray[np.float64]
+    from arcwise.typing import FloatArray
+
 
 __all__ = ["Atoms", "Beta", "CutNormal", "Histogram", "Mixture", "integrated_normal"]
 

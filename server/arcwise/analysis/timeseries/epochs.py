@@ -18,9 +18,8 @@ from arcwise.tasks import DAY
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
 
 __all__ = [
     "Span",
@@ -125,7 +124,7 @@ def epochs_in_step(task: Task, step: str, name: str) -> int:
     return seconds // task.period
 
 
-def merged(task: Task, counts_by_epoch: Mapping[int, NDArray[np.int64]], span: Span) -> NDArray[np.int64]:
+def merged(task: Task, counts_by_epoch: Mapping[int, IntArray], span: Span) -> IntArray:
     """Return the number of reports per code over the epochs of a range, shape (K,).
 
     Raises

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from arcwise.analysis.estimators.result import Value
     from arcwise.analysis.timeseries.change import Change
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["Point", "Series", "unwrapped"]
 

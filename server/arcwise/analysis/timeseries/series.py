@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,12 +22,12 @@ from arcwise.tasks import DAY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
 
-    IntArray: TypeAlias = NDArray[np.int64]
 
 __all__ = ["Point", "Series", "point_starts", "series"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import timedelta
 
-    from numpy.typing import NDArray
-
     from arcwise.analysis.estimators.result import Value
     from arcwise.analysis.timeseries.result import Series
+    from arcwise.typing import FloatArray
 
-    FloatArray: TypeAlias = NDArray[np.float64]
 
 __all__ = ["as_html", "as_text", "shown_range"]
 

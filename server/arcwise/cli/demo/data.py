@@ -13,7 +13,8 @@ from arcwise.tasks import Caps, Task
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
+
+    from arcwise.typing import FloatArray
 
 __all__ = ["Column", "Fleet", "demo_fleets", "demo_tasks"]
 
@@ -34,11 +35,11 @@ class Column:
     task: Task
     title: str
     unit: str
-    values: NDArray[np.float64]
-    bins: NDArray[np.float64]
+    values: FloatArray
+    bins: FloatArray
 
     @property
-    def known(self) -> NDArray[np.float64]:
+    def known(self) -> FloatArray:
         """The values of the devices that have one, as the task sees them (clipped to the interval)."""
         known = self.values[~np.isnan(self.values)]
         domain = self.task.domain

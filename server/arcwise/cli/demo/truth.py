@@ -13,9 +13,8 @@ from arcwise.domains import Circle
 from arcwise.errors import ArcwiseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.cli.demo.data import Column
+    from arcwise.typing import FloatArray
 
 __all__ = ["Line", "Result", "compare"]
 
@@ -50,8 +49,8 @@ class Result:
     column: Column
     estimate: dict[str, Any]
     lines: tuple[Line, ...]
-    estimated: NDArray[np.float64]
-    true: NDArray[np.float64]
+    estimated: FloatArray
+    true: FloatArray
 
 
 def compare(column: Column, estimate: dict[str, Any]) -> Result:
@@ -88,7 +87,7 @@ def compare(column: Column, estimate: dict[str, Any]) -> Result:
     return Result(column, estimate, tuple(lines), _rebinned(column, estimate["distribution"]), true)
 
 
-def _rebinned(column: Column, distribution: dict[str, Any]) -> NDArray[np.float64]:
+def _rebinned(column: Column, distribution: dict[str, Any]) -> FloatArray:
     """Return an estimated distribution on the column's bins, each cell's mass spread evenly over the cell."""
     edges = np.array(distribution["edges"])
     cumulative = np.append(0.0, np.cumsum(distribution["probabilities"]))

@@ -20,9 +20,8 @@ from arcwise.lattice import MOST_VALUES, TOLERANCE
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 __all__ = ["Proposal", "command_line", "proposed", "read_sample"]
 

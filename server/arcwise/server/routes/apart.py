@@ -17,10 +17,8 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.analysis.timeseries.epochs import Span
+    from arcwise.typing import IntArray
 
 __all__ = ["Apart"]
 
@@ -36,7 +34,7 @@ class Apart:
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
 
-    def estimate(self, task: Task, counts: NDArray[np.int64]) -> dict[str, Any]:
+    def estimate(self, task: Task, counts: IntArray) -> dict[str, Any]:
         """Return what `estimate(task, counts).to_dict()` does.
 
         Raises
@@ -46,9 +44,7 @@ class Apart:
         """
         return self._run(_estimate, task.to_bytes(), counts)
 
-    def series(
-        self, task: Task, by_epoch: Mapping[int, NDArray[np.int64]], every: int, span: Span
-    ) -> dict[str, Any]:
+    def series(self, task: Task, by_epoch: Mapping[int, IntArray], every: int, span: Span) -> dict[str, Any]:
         """Return what `series(task, by_epoch, ...).to_dict()` does; raises as `estimate` does."""
         return self._run(_series, task.to_bytes(), dict(by_epoch), every, span.first, span.last)
 
@@ -94,14 +90,14 @@ def _task(packed: bytes) -> Task:
     return Task.from_bytes(packed)
 
 
-def _estimate(packed: bytes, counts: NDArray[np.int64]) -> dict[str, Any]:
+def _estimate(packed: bytes, counts: IntArray) -> dict[str, Any]:
     from arcwise.analysis import estimate
 
     return estimate(_task(packed), counts).to_dict()
 
 
 def _series(
-    packed: bytes, by_epoch: dict[int, NDArray[np.int64]], every: int, first: int | None, last: int | None
+    packed: bytes, by_epoch: dict[int, IntArray], every: int, first: int | None, last: int | None
 ) -> dict[str, Any]:
     from arcwise.analysis.timeseries.series import series
 

@@ -20,15 +20,13 @@ from arcwise.server.routes.parts import parts_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.server.routes.parts import Part
     from arcwise.server.store import Store
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
 
     Result = TypeVar("Result")
-    Sums = NDArray[np.int64]
+    Sums = IntArray
 
 __all__ = ["Answer", "Estimates"]
 

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.analysis.timeseries.epochs import Span
     from arcwise.server.routes.parts import Part
+    from arcwise.typing import IntArray
 
 __all__ = ["Documents", "Kept", "Question", "digest_of", "tag_of"]
 
@@ -74,7 +72,7 @@ class Documents:
             del self._few[next(iter(self._few))]
 
 
-def digest_of(secret: bytes, parts: Sequence[Part], sums: NDArray[np.int64]) -> bytes:
+def digest_of(secret: bytes, parts: Sequence[Part], sums: IntArray) -> bytes:
     """Return 32 bytes that stand for what an answer shows, its parts and, shape (parts, K), their counts.
 
     Keyed, or whoever has a tag could try which counts it is of: a single report has K possible ones.

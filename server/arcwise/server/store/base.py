@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.server.store.export import Record
     from arcwise.server.store.records import StoredKey, StoredTask
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
     from arcwise.wire import Batch
 
 __all__ = ["Outcome", "Store"]
@@ -101,7 +99,7 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def counts_by_epoch(self, task: Task) -> dict[int, NDArray[np.int64]]:
+    def counts_by_epoch(self, task: Task) -> dict[int, IntArray]:
         """Return the number of reports per code, shape (K,), for every epoch that has any.
 
         Takes 8 * K bytes an epoch; `sums` and `reports_by_epoch` do not.
@@ -115,7 +113,7 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> NDArray[np.int64]:
+    def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> IntArray:
         """Return the number of reports per code, added up over groups of epochs, shape (rows, K).
 
         All of one moment. Epochs are read one after the other: memory is bounded by the result, whatever the
@@ -233,7 +231,7 @@ class Store(ABC):
     def close(self) -> None:
         """Release files and connections. May be repeated."""
 
-    def counts(self, task: Task) -> NDArray[np.int64]:
+    def counts(self, task: Task) -> IntArray:
         """Return the number of reports per code over all epochs, shape (K,)."""
-        counts: NDArray[np.int64] = self.sums(task)[0]
+        counts: IntArray = self.sums(task)[0]
         return counts

@@ -11,9 +11,8 @@ from arcwise.wire import code_format, code_width
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
     from arcwise.wire import Batch
 
 __all__ = ["count_codes", "exact_sum", "sparse_counts", "summed_counts"]
@@ -21,7 +20,7 @@ __all__ = ["count_codes", "exact_sum", "sparse_counts", "summed_counts"]
 _SLICE = 1 << 18
 
 
-def count_codes(packed: Iterable[bytes], codes: int) -> NDArray[np.int64]:
+def count_codes(packed: Iterable[bytes], codes: int) -> IntArray:
     """Return how often each of `codes` codes occurs in packed codes, shape (K,)."""
     array = np.frombuffer(b"".join(packed), code_format(codes))
     total = np.zeros(codes, np.int64)
@@ -30,14 +29,14 @@ def count_codes(packed: Iterable[bytes], codes: int) -> NDArray[np.int64]:
     return total
 
 
-def exact_sum(counts: NDArray[np.int64]) -> int:
+def exact_sum(counts: IntArray) -> int:
     """Return the sum of counts that were not made here; numpy's own wraps beyond 64 bits."""
     return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
 
 
 def summed_counts(
     groups: Mapping[tuple[int, int], Sequence[Batch]], tasks: Mapping[bytes, Task]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Return the reports of batches by the number of their task, epoch and code.
 
     Parameters
@@ -64,7 +63,7 @@ def summed_counts(
 
 def sparse_counts(
     batches: Sequence[Batch], tasks: Mapping[bytes, Task]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[IntArray, IntArray, IntArray]:
     """Return the codes that occur in each batch: places of batches from 1 on, codes, and how often.
 
     The three arrays are as long as one another.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TextIO
 
-    from numpy.typing import NDArray
+    from arcwise.typing import IntArray
 
 __all__ = ["BatchIds", "Counts", "Header", "Record", "TaskState", "read_export", "write_export"]
 
@@ -61,7 +61,7 @@ class Counts(NamedTuple):
     """Reports per code, shape (K,), of an epoch of the task before."""
 
     epoch: int
-    counts: NDArray[np.int64]
+    counts: IntArray
 
 
 class BatchIds(NamedTuple):

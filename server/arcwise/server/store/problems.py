@@ -12,8 +12,7 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from arcwise.typing import IntArray
 
 __all__ = ["counts_problems", "load_task", "task_problems"]
 
@@ -45,7 +44,7 @@ def task_problems(key: bytes, definition: bytes) -> tuple[Task | None, list[str]
     return task, []
 
 
-def counts_problems(task: Task, rows: Iterable[tuple[int, NDArray[np.int64]]], total: int) -> list[str]:
+def counts_problems(task: Task, rows: Iterable[tuple[int, IntArray]], total: int) -> list[str]:
     """Return what is wrong with the counts of a task: epochs with their counts, and reports in all."""
     problems = []
     reports = 0

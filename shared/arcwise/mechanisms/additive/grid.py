@@ -20,13 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.noise import Noise
+    from arcwise.typing import FloatArray
 
-    Floats: TypeAlias = NDArray[np.float64]
-    Tail: TypeAlias = Callable[[Floats], Floats]
+    Tail: TypeAlias = Callable[[FloatArray], FloatArray]
 
 __all__ = ["LEAST", "MOST_NODES", "additive_rows", "code_positions", "fit_grid", "most_margin"]
 
@@ -132,7 +129,7 @@ def most_margin(tail: Tail, steps: int, wanted: int) -> int:
     return wanted if enough.all() else int(np.argmin(enough)) - 1
 
 
-def additive_rows(tail: Tail, steps: int, margin: int) -> Floats:
+def additive_rows(tail: Tail, steps: int, margin: int) -> FloatArray:
     """Return the probabilities of K = N + 2M codes at the N nodes, shape (N, K).
 
     Parameters
@@ -154,7 +151,7 @@ def additive_rows(tail: Tail, steps: int, margin: int) -> Floats:
     at_least = np.concatenate(([1.0 - tails[0]], tails))
     cell = np.concatenate(([1.0 - 2.0 * tails[0]], tails[:-1] - tails[1:]))
     node, code = np.arange(steps + 1)[:, None], np.arange(-margin, steps + margin + 1)
-    rows: Floats = cell[np.abs(code - node)]
+    rows: FloatArray = cell[np.abs(code - node)]
     rows[:, 0] = at_least[node[:, 0] + margin]
     rows[:, -1] = rows[::-1, 0]
     return rows

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from arcwise.typing import FloatArray
 
 __all__ = ["check_unit", "exp_tail", "from_centre", "from_end"]
 
 
-def check_unit(x: ArrayLike) -> NDArray[np.float64]:
+def check_unit(x: ArrayLike) -> FloatArray:
     """Return x as an array of floats, or raise `ParameterError` when one of them is not in [0, 1]."""
     import numpy as np
 
@@ -25,15 +26,15 @@ def check_unit(x: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def from_centre(x: ArrayLike) -> NDArray[np.float64]:
+def from_centre(x: ArrayLike) -> FloatArray:
     """Return ``t = |2x - 1|``, the distance of x from the middle of [0, 1] in half lengths."""
     import numpy as np
 
-    centred: NDArray[np.float64] = np.abs(2.0 * check_unit(x) - 1.0)
+    centred: FloatArray = np.abs(2.0 * check_unit(x) - 1.0)
     return centred
 
 
-def from_end(x: ArrayLike) -> NDArray[np.float64]:
+def from_end(x: ArrayLike) -> FloatArray:
     """Return ``1 - t = 2 min(x, 1-x)``, without the digits that ``1 - |2x - 1|`` loses near the ends."""
     import numpy as np
 

@@ -19,8 +19,7 @@ from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.closed_forms.checks import exp_tail
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from arcwise.typing import FloatArray
 
 __all__ = ["Directional", "purkayastha", "von_mises"]
 
@@ -84,12 +83,12 @@ def purkayastha(epsilon: float) -> Directional:
     )
 
 
-def _bessel_ratios(kappa: float) -> NDArray[np.float64]:
+def _bessel_ratios(kappa: float) -> FloatArray:
     """Return I_k/I_0 at kappa for k = 1, 2, ... up to where they are nothing beside 1."""
     import numpy as np
     from scipy.special import ive
 
     # I_k/I_0 <= (kappa/2)^k / k!, below 1e-19 at k = 24 + 2 kappa for every kappa up to 10.
     orders = np.arange(1, 25 + math.ceil(2 * kappa))
-    ratios: NDArray[np.float64] = ive(orders, kappa) / ive(0, kappa)
+    ratios: FloatArray = ive(orders, kappa) / ive(0, kappa)
     return ratios

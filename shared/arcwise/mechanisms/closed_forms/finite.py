@@ -15,8 +15,9 @@ from arcwise.mechanisms.closed_forms.checks import from_centre, from_end
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_variance
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from arcwise.typing import FloatArray
 
 __all__ = [
     "HYBRID_FROM",
@@ -40,14 +41,14 @@ HYBRID_FROM = math.log(
 """Up to this epsilon, about 0.611, HM is Duchi's mechanism (Wang et al., ICDE 2019)."""
 
 
-def duchi_variance(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+def duchi_variance(x: ArrayLike, epsilon: float) -> FloatArray:
     """Return the variance on [0, 1] of Duchi, Jordan and Wainwright's mechanism, in the shape of x.
 
     It outputs -c or c for inputs in [-1, 1], c = (E+1)/G, so its variance there is c^2 - t^2.
     """
     growth = math.expm1(check_epsilon(epsilon))
     end = from_end(x)
-    variance: NDArray[np.float64] = (4 * (growth + 1) / growth**2 + end * (2 - end)) / 4
+    variance: FloatArray = (4 * (growth + 1) / growth**2 + end * (2 - end)) / 4
     return variance
 
 
@@ -104,7 +105,7 @@ def three_outputs_levels(epsilon: float) -> ThreeOutputsLevels:
     return ThreeOutputsLevels(a, 1 - a, (growth + 1) / math.expm1(epsilon) * (1 + h))
 
 
-def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = None) -> NDArray[np.float64]:
+def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = None) -> FloatArray:
     """Return the variance on [0, 1] of the three-outputs mechanism, in the shape of x.
 
     Parameters
@@ -140,7 +141,7 @@ def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = No
     at_end = (4 * low + below**2 * a * low) / (below**2 * (1 - a * low))
     at_middle = ((1 + low) / (below * (1 - a * low))) ** 2 * outer
     end = from_end(x)
-    variance: NDArray[np.float64] = (end * at_middle + from_centre(x) * (at_end + end)) / 4
+    variance: FloatArray = (end * at_middle + from_centre(x) * (at_end + end)) / 4
     return variance
 
 
@@ -162,7 +163,7 @@ def hybrid_share(epsilon: float) -> float:
     return -math.expm1(-epsilon / 2) if epsilon > HYBRID_FROM else 0.0
 
 
-def hybrid_variance(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+def hybrid_variance(x: ArrayLike, epsilon: float) -> FloatArray:
     """Return the variance on [0, 1] of HM, in the shape of x; above `HYBRID_FROM` it does not depend on x.
 
     Both parts are unbiased, so their variances mix as they are.
@@ -171,7 +172,7 @@ def hybrid_variance(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
     duchi = duchi_variance(x, epsilon)
     if not share:
         return duchi
-    mixed: NDArray[np.float64] = share * piecewise_variance(x, epsilon) + math.exp(-epsilon / 2) * duchi
+    mixed: FloatArray = share * piecewise_variance(x, epsilon) + math.exp(-epsilon / 2) * duchi
     return mixed
 
 
@@ -180,7 +181,7 @@ def hybrid_worst_variance(epsilon: float) -> float:
     return float(hybrid_variance(0.5, epsilon))
 
 
-def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> NDArray[np.float64]:
+def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> FloatArray:
     """Return the variance on [0, 1] of unbiased k-ary randomised response, in the shape of x.
 
     Parameters
@@ -209,7 +210,7 @@ def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> ND
     # Var(y) = D r + D (1-D) (x - 1/2)^2 + q k ((2k-1)/(6d) - 1/4) after completing the square, as D + qk = 1.
     other = q * nodes * ((2 * nodes - 1) / (6 * gaps) - 0.25)
     d = growth * q
-    variance: NDArray[np.float64] = (rounding + q * nodes * (x - 0.5) ** 2) / d + other / d**2
+    variance: FloatArray = (rounding + q * nodes * (x - 0.5) ** 2) / d + other / d**2
     return variance
 
 

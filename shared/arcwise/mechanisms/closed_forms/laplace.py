@@ -15,8 +15,9 @@ from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.closed_forms.checks import check_unit
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from arcwise.typing import FloatArray
 
 __all__ = [
     "clamped_laplace_expected_error",
@@ -28,12 +29,12 @@ __all__ = [
 ]
 
 
-def clamped_laplace_expected_error(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+def clamped_laplace_expected_error(x: ArrayLike, epsilon: float) -> FloatArray:
     """Return ``E|y - x|`` of Laplace noise clamped into [0, 1], for inputs x in [0, 1], in the shape of x.
 
     ``(2 - e^-u - e^-v) / (2 epsilon)`` with u = epsilon x and v = epsilon (1-x).
     """
-    error: NDArray[np.float64] = renormalised_laplace_normaliser(x, epsilon) / 2
+    error: FloatArray = renormalised_laplace_normaliser(x, epsilon) / 2
     return error
 
 
@@ -42,7 +43,7 @@ def clamped_laplace_worst_error(epsilon: float) -> float:
     return float(clamped_laplace_expected_error(0.5, epsilon))
 
 
-def renormalised_laplace_normaliser(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+def renormalised_laplace_normaliser(x: ArrayLike, epsilon: float) -> FloatArray:
     """Return Z(x), the integral of ``e^(-epsilon |y-x|)`` over y in [0, 1], in the shape of x.
 
     ``(2 - e^-u - e^-v) / epsilon`` with u = epsilon x and v = epsilon (1-x).
@@ -50,11 +51,11 @@ def renormalised_laplace_normaliser(x: ArrayLike, epsilon: float) -> NDArray[np.
     import numpy as np
 
     epsilon, x = check_epsilon(epsilon), check_unit(x)
-    integral: NDArray[np.float64] = -(np.expm1(-epsilon * x) + np.expm1(-epsilon * (1 - x))) / epsilon
+    integral: FloatArray = -(np.expm1(-epsilon * x) + np.expm1(-epsilon * (1 - x))) / epsilon
     return integral
 
 
-def renormalised_laplace_expected_error(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+def renormalised_laplace_expected_error(x: ArrayLike, epsilon: float) -> FloatArray:
     """Return ``E|y - x|`` of Laplace noise drawn until it lies inside, for x in [0, 1], in the shape of x.
 
     ``(gamma(2, u) + gamma(2, v)) / (Z epsilon^2)``, u = epsilon x, v = epsilon (1-x), with the lower
@@ -64,7 +65,7 @@ def renormalised_laplace_expected_error(x: ArrayLike, epsilon: float) -> NDArray
 
     normaliser, x = renormalised_laplace_normaliser(x, epsilon), check_unit(x)
     inside = gammainc(2.0, epsilon * x) + gammainc(2.0, epsilon * (1 - x))
-    error: NDArray[np.float64] = inside / (normaliser * epsilon**2)
+    error: FloatArray = inside / (normaliser * epsilon**2)
     return error
 
 

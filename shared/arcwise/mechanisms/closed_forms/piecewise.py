@@ -25,8 +25,9 @@ from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.closed_forms.checks import from_centre
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from arcwise.typing import FloatArray
 
 __all__ = [
     "PiecewiseMember",
@@ -89,7 +90,7 @@ def least_half_range(epsilon: float, s: float) -> float:
     return (math.exp(epsilon) + s) * (s + 1) / (s * math.expm1(epsilon))
 
 
-def piecewise_variance(x: ArrayLike, epsilon: float, *, s: float | None = None) -> NDArray[np.float64]:
+def piecewise_variance(x: ArrayLike, epsilon: float, *, s: float | None = None) -> FloatArray:
     """Return the variance on [0, 1] of the unbiased 3-piece mechanism of parameter s and least range.
 
     Parameters
@@ -117,7 +118,7 @@ def piecewise_worst_variance(epsilon: float, *, s: float | None = None) -> float
 
 def transformation_variance(
     x: ArrayLike, epsilon: float, *, s: float | None = None, half_range: float | None = None
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return the variance on [0, 1] of any member of PTT (arXiv 2112.04745).
 
     Parameters
@@ -149,7 +150,7 @@ def transformation_variance(
     slack = (s + 1) / math.expm1(epsilon)  # 1/mu - 1 = (1-mu)/mu
     mu = 1 / (1 + slack)
     constant = (slack + 1 / (s + 1) ** 2) * mu * half_range**2 / 3
-    variance: NDArray[np.float64] = (constant + slack * from_centre(x) ** 2) / 4
+    variance: FloatArray = (constant + slack * from_centre(x) ** 2) / 4
     return variance
 
 
@@ -171,7 +172,7 @@ def unbiased_optimal_range(epsilon: float) -> tuple[float, float]:
     return root + 1, 2 * (root + 2) / root + 1
 
 
-def unbiased_optimal_variance(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+def unbiased_optimal_variance(x: ArrayLike, epsilon: float) -> FloatArray:
     """Return the variance on [0, 1] of the unbiased variant of Theorem 5, in the shape of x."""
     s, half_range = unbiased_optimal_range(epsilon)
     return transformation_variance(x, epsilon, s=s, half_range=half_range)

@@ -16,8 +16,9 @@ from arcwise.mechanisms.closed_forms.checks import check_unit, exp_tail
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_variance
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from arcwise.typing import FloatArray
 
 __all__ = [
     "SquareWaveLevels",
@@ -57,14 +58,14 @@ def square_wave_levels(epsilon: float) -> SquareWaveLevels:
     return SquareWaveLevels(b, growth * q, q, 2 * b * math.expm1(epsilon) * q, q * (0.5 + b))
 
 
-def square_wave_mean(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+def square_wave_mean(x: ArrayLike, epsilon: float) -> FloatArray:
     """Return ``E[y|x]`` of the output y for inputs x in [0, 1], in the shape of x."""
     levels = square_wave_levels(epsilon)
-    mean: NDArray[np.float64] = levels.mean_slope * check_unit(x) + levels.mean_intercept
+    mean: FloatArray = levels.mean_slope * check_unit(x) + levels.mean_intercept
     return mean[()]
 
 
-def square_wave_expected_error(x: ArrayLike, epsilon: float, power: float = 1.0) -> NDArray[np.float64]:
+def square_wave_expected_error(x: ArrayLike, epsilon: float, power: float = 1.0) -> FloatArray:
     """Return ``E|y - x|^power`` of the output y for inputs x in [0, 1], in the shape of x.
 
     ``(2 (p-q) b^(k+1) + q ((x+b)^(k+1) + (1+b-x)^(k+1))) / (k+1)`` for the power k: the window is never cut.
@@ -78,10 +79,10 @@ def square_wave_expected_error(x: ArrayLike, epsilon: float, power: float = 1.0)
         raise ParameterError(f"power must be finite and at least 1, got {power!r}")
     b, p, q, _, _ = square_wave_levels(epsilon)
     x, k = check_unit(x), power + 1.0
-    error: NDArray[np.float64] = (2 * (p - q) * b**k + q * ((x + b) ** k + (1 - x + b) ** k)) / k
+    error: FloatArray = (2 * (p - q) * b**k + q * ((x + b) ** k + (1 - x + b) ** k)) / k
     return error[()]
 
 
-def linear_debiased_variance(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+def linear_debiased_variance(x: ArrayLike, epsilon: float) -> FloatArray:
     """Return the variance of ``(y - intercept) / slope``, unbiased, for x in [0, 1], in the shape of x."""
     return piecewise_variance(x, epsilon, s=1 / (2 * square_wave_half_window(epsilon)))

@@ -22,10 +22,9 @@ from arcwise.wire import BATCH_ID_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from arcwise.server.store.export import Record
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
     from arcwise.wire import Batch
 
 __all__ = ["PostgresStore"]
@@ -201,7 +200,7 @@ class PostgresStore(Store):
             number = self._numbers[key] = int(row[0])
         return number
 
-    def counts_by_epoch(self, task: Task) -> dict[int, NDArray[np.int64]]:
+    def counts_by_epoch(self, task: Task) -> dict[int, IntArray]:
         """Return the number of reports per code for every epoch; see `Store.counts_by_epoch`."""
         rows = self._read(
             lambda connection: connection.execute(
@@ -230,7 +229,7 @@ class PostgresStore(Store):
             )
         )
 
-    def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> NDArray[np.int64]:
+    def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> IntArray:
         """Return the reports per code of groups of epochs; see `Store.sums`."""
         codes = task.mechanism.kernel.codes
         places, chosen = ("0", "")
@@ -242,7 +241,7 @@ class PostgresStore(Store):
             )
             values |= {"epochs": list(groups), "places": list(groups.values())}
 
-        def add_up(connection: Connection) -> NDArray[np.int64]:
+        def add_up(connection: Connection) -> IntArray:
             total = np.zeros((rows, codes), np.int64)
             # A cursor on the server: a result of many rows is as large again as tuples, many times over.
             with connection.transaction(), connection.cursor("sums", binary=True) as cursor:

@@ -12,10 +12,9 @@ from arcwise.server.store.problems import counts_problems, task_problems
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from arcwise.server.store.postgres.database import Connection
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
 
 __all__ = ["check", "fold", "size", "vacuum"]
 
@@ -116,7 +115,7 @@ def _strange_rows(connection: Connection, number: int, task: Task) -> list[str]:
     ]
 
 
-def _counts(connection: Connection, number: int, task: Task) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def _counts(connection: Connection, number: int, task: Task) -> Iterator[tuple[int, IntArray]]:
     codes = task.mechanism.kernel.codes
     rows = connection.execute(
         "SELECT epoch, array_agg(code), array_agg(reports) FROM counts"

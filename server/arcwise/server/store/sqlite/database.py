@@ -19,7 +19,7 @@ from arcwise.server.store.sqlite.rows import pack, unpack
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from arcwise.typing import IntArray
 
 __all__ = ["Database"]
 
@@ -165,7 +165,7 @@ class Database:
                     self.writer.execute("ROLLBACK")
                 raise
 
-    def add_counts(self, number: int, epoch: int, counts: NDArray[np.int64]) -> None:
+    def add_counts(self, number: int, epoch: int, counts: IntArray) -> None:
         """Add to the counts of an epoch of the task of this number, and to its total; in a transaction."""
         reports = int(counts.sum())
         row = self.writer.execute(

@@ -9,6 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from arcwise.typing import IntArray
+
 __all__ = ["Row", "pack", "row_problem", "spread", "unpack"]
 
 _CODE = np.dtype("<u2")  # of at most `MAX_CODES`, which are 2^16
@@ -22,7 +24,7 @@ class Row(NamedTuple):
     per_code: bytes
 
 
-def pack(counts: NDArray[np.int64], *, dense: bool = False) -> Row:
+def pack(counts: IntArray, *, dense: bool = False) -> Row:
     """Return reports per code, shape (K,), as the smaller row; `dense`: as one with all codes."""
     if not dense:
         found = np.flatnonzero(counts)
@@ -31,13 +33,13 @@ def pack(counts: NDArray[np.int64], *, dense: bool = False) -> Row:
     return Row(None, counts.astype(_NUMBER).tobytes())
 
 
-def unpack(codes: bytes | None, per_code: bytes) -> tuple[NDArray[np.uint16] | slice, NDArray[np.int64]]:
+def unpack(codes: bytes | None, per_code: bytes) -> tuple[NDArray[np.uint16] | slice, IntArray]:
     """Return where the numbers of a row belong in an array of shape (K,), and the numbers."""
     place = slice(None) if codes is None else np.frombuffer(codes, _CODE)
     return place, np.frombuffer(per_code, _NUMBER)
 
 
-def spread(size: int, codes: bytes | None, per_code: bytes) -> NDArray[np.int64]:
+def spread(size: int, codes: bytes | None, per_code: bytes) -> IntArray:
     """Return the reports per code of a row, shape (size,)."""
     counts = np.zeros(size, np.int64)
     place, numbers = unpack(codes, per_code)

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from arcwise.server.store.export import Record
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
     from arcwise.wire import Batch
 
 __all__ = ["SQLiteStore"]
@@ -191,7 +190,7 @@ class SQLiteStore(Store):
         number, open_from, closed = row
         return number, open_from, closed
 
-    def counts_by_epoch(self, task: Task) -> dict[int, NDArray[np.int64]]:
+    def counts_by_epoch(self, task: Task) -> dict[int, IntArray]:
         """Return the number of reports per code for every epoch; see `Store.counts_by_epoch`."""
         with self._database.read() as connection:
             rows = connection.execute(
@@ -210,7 +209,7 @@ class SQLiteStore(Store):
             ).fetchall()
         return dict(rows)
 
-    def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> NDArray[np.int64]:
+    def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> IntArray:
         """Return the reports per code of groups of epochs; see `Store.sums`."""
         total = np.zeros((rows, task.mechanism.kernel.codes), np.int64)
         if groups is None:

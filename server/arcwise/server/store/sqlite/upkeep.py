@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from arcwise.server.store.sqlite.database import Database
     from arcwise.tasks import Task
+    from arcwise.typing import IntArray
 
 __all__ = ["check", "prune", "size", "vacuum"]
 
@@ -118,7 +116,7 @@ def check(database: Database) -> list[str]:
 
 def _counts(
     connection: sqlite3.Connection, number: int, task: Task, problems: list[str]
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
+) -> Iterator[tuple[int, IntArray]]:
     """Yield the epochs of a task with their counts; add what is wrong with its rows to `problems`."""
     rows = connection.execute("SELECT epoch, reports, codes, per_code FROM counts WHERE task = ?", (number,))
     for epoch, reports, *row in rows:
