@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Epochs of a year, so that all runs are in one of them.
 ROOT = Path(__file__).parents[2]
-TASK = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0), period=366 * DAY)
+TASK = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0), epoch_seconds=366 * DAY)
 VALUES: Sequence[Sequence[float]] = ((0, 0.0, 1e-300), (350.5, 359.99999999999994, 180), (12, 12.25, 299.1))
 
 APP = """

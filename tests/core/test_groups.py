@@ -342,13 +342,13 @@ def test_a_round_never_costs_more_than_the_budget(epsilon: float, sample: Any, w
 
 def test_a_budget_makes_a_group() -> None:
     group = Group.share_budget(
-        "vehicle", DOMAINS, 1.0, sample=None, goals={"speed": "value"}, period=3600, caps=Caps(lifetime=9.0)
+        "vehicle", DOMAINS, 1.0, sample=None, goals={"speed": "value"}, epoch_seconds=3600, caps=Caps(lifetime=9.0)
     )
     assert [task.name for task in group.tasks] == list(DOMAINS)
     assert [task.domain for task in group.tasks] == list(DOMAINS.values())
     assert {task.epsilon for task in group.tasks} == {0.333333}
     assert [task.goal for task in group.tasks] == ["direction", "value", "distribution"]
-    assert {task.period for task in group.tasks} == {3600}
+    assert {task.epoch_seconds for task in group.tasks} == {3600}
     assert (group.sample, group.caps, group.charge) == (None, Caps(lifetime=9.0), Charge(999_999, 0))
     weighted = Group.share_budget("v", DOMAINS, 2.0, sample=3, weights={"load": 1, "speed": 1, "heading": 2})
     assert [task.epsilon for task in weighted.tasks] == [1.0, 0.5, 0.5]

@@ -43,8 +43,8 @@ def same(task: Task, other: Task) -> bool:
         task == other
         and task.id == other.id
         and task.to_bytes() == other.to_bytes()
-        and (task.name, task.domain, task.epsilon, task.goal, task.period, task.caps)
-        == (other.name, other.domain, other.epsilon, other.goal, other.period, other.caps)
+        and (task.name, task.domain, task.epsilon, task.goal, task.epoch_seconds, task.caps)
+        == (other.name, other.domain, other.epsilon, other.goal, other.epoch_seconds, other.caps)
         and (task.description, task.unit) == (other.description, other.unit)
         and (type(task.mechanism), task.mechanism.placement, task.mechanism.kernel)
         == (type(other.mechanism), other.mechanism.placement, other.mechanism.kernel)
@@ -96,7 +96,7 @@ def test_canonical_bytes_are_those_of_the_design() -> None:
             ["window", "inset", kernel.codes, 128, kernel.window, kernel.background, kernel.extra],
         ],
     ]
-    circle = msgpack.unpackb(Task("wind", HEADING, 0.5, period=3600).to_bytes())
+    circle = msgpack.unpackb(Task("wind", HEADING, 0.5, epoch_seconds=3600).to_bytes())
     assert circle[2:7] == [["circle", 360.0], 0.5, "direction", 3600, [None, None, 86_400]]
     assert circle[7][:2] == ["optimal-circular", 1]
     assert circle[7][2][:4] == ["window", "wrap", 128, 128]
@@ -110,7 +110,7 @@ def test_the_id_covers_every_part() -> None:
         Task("height", Interval(0, 221, clip=True), 1.0, caps=Caps(lifetime=30.0, rolling=2.0)),
         Task("height", HEIGHT, 1.1, caps=Caps(lifetime=30.0, rolling=2.0)),
         Task("height", HEIGHT, 1.0, goal="value", caps=Caps(lifetime=30.0, rolling=2.0)),
-        Task("height", HEIGHT, 1.0, period=3600, caps=Caps(lifetime=30.0, rolling=2.0)),
+        Task("height", HEIGHT, 1.0, epoch_seconds=3600, caps=Caps(lifetime=30.0, rolling=2.0)),
         Task("height", HEIGHT, 1.0, caps=Caps(lifetime=31.0, rolling=2.0)),
         Task("height", HEIGHT, 1.0, caps=Caps(lifetime=30.0, rolling=3.0)),
         Task("height", HEIGHT, 1.0, caps=Caps(lifetime=30.0, rolling=2.0, window=DAY + 1)),
@@ -174,7 +174,7 @@ def test_repr_names_the_parts() -> None:
 def test_epochs_count_periods_since_1970() -> None:
     task = Task("x", HEADING, 1.0)
     assert [task.epoch(time) for time in (0, 86_399.9, 86_400, 1.7e9)] == [0, 0, 1, 19_675]
-    hourly = Task("x", HEADING, 1.0, period=3600)
+    hourly = Task("x", HEADING, 1.0, epoch_seconds=3600)
     assert hourly.epoch(7200.5) == 2
     assert type(hourly.epoch(7200.5)) is int
 
@@ -312,8 +312,8 @@ def test_bad_domains_are_refused(bad: Any) -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, 3600.0, True, None, "day", 366 * DAY + 1])
 def test_bad_periods_are_refused(bad: Any) -> None:
-    with pytest.raises(TaskError, match="period must be whole seconds, from 1 to a year, got"):
-        Task("x", HEIGHT, 1.0, period=bad)
+    with pytest.raises(TaskError, match="epoch_seconds must be whole seconds, from 1 to a year, got"):
+        Task("x", HEIGHT, 1.0, epoch_seconds=bad)
 
 
 @pytest.mark.parametrize("bad", [True, None, "1", math.nan, 0.001, 21, 10**400])

@@ -58,7 +58,7 @@ def test_no_two_answers_of_different_times_give_an_old_epoch_away(
             except Problem:
                 continue
             shown += [set(part.epochs) for part in parts]
-    blocks = {epoch: (epoch - MONDAY // TASK.period) // days for epoch in later}
+    blocks = {epoch: (epoch - MONDAY // TASK.epoch_seconds) // days for epoch in later}
     changed = {blocks[epoch] for epoch, n in more.items() if n}
     for one in shown:
         for other in shown:

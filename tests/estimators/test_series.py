@@ -33,7 +33,7 @@ UNIT = Interval(0, 1)
 DELAY = Task("delay <min>", Interval(0, 100), 2.0)
 RATING = Task("rating", Interval(0, 10), 2.0, goal="value")
 HEADING = Task("heading", Circle(360), 2.0)
-HOURLY = Task("hourly", Interval(0, 1), 2.0, period=3600)
+HOURLY = Task("hourly", Interval(0, 1), 2.0, epoch_seconds=3600)
 SUNDAY = 20_758
 """2026-11-01, the number of its day."""
 
@@ -112,17 +112,17 @@ def test_points_stay_where_they_are_when_epochs_are_added(
     task: Task, every: int, weekday: int | None
 ) -> None:
     counts = counts_of(task, [0.5], 50, 1)
-    now = SUNDAY * 86_400 // task.period
+    now = SUNDAY * 86_400 // task.epoch_seconds
     starts = []
     for back in (0, 5, 3 * every + 1):
         result = series(task, {now - back: counts, now: counts}, every=every)
         assert result.points[0].first <= now - back <= result.points[0].last
         starts.append({point.start for point in result.points})
         for point in result.points:
-            assert point.start.hour % (every * task.period / 3600) == 0
+            assert point.start.hour % (every * task.epoch_seconds / 3600) == 0
             assert weekday is None or point.start.weekday() == weekday
-            assert point.start.timestamp() == point.first * task.period
-            assert point.end.timestamp() == (point.last + 1) * task.period
+            assert point.start.timestamp() == point.first * task.epoch_seconds
+            assert point.end.timestamp() == (point.last + 1) * task.epoch_seconds
     assert starts[0] <= starts[1] <= starts[2]
     assert len(starts[2]) >= 4
 
@@ -288,7 +288,7 @@ def test_a_range_of_means_has_no_test() -> None:
 @pytest.mark.parametrize("task", [DELAY, RATING, HEADING, HOURLY], ids=lambda task: task.name)
 @pytest.mark.parametrize("n", [1, 20, 3000])
 def test_tables_fit_a_terminal(task: Task, n: int) -> None:
-    start = 86_400 * SUNDAY // task.period
+    start = 86_400 * SUNDAY // task.epoch_seconds
     counts = {start + day: counts_of(task, [0.5, 1.0], n, day) for day in (0, 1, 2, 3, 7, 9)}
     result = series(task, counts)
     lines = [line for line in str(result).splitlines() if not line.startswith("note: ")]

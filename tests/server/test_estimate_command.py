@@ -23,7 +23,7 @@ from arcwise.wire import Batch, pack_codes
 
 DELAY = Task("delay", Interval(0, 100), 2.0)
 HEADING = Task("heading", Circle(360), 2.0)
-HOURLY = Task("hourly", Interval(0, 1), 2.0, period=3600)
+HOURLY = Task("hourly", Interval(0, 1), 2.0, epoch_seconds=3600)
 EMPTY = Task("empty", Interval(0, 1), 2.0)
 STORE = ("--store", "sqlite:///a.db")
 

@@ -114,10 +114,10 @@ def test_every_way_to_share() -> None:
 
 
 def test_other_options_of_tasks() -> None:
-    options = ("--clip", "--period", "3600", "--goal", "speed=mean", "-o", "in/vehicle.json")
+    options = ("--clip", "--epoch-seconds", "3600", "--goal", "speed=mean", "-o", "in/vehicle.json")
     good("group", "new", "vehicle", *VEHICLE, "--epsilon", "1", *options, "--rolling-delta-cap", "0.5")
     group = Group.load("in/vehicle.json")
-    assert {task.period for task in group.tasks} == {3600}
+    assert {task.epoch_seconds for task in group.tasks} == {3600}
     assert group.tasks[1].domain == Interval(0, 180, clip=True)
     assert isinstance(group.tasks[1].mechanism, DesignedTable)
     assert group.caps == Caps(rolling_delta=0.5)

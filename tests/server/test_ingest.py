@@ -359,7 +359,7 @@ def test_forgotten_ids_stay_refused_when_the_retention_grows_again(with_app: Run
 
 
 def test_a_short_period_still_leaves_days_for_a_batch_to_arrive(with_app: Run) -> None:
-    minute = Task("minute", Interval(0, 1), 1.0, period=60)
+    minute = Task("minute", Interval(0, 1), 1.0, epoch_seconds=60)
     width = minute.mechanism.kernel.codes
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:

@@ -24,8 +24,8 @@ from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 Run = Callable[..., None]
 
 DELAY = Task("delay", Interval(0, 100), 2.0)
-HEADING = Task("heading", Circle(360), 2.0, period=3600)
-WEEKLY = Task("weekly", Interval(0, 1), 2.0, period=7 * 86_400)
+HEADING = Task("heading", Circle(360), 2.0, epoch_seconds=3600)
+WEEKLY = Task("weekly", Interval(0, 1), 2.0, epoch_seconds=7 * 86_400)
 TASKS = [DELAY, HEADING, WEEKLY]
 
 
@@ -191,7 +191,7 @@ def test_few_variants_are_kept_and_none_is_made_twice(with_app: Run, monkeypatch
 
 
 FINE = Interval(0, 1)
-WIDE = Task("wide", FINE, 1.0, period=1, mechanism=OptimalPiecewise(FINE, 1.0, nodes=32_768))
+WIDE = Task("wide", FINE, 1.0, epoch_seconds=1, mechanism=OptimalPiecewise(FINE, 1.0, nodes=32_768))
 CODES = WIDE.mechanism.kernel.codes
 
 

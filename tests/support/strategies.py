@@ -375,7 +375,7 @@ def tasks(draw: st.DrawFn) -> Task:
         mechanism.epsilon,
         goal=draw(st.none() | st.sampled_from(goals)),
         mechanism=mechanism,
-        period=draw(st.integers(1, 366 * DAY)),
+        epoch_seconds=draw(st.integers(1, 366 * DAY)),
         caps=draw(st.none() | caps(mechanism.epsilon)),
         description=draw(st.none() | texts(200)),
         unit=draw(st.none() | texts(20)),

@@ -1,6 +1,6 @@
 """The fields of a task in their fixed order, and the same as a JSON object that a person can read.
 
-    [1, name, domain, epsilon, goal, period, caps, mechanism]
+    [1, name, domain, epsilon, goal, epoch_seconds, caps, mechanism]
     [..., optional]                where something is set that tasks need not have: see `optional`
     domain     ["interval", low, high, clip]  or  ["circle", period]
                [..., step, rounding]          where the domain has a step
@@ -116,7 +116,7 @@ def caps_from_json(data: Any) -> list[Any]:
 
 def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
     """Return the JSON object of a task's fields."""
-    version, name, (kind, *bounds), epsilon, goal, period, caps, mechanism, *optional = fields
+    version, name, (kind, *bounds), epsilon, goal, epoch_seconds, caps, mechanism, *optional = fields
     mechanism_name, mechanism_version, kernel_fields = mechanism
     kind_of_kernel, placement, *rest = kernel_fields
     kernel = {"kind": kind_of_kernel, "placement": placement}
@@ -130,7 +130,7 @@ def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
         "domain": {"kind": kind, **dict(zip(_bound_names(kind, len(bounds)), bounds, strict=True))},
         "epsilon": epsilon,
         "goal": goal,
-        "period_seconds": period,
+        "period_seconds": epoch_seconds,
         "caps": caps_to_json(caps),
         "mechanism": {"name": mechanism_name, "version": mechanism_version, "kernel": kernel},
     }

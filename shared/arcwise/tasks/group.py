@@ -122,7 +122,7 @@ class Group:
         sample: Sample = "auto",
         weights: Mapping[str, float] | None = None,
         goals: Mapping[str, str] | None = None,
-        period: int = DAY,
+        epoch_seconds: int = DAY,
         caps: Caps | None = None,
         descriptions: Mapping[str, str] | None = None,
         units: Mapping[str, str] | None = None,
@@ -145,7 +145,7 @@ class Group:
             By name, where all tasks are reported: a task's share of epsilon is proportional to its weight.
         goals
             By name, as of `Task`; tasks that are not named have the default.
-        period
+        epoch_seconds
             Of every task, in seconds.
         caps
             What one device may spend on the group in all.
@@ -178,7 +178,7 @@ class Group:
                 domain,
                 shares[each],
                 goal=goals.get(each),
-                period=period,
+                epoch_seconds=epoch_seconds,
                 description=descriptions.get(each),
                 unit=units.get(each),
             )

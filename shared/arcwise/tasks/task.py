@@ -75,7 +75,7 @@ class Task:
         has no other effect: none on a circle (128 nodes, and 256 for "distribution" from epsilon 3 on), on a
         lattice of at most 1,024 values, with another goal or with a given `mechanism`. It is no part of the
         task.
-    period
+    epoch_seconds
         Length of an epoch in seconds; a day unless given.
     caps
         What one device may spend on this task; no cap unless given.
@@ -119,7 +119,7 @@ class Task:
         "id",
         "mechanism",
         "name",
-        "period",
+        "epoch_seconds",
         "unit",
     )
 
@@ -128,7 +128,7 @@ class Task:
     epsilon: float
     goal: str
     mechanism: Mechanism
-    period: int
+    epoch_seconds: int
     caps: Caps
     description: str | None
     unit: str | None
@@ -146,7 +146,7 @@ class Task:
         goal: str | None = None,
         mechanism: Mechanism | None = None,
         expected_reports: int | None = None,
-        period: int = DAY,
+        epoch_seconds: int = DAY,
         caps: Caps | None = None,
         description: str | None = None,
         unit: str | None = None,
@@ -157,8 +157,8 @@ class Task:
         if not isinstance(domain, (Interval, Circle)):
             raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
         epsilon = check_epsilon(epsilon, least=_least_epsilon(mechanism))
-        if type(period) is not int or not 1 <= period <= MAX_PERIOD:
-            raise TaskError(f"period must be whole seconds, from 1 to a year, got {period!r}")
+        if type(epoch_seconds) is not int or not 1 <= epoch_seconds <= MAX_PERIOD:
+            raise TaskError(f"epoch_seconds must be whole seconds, from 1 to a year, got {epoch_seconds!r}")
         if not isinstance(mechanism, (Mechanism, NoneType)):
             raise TaskError(f"mechanism must be a Mechanism or None, got {mechanism!r}")
         if not isinstance(caps, (Caps, NoneType)):
@@ -183,7 +183,7 @@ class Task:
             ("epsilon", epsilon),
             ("goal", goal),
             ("mechanism", mechanism),
-            ("period", period),
+            ("epoch_seconds", epoch_seconds),
             ("caps", caps),
             ("charge", charge),
             *optional.items(),
@@ -221,8 +221,8 @@ class Task:
         return str(self.domain) if self.unit is None else f"{self.domain} {self.unit}"
 
     def epoch(self, timestamp: float) -> int:
-        """Return the number of the period, counted from 1970-01-01 UTC, that holds a Unix time."""
-        return int(timestamp // self.period)
+        """Return the number of the epoch, counted from 1970-01-01 UTC, that holds a Unix time."""
+        return int(timestamp // self.epoch_seconds)
 
     def _optional(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in OPTIONAL}
@@ -234,7 +234,7 @@ class Task:
             domain_to_fields(self.domain),
             self.epsilon,
             self.goal,
-            self.period,
+            self.epoch_seconds,
             caps_to_fields(self.caps),
             mechanism_to_fields(self.mechanism),
             *optional_to_fields(self._optional()),
@@ -273,7 +273,7 @@ class Task:
         if fields[0] != SCHEMA_VERSION:
             raise TaskError(f"task schema version {fields[0]} is not known to this arcwise; it knows 1")
         try:
-            _, name, domain_fields, epsilon, goal, period, cap_fields, mechanism_fields, *rest = fields
+            _, name, domain_fields, epsilon, goal, epoch_seconds, cap_fields, mechanism_fields, *rest = fields
             optional = optional_from_fields(rest)
             domain = domain_from_fields(domain_fields)
             caps = caps_from_fields(cap_fields)
@@ -282,7 +282,7 @@ class Task:
             if not isinstance(goal, str):
                 raise TaskError(f"goal must be a string, got {goal!r}")
             return cls(
-                name, domain, epsilon, goal=goal, mechanism=mechanism, period=period, caps=caps, **optional
+                name, domain, epsilon, goal=goal, mechanism=mechanism, epoch_seconds=epoch_seconds, caps=caps, **optional
             )
         except (TaskError, CertificateError):
             raise

@@ -154,7 +154,7 @@ def test_pruning_forgets_ids_keeps_counts_and_closes_what_it_forgot(opener: Open
 
 def test_pruning_leaves_the_last_day_before_the_newest_epoch_open(store: Store) -> None:
     """A device may be a day ahead, so the newest epoch may be that of tomorrow."""
-    quarter = Task("quarter", Interval(0, 1), 1.0, period=6 * 3600)
+    quarter = Task("quarter", Interval(0, 1), 1.0, epoch_seconds=6 * 3600)
     store.register([quarter])
     for task, day in ((DELAY, 1), (quarter, 4)):
         assert store.prune(task, before=10**6) == 0

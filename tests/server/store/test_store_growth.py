@@ -14,8 +14,8 @@ from arcwise.wire import Batch, pack_codes
 from tests.support.store_samples import COUNTED
 
 UNIT = Interval(0, 1)
-WIDEST = Task("widest", UNIT, 1.0, period=60, mechanism=OptimalPiecewise(UNIT, 1.0, nodes=32_768))
-SMALL = Task("small", UNIT, 1.0, period=60)
+WIDEST = Task("widest", UNIT, 1.0, epoch_seconds=60, mechanism=OptimalPiecewise(UNIT, 1.0, nodes=32_768))
+SMALL = Task("small", UNIT, 1.0, epoch_seconds=60)
 
 # docs/operating.md states them: for a request, for each code in it, and for what is there in any case.
 BYTES = {"sqlite": (130, 12), "postgresql": (300, 200)}

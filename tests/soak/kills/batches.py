@@ -26,7 +26,7 @@ __all__ = ["CAPACITY", "REPORTS", "TASKS", "Batches"]
 
 _DOMAIN = Interval(0, 1)
 TASKS = [
-    Task(name, _DOMAIN, 1.0, period=3600, mechanism=OptimalPiecewise(_DOMAIN, 1.0, nodes=12_000))
+    Task(name, _DOMAIN, 1.0, epoch_seconds=3600, mechanism=OptimalPiecewise(_DOMAIN, 1.0, nodes=12_000))
     for name in ("left", "right")
 ]
 _CODES = TASKS[0].mechanism.kernel.codes

@@ -50,9 +50,9 @@ class Span(NamedTuple):
 
 def epoch_start(task: Task, epoch: int) -> datetime:
     """Return when an epoch of the task starts, in UTC. Raises `ParameterError` beyond the year 9999."""
-    if not 0 <= epoch <= (_LAST - _ORIGIN) // timedelta(seconds=task.period):
+    if not 0 <= epoch <= (_LAST - _ORIGIN) // timedelta(seconds=task.epoch_seconds):
         raise ParameterError(f"epoch must lie from 1970 to the year 9999, got {epoch!r}")
-    return _ORIGIN + epoch * timedelta(seconds=task.period)
+    return _ORIGIN + epoch * timedelta(seconds=task.epoch_seconds)
 
 
 def utc(time: datetime) -> str:
@@ -91,7 +91,7 @@ def read_epoch(task: Task, text: str, name: str) -> int:
             # Python 3.10 does not read the Z.
             time = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
             time = time if time.tzinfo else time.replace(tzinfo=timezone.utc)
-            epoch = -(-(time - _ORIGIN) // timedelta(seconds=task.period))
+            epoch = -(-(time - _ORIGIN) // timedelta(seconds=task.epoch_seconds))
         epoch_start(task, epoch)
     except ValueError:  # a ParameterError is one too
         raise ParameterError(
@@ -111,17 +111,17 @@ def epochs_in_step(task: Task, step: str, name: str) -> int:
     """
     if re.fullmatch(r"[0-9]{1,9}", step) and int(step):
         return int(step)
-    seconds = {"epoch": task.period, "day": DAY, "week": _WEEK}.get(step)
+    seconds = {"epoch": task.epoch_seconds, "day": DAY, "week": _WEEK}.get(step)
     if seconds is None:
         raise ParameterError(
             f"{name} must be epoch, day, week or a whole number of epochs from 1 on, got {step!r}"
         )
-    if seconds % task.period:
+    if seconds % task.epoch_seconds:
         raise ParameterError(
-            f"{name} must be a whole number of epochs: an epoch of this task lasts {task.period} seconds, "
+            f"{name} must be a whole number of epochs: an epoch of this task lasts {task.epoch_seconds} seconds, "
             f"and so no number of them lasts a {step}"
         )
-    return seconds // task.period
+    return seconds // task.epoch_seconds
 
 
 def merged(task: Task, counts_by_epoch: Mapping[int, IntArray], span: Span) -> IntArray:

@@ -192,7 +192,7 @@ def point_starts(task: Task, epochs: Iterable[int], *, every: int, span: Span) -
     if type(every) is not int or every < 1:
         raise ParameterError(f"every must be an integer of at least 1, got {every!r}")
     known = sorted(epochs)
-    anchor = MONDAY // task.period
+    anchor = MONDAY // task.epoch_seconds
     first = known[0] - (known[0] - anchor) % every if span.first is None else index(span.first)
     last = known[-1] if span.last is None else index(span.last)
     if last < first:

@@ -38,7 +38,7 @@ class Request(NamedTuple):
     goals: tuple[str, ...]
     weights: tuple[str, ...]
     split: str
-    period: int
+    epoch_seconds: int
     units: tuple[str, ...]
     descriptions: tuple[str, ...]
 
@@ -87,7 +87,7 @@ def made_group(name: str, request: Request, caps: Caps) -> Group:
             shares[task],
             goal=goals.get(task),
             mechanism=mechanism_for(domain, shares[task], goal=goals.get(task), name=None, delta=None),
-            period=request.period,
+            epoch_seconds=request.epoch_seconds,
             description=descriptions.get(task),
             unit=units.get(task),
         )

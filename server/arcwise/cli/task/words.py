@@ -35,7 +35,7 @@ def describe(task: Task) -> str:
         "epsilon": f"{task.epsilon:g} per report",
         "delta": _delta(task),
         "caps": caps_words(task.caps, "report"),
-        "epoch": f"{task.period} s",
+        "epoch": f"{task.epoch_seconds} s",
         "mechanism": f"{mechanism.name} {mechanism.version}, placement {mechanism.placement}",
         "kernel": _kernel(mechanism),
         "outputs": _outputs(mechanism),

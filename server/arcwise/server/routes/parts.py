@@ -72,7 +72,7 @@ def parts_of(  # noqa: PLR0917
     Problem
         422 when there are too many points, or too many for a task of so many codes.
     """
-    blocks = blocks_of(reports, least, size=epochs_in(days, task), anchor=MONDAY // task.period)
+    blocks = blocks_of(reports, least, size=epochs_in(days, task), anchor=MONDAY // task.epoch_seconds)
     firsts = [block.first for block in blocks]
     shown: list[int] = []
     withheld: list[int] = []

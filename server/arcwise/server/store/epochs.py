@@ -17,7 +17,7 @@ DAYS_AHEAD = 1
 
 def epochs_in(days: int, task: Task) -> int:
     """Return how many epochs of the task cover so many days, at least one."""
-    return max(1, -(-days * DAY // task.period))
+    return max(1, -(-days * DAY // task.epoch_seconds))
 
 
 def last_closable(task: Task, newest: int) -> int:
