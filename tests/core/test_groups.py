@@ -342,7 +342,13 @@ def test_a_round_never_costs_more_than_the_budget(epsilon: float, sample: Any, w
 
 def test_a_budget_makes_a_group() -> None:
     group = Group.share_budget(
-        "vehicle", DOMAINS, 1.0, sample=None, goals={"speed": "value"}, epoch_seconds=3600, caps=Caps(lifetime=9.0)
+        "vehicle",
+        DOMAINS,
+        1.0,
+        sample=None,
+        goals={"speed": "value"},
+        epoch_seconds=3600,
+        caps=Caps(lifetime=9.0),
     )
     assert [task.name for task in group.tasks] == list(DOMAINS)
     assert [task.domain for task in group.tasks] == list(DOMAINS.values())

@@ -51,7 +51,9 @@ def test_ages_get_round_bounds_a_step_and_clipping() -> None:
     assert "wrote x.json" in text
 
 
-@pytest.mark.parametrize("extra", [[], ["--goal", "value"], ["--lifetime-cap", "4.5", "--epoch-seconds", "3600"]])
+@pytest.mark.parametrize(
+    "extra", [[], ["--goal", "value"], ["--lifetime-cap", "4.5", "--epoch-seconds", "3600"]]
+)
 def test_the_command_that_is_told_makes_the_same_task(extra: list[str]) -> None:
     task, text = made(AGES, *extra)
     command = shlex.split(text.splitlines()[0])

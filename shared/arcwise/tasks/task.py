@@ -114,12 +114,12 @@ class Task:
         "charge",
         "description",
         "domain",
+        "epoch_seconds",
         "epsilon",
         "goal",
         "id",
         "mechanism",
         "name",
-        "epoch_seconds",
         "unit",
     )
 
@@ -282,7 +282,14 @@ class Task:
             if not isinstance(goal, str):
                 raise TaskError(f"goal must be a string, got {goal!r}")
             return cls(
-                name, domain, epsilon, goal=goal, mechanism=mechanism, epoch_seconds=epoch_seconds, caps=caps, **optional
+                name,
+                domain,
+                epsilon,
+                goal=goal,
+                mechanism=mechanism,
+                epoch_seconds=epoch_seconds,
+                caps=caps,
+                **optional,
             )
         except (TaskError, CertificateError):
             raise

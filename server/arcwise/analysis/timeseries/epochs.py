@@ -118,8 +118,8 @@ def epochs_in_step(task: Task, step: str, name: str) -> int:
         )
     if seconds % task.epoch_seconds:
         raise ParameterError(
-            f"{name} must be a whole number of epochs: an epoch of this task lasts {task.epoch_seconds} seconds, "
-            f"and so no number of them lasts a {step}"
+            f"{name} must be a whole number of epochs: an epoch of this task lasts "
+            f"{task.epoch_seconds} seconds, and so no number of them lasts a {step}"
         )
     return seconds // task.epoch_seconds
 

@@ -74,7 +74,9 @@ def group() -> None:
     help="With --sample all: shares of epsilon that are equal, or that make the summed error least: of "
     "estimates, of the worst single value, or of values on average (the latter two with goal value).",
 )
-@click.option("--epoch-seconds", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
+@click.option(
+    "--epoch-seconds", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds."
+)
 @click.option(
     "--unit", "units", multiple=True, metavar="NAME=TEXT", help="A task's unit, as of arcwise task new."
 )
@@ -118,7 +120,18 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     bounds = read_caps(caps)
     path = new_path(name, output, force)  # before a solver takes its time
     request = Request(
-        tasks, clip, steps, roundings, epsilon, sample, goals, weights, split, epoch_seconds, units, descriptions
+        tasks,
+        clip,
+        steps,
+        roundings,
+        epsilon,
+        sample,
+        goals,
+        weights,
+        split,
+        epoch_seconds,
+        units,
+        descriptions,
     )
     made = made_group(name, request, bounds)
     write_new(made, path)

@@ -70,7 +70,9 @@ def task() -> None:
 @click.option("--column", help="Name of the column or the key, when --from-data has several.")
 @click.option("--dry-run", is_flag=True, help="Show the task, and write nothing.")
 @click.option("--expected-reports", type=int, help="From a million on, distributions get a finer grid.")
-@click.option("--epoch-seconds", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds.")
+@click.option(
+    "--epoch-seconds", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds."
+)
 @click.option("--unit", metavar="TEXT", help="Unit of the values, for people: min, km/h.")
 @click.option("--description", metavar="TEXT", help="What is asked, for people, in up to 200 characters.")
 @caps_options
