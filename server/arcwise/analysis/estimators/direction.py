@@ -41,6 +41,7 @@ __all__ = [
     "first_moment",
     "resultant_length",
     "row_attenuation",
+    "turned",
     "untold",
 ]
 
@@ -196,7 +197,10 @@ def arrow_direction(mechanism: CircularMechanism, arrow: Arrow, level: float, ab
     angle = math.atan2(moment.z[1], moment.z[0])
     unit = angle / (2 * math.pi) % 1.0
     value = period * (unit if unit < 1.0 else 0.0)
-    arc = None if n < _FEWEST else _arc(arrow, level, _turned(mechanism, arrow, level))
+    arc = None
+    if n >= _FEWEST:
+        shortest = math.hypot(*moment.z) - arrow.reach(angle + math.pi, level)
+        arc = _arc(arrow, level, turned(mechanism, shortest))
     note = join(few_note(n), _NO_MODE, about)
     if arc is None:
         why = "a uniform population is compatible with the reports" if n >= _FEWEST else "too few reports"
@@ -210,34 +214,32 @@ def arrow_direction(mechanism: CircularMechanism, arrow: Arrow, level: float, ab
     return Value(value, min(low, value), max(high, value), method, note)
 
 
-def _turned(mechanism: CircularMechanism, arrow: Arrow, level: float) -> float:
+def turned(mechanism: CircularMechanism, shortest: float) -> float:
     """Return how far rounding to nodes may move the moment across its direction; 0 where nothing is rounded.
 
-    Around the direction, the population's sines add up to 0: those on either side to at most
-    ``sqrt(1 - R^2) / 2``. Rounding shrinks them by factors between ``cos h`` and 1, h half the distance of
-    nodes, on one side perhaps and not on the other. It turns a value between nodes too, by
+    The moment is at least `shortest` long. Around the direction, the population's sines add up to 0: those
+    on either side to at most ``sqrt(1 - R^2) / 2``. Rounding shrinks them by factors between ``cos h`` and 1,
+    h half the distance of nodes, on one side perhaps and not on the other. It turns a value between nodes too, by
     ``atan(s tan h) - s h``, s from -1 to 1: by at most ``2 h^3 / (9 sqrt 3)``.
     """
     if not mechanism.rounds:
         return 0.0
-    z = arrow.moment.z
-    shortest = math.hypot(*z) - arrow.reach(math.atan2(z[1], z[0]) + math.pi, level)
     h = math.pi / mechanism.kernel.nodes
     across = math.sqrt(1.0 - min(max(shortest, 0.0), 1.0) ** 2)
     return (1.0 - math.cos(h)) * across / 2 + 2 * h**3 / (9 * math.sqrt(3))
 
 
-def _arc(arrow: Arrow, level: float, turned: float) -> tuple[float, float] | None:
+def _arc(arrow: Arrow, level: float, rounding: float) -> tuple[float, float] | None:
     """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
 
     `fieller_arc` takes the components of Z for normal. Here the component across u has the reach of an
-    average (`reaches`) and `turned`, and u is at an end where that is just what it differs from zero; by
+    average (`reaches`) and `rounding`, and u is at an end where that is just what it differs from zero; by
     secants.
     """
     (z, covariance), modulus = arrow.moment, math.hypot(*arrow.moment.z)
-    if modulus <= turned:
+    if modulus <= rounding:
         return None
-    arc = fieller_arc(Moment(z * (1.0 - turned / modulus), covariance), level, reports=arrow.reports)
+    arc = fieller_arc(Moment(z * (1.0 - rounding / modulus), covariance), level, reports=arrow.reports)
     if arc is None:
         return None
     angle = math.atan2(z[1], z[0])
@@ -248,7 +250,7 @@ def _arc(arrow: Arrow, level: float, turned: float) -> tuple[float, float] | Non
             if away >= math.pi / 2:
                 return math.pi / 2
             # What the component across u, seen from Z, may be at most: 0 at the end.
-            most = turned + arrow.reach(angle + sign * (away + math.pi / 2), level)
+            most = rounding + arrow.reach(angle + sign * (away + math.pi / 2), level)
             most -= modulus * math.sin(away)
             if before != away and not math.isnan(before):
                 slope = min((most - found) / (away - before), -_FLATTEST)

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from arcwise.analysis.estimators.direction import row_attenuation
+from arcwise.analysis.estimators.direction import row_attenuation, turned
 from arcwise.analysis.estimators.small_samples import hotelling, two_sided
 from arcwise.analysis.planning.base import MAX_REPORTS, Curve
 from arcwise.analysis.simulate import node_law
@@ -98,6 +98,7 @@ class DirectionCurve(Curve):
         else:
             length *= math.cos(math.pi / codes) if mechanism.rounds else 1.0
             seconds = [complex(2.0 * length**2 - 1.0), 1.0 + 0j]
+        self._mechanism = mechanism
         self._cases = [_case(length, inflation, second * factor) for second in seconds]
 
     def error(self, reports: int) -> float:
@@ -123,6 +124,7 @@ class DirectionCurve(Curve):
         """Return the half-width of Fieller's interval around the true direction, in turns: at most half.
 
         ``tan^2 = t^2 V_across / (R^2 - t^2 V_along)``; the whole circle where R is not significant.
+        What rounding to nodes may turn is added.
         """
         if reports < FEWEST:
             return None
@@ -133,7 +135,11 @@ class DirectionCurve(Curve):
             # Hotelling's statistic of the mean moment: the estimate has no direction below its quantile.
             if square <= hotelling(level, reports) / reports * case.along or square <= t2 * case.along:
                 return 0.5
-            widest = max(widest, math.atan(math.sqrt(t2 * case.across / (square - t2 * case.along))))
+            rounding = turned(self._mechanism, case.length - math.sqrt(t2 * case.along))
+            if rounding >= case.length:
+                return 0.5
+            fieller = math.atan(math.sqrt(t2 * case.across / (square - t2 * case.along)))
+            widest = max(widest, min(fieller + math.asin(rounding / case.length), math.pi))
         return widest / (2 * math.pi)
 
 
