@@ -1,9 +1,11 @@
-"""docs/estimation.md and docs/planning.md: pictures come from the commands and the code above them."""
+"""docs/estimation.md and docs/planning.md: pictures and outputs are those of the commands and code."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 TEXT = "".join((DOCS / name).read_text("utf-8") for name in ("estimation.md", "planning.md"))
 BLOCKS = [block for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) if "--plot docs/" in block]
 CODE = [block for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL) if "savefig" in block]
+SHOWN = re.findall(r"```sh\n([^`]*?)```\n\n```\n\.\.\.\n(.*?)```", TEXT, re.DOTALL)
+SERIES = TEXT.split("(pictures/series.png)")[1].split("```")[1]
+NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 PICTURES = re.findall(r"!\[[^\]]*\]\((pictures/[^)]*)\)", TEXT)
 
 
@@ -38,11 +43,55 @@ def test_the_commands_draw_the_pictures(block: str, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("block", CODE)
-def test_the_code_draws_the_pictures(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_draws_the_pictures(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs/pictures").mkdir(parents=True)
     exec(compile(block, "estimation.md", "exec"), {})
     check_picture(tmp_path)
+    check_shown(SERIES, capsys.readouterr().out)
+
+
+def test_the_commands_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All in one folder: later commands use files of earlier ones."""
+    monkeypatch.chdir(tmp_path)
+    assert len(SHOWN) == 3
+    for block, shown in SHOWN:
+        output = ""
+        for program, *arguments in map(shlex.split, block.splitlines()):
+            if program == "python":
+                subprocess.run([sys.executable, *arguments], check=True)
+                continue
+            assert program == "arcwise"
+            result = CliRunner().invoke(main, arguments)
+            assert result.exit_code == 0, result.output
+            output = result.output
+        check_shown(shown, output)
+
+
+def check_shown(shown: str, output: str) -> None:
+    """Check that a block's lines follow one another in the output, with numbers right to one in a thousand.
+
+    "..." stands for lines that the page leaves out.
+    """
+    lines = [line for line in output.splitlines() if line]
+    for part in shown.split("...\n"):
+        wanted = [line for line in part.splitlines() if line]
+        start = next((at for at, line in enumerate(lines) if form(line) == form((wanted or lines)[0])), 0)
+        found, lines = lines[start : start + len(wanted)], lines[start + len(wanted) :]
+        assert [form(line) for line in found] == [form(line) for line in wanted]
+        for line, other in zip(wanted, found, strict=True):
+            assert numbers(line) == pytest.approx(numbers(other), rel=1e-3), (line, other)
+
+
+def form(line: str) -> list[str]:
+    """Return the words of a line, with a # for each number."""
+    return NUMBER.sub("#", line).split()
+
+
+def numbers(line: str) -> list[float]:
+    return [float(each.replace(",", "")) for each in NUMBER.findall(line)]
 
 
 def check_picture(folder: Path) -> None:
