@@ -139,10 +139,14 @@ def test_the_table_of_answers_is_what_the_client_does(status: int, place: int) -
     assert all(word in row for word, row in zip(words, rows, strict=True))
 
 
-def test_every_link_of_the_page_leads_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
+PAGES = [page for pattern in ("*.md", "docs/*.md", ".github/*.md") for page in ROOT.glob(pattern)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text(encoding="utf-8")):
         file, _, heading = target.partition("#")
-        path = ROOT / "docs" / file if file else ROOT / "docs" / "client.md"
+        path = page.parent / file if file else page
         assert path.exists(), target
         if heading:
             headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
