@@ -219,8 +219,8 @@ def turned(mechanism: CircularMechanism, shortest: float) -> float:
 
     The moment is at least `shortest` long. Around the direction, the population's sines add up to 0: those
     on either side to at most ``sqrt(1 - R^2) / 2``. Rounding shrinks them by factors between ``cos h`` and 1,
-    h half the distance of nodes, on one side perhaps and not on the other. It turns a value between nodes too, by
-    ``atan(s tan h) - s h``, s from -1 to 1: by at most ``2 h^3 / (9 sqrt 3)``.
+    h half the distance of nodes, on one side perhaps and not on the other. It turns a value between nodes
+    too, by ``atan(s tan h) - s h``, s from -1 to 1: by at most ``2 h^3 / (9 sqrt 3)``.
     """
     if not mechanism.rounds:
         return 0.0
