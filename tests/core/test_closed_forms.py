@@ -27,6 +27,8 @@ from arcwise.mechanisms import (
     interval_expected_error,
     optimal_levels,
 )
+from arcwise.mechanisms.closed_forms.optimal import distribution_width
+from arcwise.tasks import Task
 from tests.support.strategies import epsilons
 
 REFERENCE: dict[str, Any] = json.loads((Path(__file__).parent / "reference_optimal.json").read_text())
@@ -227,3 +229,27 @@ def test_errors_beyond_a_float_are_infinite() -> None:
     assert mechanism.variance(0.0) == math.inf
     assert mechanism.expected_error(0.0, 2.0) == math.inf
     assert OptimalPiecewise(Interval(0, 1), 1.0).expected_error(0.0, 5000.0) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.25, 0.5, 1.0, 1.1, 1.5, 2.0, 2.5, 3.0, 3.5])
+def test_the_window_for_a_distribution_hides_no_low_harmonic(epsilon: float) -> None:
+    """The optimal window of a circle nearly hides the second or the fourth."""
+    width = distribution_width(epsilon)
+    assert width <= max(2 * half_window(epsilon), 0.375)
+    orders = np.arange(1, 5)
+    assert np.abs(np.sin(np.pi * orders * width)).min() > 0.25
+    mechanism = Task("heading", Circle(360), epsilon, goal="distribution").mechanism
+    assert isinstance(mechanism, OptimalCircular)
+    shrunk = [abs(mechanism.attenuation(order)) for order in range(1, mechanism.kernel.codes)]
+    assert min(shrunk) > 0.0
+    best = OptimalCircular(Circle(360), epsilon, nodes=mechanism.kernel.nodes)
+    assert shrunk[0] > 0.8 * best.attenuation()  # the price, in the direction
+    if epsilon in (0.05, 2.0):
+        hidden = 2 if epsilon < 1 else 4
+        assert shrunk[hidden - 1] > 3 * abs(best.attenuation(hidden))
+
+
+def test_a_width_is_a_share_of_the_circle() -> None:
+    for width in (0.0, 1.0, -0.1, math.nan, 1.5):
+        with pytest.raises(ParameterError, match="width must be between 0 and 1, as a share of the circle"):
+            OptimalCircular(Circle(360), 1.0, width=width)

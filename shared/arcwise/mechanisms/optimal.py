@@ -106,6 +106,9 @@ class OptimalCircular(CircularMechanism):
         N = K, from 2 to 65,536; by default 128. On a lattice one for each value, and nothing else is taken.
     power
         The window is optimal for the loss ``d(y, x)^power``, at least 1.
+    width
+        Of the window, as a share of the circle, between 0 and 1; by default the optimal one, 2 C. A task for
+        a distribution takes `closed_forms.optimal.distribution_width`.
 
     Raises
     ------
@@ -114,10 +117,11 @@ class OptimalCircular(CircularMechanism):
 
     Notes
     -----
-    ``W = max(1, round(2 C K))`` with C of `optimal_levels`. The real-valued node of a position x is
-    ``(K x - W/2) mod K``; code j is the cell from j/K to (j+1)/K of the circle. On a lattice of K values the
-    node of the value k is ``(k - W // 2) mod K``, and W is a number next to ``2 C K`` that has no divisor in
-    common with K: otherwise the rows would be linearly dependent, and some distributions look the same.
+    ``W = max(1, round(2 C K))`` with C of `optimal_levels`, or, with a `width`, a number next to ``width K``
+    that has no divisor in common with K, so that no harmonic is hidden. The real-valued node of a position x
+    is ``(K x - W/2) mod K``; code j is the cell from j/K to (j+1)/K of the circle. On a lattice of K values
+    the node of the value k is ``(k - W // 2) mod K``, and W has no divisor in common with K without a `width`
+    too: otherwise the rows would be linearly dependent, and some distributions look the same.
 
     Examples
     --------
@@ -139,16 +143,27 @@ class OptimalCircular(CircularMechanism):
     kernel: WindowKernel
 
     def __init__(
-        self, domain: Circle, epsilon: float, *, nodes: int | None = None, power: float = 1.0
+        self,
+        domain: Circle,
+        epsilon: float,
+        *,
+        nodes: int | None = None,
+        power: float = 1.0,
+        width: float | None = None,
     ) -> None:
         from arcwise.mechanisms.closed_forms.optimal import optimal_levels
 
         domain, epsilon = check_circle(domain, type(self).__name__), check_epsilon(epsilon)
         nodes = lattice_nodes(domain, nodes, otherwise=DEFAULT_NODES)
         check_nodes(nodes, MAX_CODES)
-        best = 2 * optimal_levels(epsilon, power).half_window * nodes
+        coprime = domain.discrete or width is not None
+        if width is None:
+            width = 2 * optimal_levels(epsilon, power).half_window
+        elif not 0.0 < width < 1.0:
+            raise ParameterError(f"width must be between 0 and 1, as a share of the circle, got {width!r}")
+        best = width * nodes
         window = min(nodes - 1, max(1, round(best)))
-        if domain.discrete:
+        if coprime:
             window = _coprime_window(nodes, best, epsilon, power)
         kernel = WindowKernel.fit(nodes=nodes, window=window, epsilon=epsilon, circular=True)
         self._set(domain=domain, epsilon=epsilon, kernel=kernel, _centre=window // 2)

@@ -45,13 +45,15 @@ def mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: i
             'epsilon); the default goal "distribution" gives an unbiased mean too'
         )
     # Here, because a task that is loaded names its mechanism.
+    from arcwise.mechanisms.closed_forms.optimal import distribution_width
     from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
 
     nodes = None  # the mechanism's own default, or a node for each value
     if goal == "distribution" and not domain.discrete:
         nodes = _nodes(isinstance(domain, Circle), epsilon, expected_reports)
     if isinstance(domain, Circle):
-        return OptimalCircular(domain, epsilon, nodes=nodes)
+        width = distribution_width(epsilon) if goal == "distribution" else None
+        return OptimalCircular(domain, epsilon, nodes=nodes, width=width)
     return OptimalPiecewise(domain, epsilon, placement="clamp" if goal == "value" else "inset", nodes=nodes)
 
 

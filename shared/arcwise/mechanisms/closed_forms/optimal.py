@@ -26,6 +26,7 @@ __all__ = [
     "Levels",
     "circle_attenuation",
     "circle_expected_error",
+    "distribution_width",
     "half_window",
     "interval_expected_error",
     "optimal_levels",
@@ -59,6 +60,35 @@ def half_window(epsilon: float) -> float:
     0.18877
     """
     return 0.5 / (1.0 + math.exp(check_epsilon(epsilon) / 2))
+
+
+def distribution_width(epsilon: float) -> float:
+    """Return the width of a circle's window that serves a distribution, as a share of the circle.
+
+    A window of width w shrinks the k-th harmonic by a factor proportional to ``sin(pi k w) / k``: where
+    ``k w`` is whole, it hides it. The optimal window for a distance, 2C, is next to 1/2 at a small epsilon
+    and to 1/4 at epsilon 2, so it hides the second or the fourth harmonic, which many distributions have. Up
+    to epsilon 1 the width is 3/8, far from hiding any of the first seven. Above, 0.6 times 2C, moved to the
+    nearest ``2 / (2j+1)``, half-way between hiding the harmonics j and j+1; and where that is below
+    1/25, where harmonics hardly matter, the smaller of 2C and 1/25. `benchmarks/studies/accuracy.py` measures
+    the rule, which no theorem gives.
+
+    Examples
+    --------
+    >>> distribution_width(0.25), distribution_width(2.0) == 2 / 13
+    (0.375, True)
+    """
+    width = 2.0 * half_window(epsilon)
+    if width >= _WIDEST:
+        return _WIDEST
+    narrower = 0.6 * width
+    if narrower < _NARROWEST:
+        return min(width, _NARROWEST)
+    return 2.0 / (2 * round(1.0 / narrower - 0.5) + 1)
+
+
+_WIDEST = 3 / 8
+_NARROWEST = 1 / 25
 
 
 def optimal_levels(epsilon: float, power: float = 1.0) -> Levels:
