@@ -10,7 +10,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.test_layout import CLIENT, SERVER, SHARED, part
+from tests.test_layout import ROOTS, modules, part
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 BEGIN, END = "```mermaid\n", "```\n"
@@ -22,7 +22,7 @@ def package(name: str) -> str | None:
     parts = name.split(".")
     if len(parts) < 2:
         return None
-    if name in SHARED or part(name) in {part(each) for each in SHARED}:
+    if part(name) in {part(each) for each in modules("shared")}:
         return "shared"
     return ".".join(parts[1:3]) if parts[1] == "analysis" and len(parts) > 2 else parts[1]
 
@@ -31,8 +31,8 @@ def picture() -> str:
     """Return the packages and the imports between them, but those of shared, which every package makes."""
     boxes: set[str] = set()
     arrows: set[tuple[str, str]] = set()
-    packages = {f"analysis.{name.split('.')[2]}" for name in SERVER if is_package(name)}
-    for name, imported in {**SHARED, **CLIENT, **SERVER}.items():
+    packages = {f"analysis.{name.split('.')[2]}" for name in modules("server") if is_package(name)}
+    for name, imported in [each for root in ROOTS for each in modules(root).items()]:
         own = shown(package(name), packages)
         if own is None:
             continue
@@ -50,7 +50,9 @@ def picture() -> str:
 
 
 def is_package(name: str) -> bool:
-    return name.startswith("arcwise.analysis.") and any(other.startswith(f"{name}.") for other in SERVER)
+    return name.startswith("arcwise.analysis.") and any(
+        other.startswith(f"{name}.") for other in modules("server")
+    )
 
 
 def shown(name: str | None, packages: set[str]) -> str | None:

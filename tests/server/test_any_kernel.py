@@ -39,11 +39,6 @@ def shifted(scale: float) -> TruncatedLaplaceMechanism:
     return TruncatedLaplaceMechanism(TEMPERATURE, scale, 1e-3)
 
 
-TASKS = [
-    Task("table", TEMPERATURE, 2.0, goal="mean", mechanism=table(), caps=Caps(lifetime=100_000.0)),
-    Task("turned", Circle(24.0), 2.0, mechanism=turned()),
-    Task("spends delta", TEMPERATURE, 4.0, mechanism=shifted(4.0)),
-]
 REPORTS = 4000
 
 
@@ -52,18 +47,24 @@ def test_reports_of_every_kind_of_kernel_are_counted_and_estimated(tmp_path: Pat
     generator = np.random.default_rng(4)
     degrees = TEMPERATURE.from_unit(generator.beta(2, 4, REPORTS))
     hours = generator.normal(22.0, 2.0, REPORTS)
-    with running_server(tmp_path, TASKS) as (url, _server):
+    # Made here, not while tests are collected: the design takes a second.
+    tasks = [
+        Task("table", TEMPERATURE, 2.0, goal="mean", mechanism=table(), caps=Caps(lifetime=100_000.0)),
+        Task("turned", Circle(24.0), 2.0, mechanism=turned()),
+        Task("spends delta", TEMPERATURE, 4.0, mechanism=shifted(4.0)),
+    ]
+    with running_server(tmp_path, tasks) as (url, _server):
         listed = httpx.get(f"{url}/v1/tasks").json()["tasks"]
         kinds = {task["name"]: task["mechanism"]["kernel"]["kind"] for task in listed}
         assert kinds == {"table": "table", "turned": "circulant", "spends delta": "table"}
-        before = httpx.get(f"{url}/v1/tasks/{TASKS[2].id}/estimate", timeout=60).json()
+        before = httpx.get(f"{url}/v1/tasks/{tasks[2].id}/estimate", timeout=60).json()
         assert before["n"] == 0
         assert before["delta"] == shifted(4.0).certificate().delta / UNIT
         with pytest.raises(CertificateError, match=r"'spends delta' spends delta = .* max_delta = 0"):
-            Client(url, tasks=TASKS)
+            Client(url, tasks=tasks)
         # The tasks as the server tells them are the tasks: a client of theirs makes the same reports.
         told = [Task.from_json(task) for task in listed]
-        assert {task.id for task in told} == {task.id for task in TASKS}
+        assert {task.id for task in told} == {task.id for task in tasks}
         with Client(url, tasks=told, ledger=MemoryLedger(), max_epsilon=4.0, max_delta=2e-3) as client:
             for degree, hour in zip(degrees.tolist(), hours.tolist(), strict=True):
                 assert client.report("table", degree)
@@ -72,14 +73,14 @@ def test_reports_of_every_kind_of_kernel_are_counted_and_estimated(tmp_path: Pat
             assert client.flush(60)
             assert client.counters.sent == 3 * REPORTS
         answers: list[dict[str, Any]] = [
-            httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=60).json() for task in TASKS
+            httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=60).json() for task in tasks
         ]
     (store,) = tmp_path.glob("*.db")
     opened = open_store(f"sqlite:///{store}", create=False)
-    counts = [opened.counts(task) for task in TASKS]
+    counts = [opened.counts(task) for task in tasks]
     opened.close()
     assert [count.sum() for count in counts] == [REPORTS] * 3
-    assert [len(count) for count in counts] == [task.mechanism.kernel.codes for task in TASKS]
+    assert [len(count) for count in counts] == [task.mechanism.kernel.codes for task in tasks]
     assert [answer["n"] for answer in answers] == [REPORTS] * 3
     for answer in (answers[0], answers[2]):
         mean = answer["mean"]
