@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
-BETWEEN = (0.5, 2.0)
+BETWEEN = (0.5, 2.0, 4.0)
 """In the slow tests: no mechanism does otherwise there than at one of the others."""
 
 CASES = [

@@ -36,7 +36,13 @@ def variance(mechanism: Any, *populations: str) -> float:
 
 @pytest.mark.parametrize(
     ("population", "epsilon"),
-    [(SKEWED, 2.0), (NARROW, 2.0), (NARROW, 4.0), ("0.5*atom:0 + 0.5*atom:1", 0.5), ("atom:0.3", 6.0)],
+    [
+        (SKEWED, 2.0),
+        (NARROW, 2.0),
+        (NARROW, 4.0),
+        ("0.5*atom:0 + 0.5*atom:1", 0.5),
+        pytest.param("atom:0.3", 6.0, marks=pytest.mark.slow),
+    ],
 )
 def test_the_table_is_exact_and_unbiased_for_everybody(population: str, epsilon: float) -> None:
     mechanism = designed(epsilon, population)
@@ -78,7 +84,8 @@ def test_the_default_goal_of_ten_populations_needs_more_reports_than_the_design_
 
 
 @pytest.mark.parametrize(
-    ("population", "epsilon", "most"), [(SKEWED, 1.0, 1.14), (SKEWED, 4.0, 2.05), (NARROW, 4.0, 2.1)]
+    ("population", "epsilon", "most"),
+    [pytest.param(SKEWED, 1.0, 1.14, marks=pytest.mark.slow), (SKEWED, 4.0, 2.05), (NARROW, 4.0, 2.1)],
 )
 def test_what_a_wrong_population_costs_is_bounded(population: str, epsilon: float, most: float) -> None:
     assert 1.0 < worst_case(designed(epsilon, population)) / worst_case(designed(epsilon)) < most

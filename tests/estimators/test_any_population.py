@@ -63,7 +63,9 @@ def band_holds(one: Case, counts: IntArray) -> bool:
     return holds_everywhere(one, cdf_band(mechanism, numbers, fit_held_out(mechanism, numbers).probabilities))
 
 
-@pytest.mark.parametrize(("epsilon", "n"), [(1.0, 100_000), (4.0, 100_000)])
+@pytest.mark.parametrize(
+    ("epsilon", "n"), [(1.0, 100_000), pytest.param(4.0, 100_000, marks=pytest.mark.slow)]
+)
 def test_bands_of_an_atom_between_two_nodes(epsilon: float, n: int) -> None:
     one = case(ATOM, epsilon)
     assert sum(band_holds(one, counts) for counts in drawn(one, n, 10)) >= fewest(10)

@@ -105,8 +105,8 @@ def test_roots_undo_upper(value: float, up: float, seed: int) -> None:
 @pytest.mark.parametrize(
     ("domain", "epsilon", "populations", "sizes"),
     [
-        (LINE, 1.0, ("normal:40,12", "normal:45,12"), (3000, 1000)),
-        (LINE, 4.0, (GAP, GAP), (500, 500)),
+        pytest.param(LINE, 1.0, ("normal:40,12", "normal:45,12"), (3000, 1000), marks=pytest.mark.slow),
+        pytest.param(LINE, 4.0, (GAP, GAP), (500, 500), marks=pytest.mark.slow),
         (LINE, 8.0, ("atom:31.4", "0.5*atom:31.4 + 0.5*atom:70"), (300, 300)),
         (SCORES, 2.0, ("0.5*atom:2 + 0.5*atom:8", "0.4*atom:2 + 0.6*atom:8"), (2000, 1000)),
         (CIRCLE, 2.0, ("vonmises:10,2", "0.5*atom:0 + 0.5*atom:90"), (1000, 1000)),

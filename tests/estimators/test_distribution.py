@@ -148,7 +148,7 @@ def test_notes_say_that_bins_have_no_band_and_when_nodes_are_few() -> None:
     assert "nodes" not in distribution(wide, fitted).note
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 4.0])
 def test_uniform_populations_are_found_to_be_nearly_uniform(epsilon: float) -> None:
     # 0.2 to 0.6 of the distance of plain EM, which is the distance to the population here, not to its users.
     for mechanism in (

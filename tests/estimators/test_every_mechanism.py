@@ -38,7 +38,7 @@ def survey(mechanism: Mechanism) -> tuple[np.ndarray[tuple[int], np.dtype[np.flo
     return units, estimate(task, np.bincount(codes, minlength=mechanism.kernel.codes))
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_a_survey_is_estimated(example: Example, epsilon: float) -> None:
     """5 standard errors of each number: a false alarm has probability 6e-7 for each; every seed is fixed."""
     mechanism = example.make(epsilon)

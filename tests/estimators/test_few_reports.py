@@ -75,7 +75,9 @@ def surveys(law: FloatArray, n: int, many: int) -> FloatArray:
 
 
 @pytest.mark.parametrize("name", POPULATIONS)
-@pytest.mark.parametrize(("epsilon", "n"), [(8.0, 30), (12.0, 30), (8.0, 100)])
+@pytest.mark.parametrize(
+    ("epsilon", "n"), [(8.0, 30), pytest.param(12.0, 30, marks=pytest.mark.slow), (8.0, 100)]
+)
 def test_mean_and_variance_are_covered(name: str, epsilon: float, n: int) -> None:
     mechanism, law, centre, variance = interval(name, epsilon)
     means = variances = deviations = 0

@@ -29,7 +29,7 @@ from arcwise.errors import ParameterError
 from arcwise.kernels import TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from tests.support.strategies import ALL_EXAMPLES, Example
+from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, Example
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
@@ -251,7 +251,15 @@ def test_a_handful_of_reports(n: int) -> None:
     check(fit_test(LINE, survey(n, n)))
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(example, id=repr(example), marks=pytest.mark.slow if number else ())
+        for examples in EXAMPLES.values()
+        for number, example in enumerate(examples)
+        if example in ALL_EXAMPLES
+    ],
+)
 def test_every_mechanism_is_tested(example: Example) -> None:
     mechanism = example.make(1.0)
     nodes = np.random.default_rng(2).dirichlet(np.ones(mechanism.kernel.nodes))

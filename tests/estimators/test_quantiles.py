@@ -145,7 +145,7 @@ def test_an_end_is_not_beyond_a_place_whose_bound_fails() -> None:
     assert line._between(end) == (8, at)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [pytest.param(1.0, marks=pytest.mark.slow), 8.0])
 def test_the_smallest_median_is_held_where_half_are_on_either_side_of_a_gap(epsilon: float) -> None:
     """At 0.95 it is missed in more than 11 of 100 surveys with probability 0.004."""
     mechanism = OptimalPiecewise(Interval(0, 1), epsilon, nodes=41)

@@ -85,7 +85,9 @@ def band(nodes: int, reach: int) -> DesignedTable:
     return DesignedTable(Interval(0, 1), 1.0, nearest_rows(rows), at.tolist())
 
 
-@pytest.mark.parametrize(("nodes", "reach"), [(9, 1), (40, 3), (400, 1), (600, 1)])
+@pytest.mark.parametrize(
+    ("nodes", "reach"), [(9, 1), (40, 3), (400, 1), pytest.param(600, 1, marks=pytest.mark.slow)]
+)
 def test_codes_without_weight_from_most_nodes(nodes: int, reach: int) -> None:
     """All mass at one node: every other node's share goes to 0, and with it the probability of most codes."""
     mechanism = band(nodes, reach)

@@ -256,7 +256,11 @@ def test_many_points_of_one_spread_are_compared_as_by_fisher() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "at", "moved"), [(DELAY, 30.0, 40.0), (HEADING, 350.0, 20.0)], ids=["interval", "circle"]
+    ("task", "at", "moved"),
+    [
+        pytest.param(DELAY, 30.0, 40.0, id="interval"),
+        pytest.param(HEADING, 350.0, 20.0, id="circle", marks=pytest.mark.slow),
+    ],
 )
 def test_a_change_is_found_and_chance_is_not(task: Task, at: float, moved: float) -> None:
     alarms = 0

@@ -29,8 +29,10 @@ MOST = int(binom.isf(1e-4, SURVEYS, 0.05))
 @pytest.mark.parametrize(
     ("mechanism", "population", "sizes"),
     [
-        (OptimalPiecewise(LINE, 1.0), "normal:40,12", (2000, 500)),
-        (OptimalPiecewise(LINE, 8.0), "0.5*atom:20 + 0.5*atom:80", (30, 30)),
+        pytest.param(OptimalPiecewise(LINE, 1.0), "normal:40,12", (2000, 500), marks=pytest.mark.slow),
+        pytest.param(
+            OptimalPiecewise(LINE, 8.0), "0.5*atom:20 + 0.5*atom:80", (30, 30), marks=pytest.mark.slow
+        ),
         (OptimalPiecewise(Interval(0, 10, step=1), 4.0), "0.9*atom:0 + 0.1*uniform", (300, 5000)),
         (OptimalCircular(CIRCLE, 2.0), "0.5*atom:0 + 0.5*vonmises:90,3", (1000, 1000)),
     ],
@@ -138,10 +140,11 @@ def test_a_handful_beside_a_billion_is_not_normal() -> None:
     generator = np.random.default_rng(6)
     rare = "0.999*atom:20 + 0.001*atom:80"
     alarms = 0
-    for _ in range(100):
+    for survey in range(100):
         few, many = (simulate_counts(mechanism, rare, n, generator) for n in (30, 2 * 10**9))
         found = same_population(mechanism, few, many)
-        assert same_population(mechanism, many, few).p == pytest.approx(found.p, abs=0.1)
+        if survey % 10 == 0:
+            assert same_population(mechanism, many, few).p == pytest.approx(found.p, abs=0.1)
         alarms += found.p <= 0.05
     assert alarms <= 9
 

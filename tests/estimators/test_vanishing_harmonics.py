@@ -35,7 +35,10 @@ def test_which_harmonics_vanish() -> None:
         assert math.sin(k * half) == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize(("epsilon", "k", "codes"), PLACES)
+@pytest.mark.parametrize(
+    ("epsilon", "k", "codes"),
+    [pytest.param(*place, marks=pytest.mark.slow if number else ()) for number, place in enumerate(PLACES)],
+)
 def test_estimates_are_finite_and_no_worse_than_blind(epsilon: float, k: int, codes: int) -> None:
     """One survey of 10^5 each, warnings as errors.
 

@@ -63,7 +63,7 @@ def test_without_a_direction_every_one_is_as_likely() -> None:
     assert rms_angle(1e-9, 0.1, 0.1) == pytest.approx(1 / math.sqrt(12), rel=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2 * math.log(2), 4.0])
+@pytest.mark.parametrize("epsilon", [0.5, 2 * math.log(2), pytest.param(4.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("text", "n"),
     [

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = list(reproductions())
-SLOW = ("opm-gap", "opm-worst-case", "unbiased-variance")  # whatever takes the outcome of one is slow
+# Whatever takes the outcome of one is slow; so are the slowest pictures, of which others are like them.
+SLOW = ("opm-gap", "opm-worst-case", "unbiased-variance")
+SLOW_PICTURES = ("opm-noise", "opm-pieces", "soria-comas-figure-6", "truncated-laplace-gaussian")
 CASES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 
 
@@ -37,7 +39,10 @@ def test_published_values_agree_but_for_errata(name: str) -> None:
         assert check.agrees != bool(check.erratum), (check.what, check.published, check.computed)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW + SLOW_PICTURES else ()) for name in NAMES],
+)
 def test_writes_numbers_and_a_picture(name: str, tmp_path: Path) -> None:
     found = outcome(name)
     paths = write_outcome(tmp_path, name, found)

@@ -377,6 +377,8 @@ def test_estimate_draws_its_picture(cli: Cli, suffix: str) -> None:
     counts = json.dumps(list(range(10, 138)))
     cli.good("estimate", "heading.json", "--counts", "-", "--plot", f"rose.{suffix}", text=counts)
     assert Path(f"rose.{suffix}").stat().st_size > 5000
+    if suffix != "svg":
+        return
     assert "share 350:90" in cli.good(
         "estimate", "heading.json", "--counts", "-", "--share", "350:90", text=counts
     )

