@@ -3,17 +3,22 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 # Whoever ends a part early takes over what another still has to do. With bytecode, also where it is turned off:
 # tests start a hundred processes, and none should compile what it imports again.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
+WORKERS := -n 2 --dist worksteal
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(WORKERS)
 
-.PHONY: help demo test test-all test-young lint types wheel bench clean
+.PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest lint types wheel bench clean
 
 help:
 	@echo "make demo       collect a year of flights privately; writes arcwise-demo.html"
 	@echo "make test       run the tests but the slow ones, in two processes; ARGS='tests/core -n 0' goes to pytest"
 	@echo "make test-all   run the slow tests too"
-	@echo "make test-young run the tests as on a machine that has just been started (Linux)"
+	@echo "make test-young    the tests as on a machine that has just been started (Linux)"
+	@echo "make test-shuffled the tests in another order each time; SEED=1 repeats one"
+	@echo "make test-busy     the tests while all cores are busy with something else"
+	@echo "make test-lowest   tests of the core and the client with the oldest libraries that are allowed"
 	@echo "make lint       ruff"
 	@echo "make types      mypy, strict"
 	@echo "make wheel      build the wheel and check it in bare environments"
@@ -34,6 +39,18 @@ test-young: $(VENV)/.dev
 		--time --monotonic $$($(PYTHON) -c 'import time; print(-int(time.monotonic()))') \
 		env $(PYTEST) -m "not slow" $(ARGS)
 
+# Every process has to be told the same seed.
+test-shuffled: SEED ?= $(shell date +%s)
+test-shuffled: $(VENV)/.dev
+	$(PYTEST) -m "not slow" --random-order --random-order-seed=$(SEED) $(ARGS)
+
+test-busy: $(VENV)/.dev
+	$(BIN)/python -m tests.support.busy env $(PYTEST) -m "not slow" $(ARGS)
+
+# Needs a Python for which these versions have wheels: 3.10 or 3.11.
+test-lowest: $(LOWEST)/.made
+	PYTHONDONTWRITEBYTECODE= $(LOWEST)/bin/python -m pytest $(WORKERS) -m "not slow" tests/core tests/client $(ARGS)
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -48,7 +65,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.speed.run
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf .venv .venv-* build dist
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -60,4 +77,11 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+$(LOWEST)/.made: pyproject.toml .ci/lowest.py
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(PYTHON) .ci/lowest.py > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint $(LOWEST)/lowest.txt --editable '.[test]'
 	touch $@
