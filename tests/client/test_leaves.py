@@ -167,10 +167,19 @@ class App(NamedTuple):
         return recorder.taken()
 
 
-APPS = [App(kind, in_file) for kind in ("sync", "async") for in_file in (False, True)]
+# Both clients and both ledgers are in make test, and in the slow tests the other pairs of them.
+APPS = [
+    pytest.param(
+        App(kind, in_file),
+        id=f"{kind}-{'file' if in_file else 'memory'}",
+        marks=[pytest.mark.slow] if in_file == (kind == "async") else [],
+    )
+    for kind in ("sync", "async")
+    for in_file in (False, True)
+]
 
 
-@pytest.fixture(params=APPS, ids=lambda app: f"{app.kind}-{'file' if app.in_file else 'memory'}")
+@pytest.fixture(params=APPS)
 def app(request: pytest.FixtureRequest) -> App:
     chosen: App = request.param
     return chosen
@@ -249,7 +258,7 @@ def test_nothing_tells_of_the_device(recorder: Socket, tmp_path: Path) -> None:
         "TZ": "Asia/Tokyo",
         "USER": "somebody",
     }
-    app, u = APPS[0], draw_of("window")
+    app, u = App("sync", in_file=False), draw_of("window")
     here, _ = without_id(b"".join(app.run(tmp_path, recorder, (VALUES[0], u))))
     there, _ = without_id(b"".join(app.run(tmp_path, recorder, (VALUES[0], u), **device)))
     assert here == there

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.cli.demo.run import running_server
 from arcwise.client import Client, FileLedger, HttpxTransport, Outcome
 from arcwise.domains import Interval
 from arcwise.kernels import WindowKernel
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.store import open_store
 from arcwise.tasks import DAY, Caps, Task
 from tests.support.fixed_draw import FixedDraw
 
@@ -49,6 +47,8 @@ class Server:
 
     def counted(self) -> set[tuple[str, int]]:
         """Return the reports that were counted, by task and number; none may be there twice."""
+        from arcwise.server.store import open_store  # not for the processes that report
+
         store = open_store(f"sqlite:///{self._store}")
         try:
             counts = {task.name: store.counts(task) for task in (LIFETIME, ROLLING)}
@@ -60,6 +60,8 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
+    from arcwise.cli.demo.run import running_server  # not for the processes that report
+
     folder = tmp_path / "server"
     folder.mkdir()
     with running_server(folder, [LIFETIME, ROLLING]) as (url, _server):

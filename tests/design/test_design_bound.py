@@ -37,7 +37,9 @@ def test_bounds_agree_with_the_optimum_on_a_grid(epsilon: float) -> None:
     assert squared == pytest.approx(entry["classical_L2"]["lp_n161"], rel=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 8.0])
+@pytest.mark.parametrize(
+    "epsilon", [0.1, 4.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (1.0, 8.0))]
+)
 def test_bounds_are_below_what_is_achieved(epsilon: float) -> None:
     assert lower_bound(UNIT, epsilon, inputs=17) < best_published_variance(epsilon)
     for power in (1.0, 2.0):

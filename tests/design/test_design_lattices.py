@@ -41,7 +41,9 @@ def exact_losses(mechanism: DesignedTable, power: int) -> list[Fraction]:
     ]
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
+@pytest.mark.parametrize(
+    "epsilon", [0.5, 2.0, 8.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (1.0, 4.0))]
+)
 @pytest.mark.parametrize(
     "domain", [RATINGS, LIKERT, Interval(0, 1, step=1), Interval(-2, 3, step=1)], ids=str
 )

@@ -49,7 +49,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
         yield url, {"authorization": f"Bearer {key}"}, folder
 
 
-@pytest.mark.parametrize("managed", [False, True], ids=["anybody", "admin"])
+@pytest.mark.parametrize(
+    "managed",
+    [pytest.param(False, id="anybody", marks=pytest.mark.slow), pytest.param(True, id="admin")],
+)
 def test_nothing_that_the_document_allows_meets_a_defect(
     server: tuple[str, dict[str, str], Path], managed: bool
 ) -> None:
