@@ -109,7 +109,9 @@ def test_roots_undo_upper(value: float, up: float, seed: int) -> None:
         pytest.param(LINE, 4.0, (GAP, GAP), (500, 500), marks=pytest.mark.slow),
         (LINE, 8.0, ("atom:31.4", "0.5*atom:31.4 + 0.5*atom:70"), (300, 300)),
         (SCORES, 2.0, ("0.5*atom:2 + 0.5*atom:8", "0.4*atom:2 + 0.6*atom:8"), (2000, 1000)),
-        (CIRCLE, 2.0, ("vonmises:10,2", "0.5*atom:0 + 0.5*atom:90"), (1000, 1000)),
+        pytest.param(
+            CIRCLE, 2.0, ("vonmises:10,2", "0.5*atom:0 + 0.5*atom:90"), (1000, 1000), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_coverage_of_comparisons(

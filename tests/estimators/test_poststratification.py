@@ -36,7 +36,14 @@ LINE, CIRCLE = Interval(0, 100), Circle(360)
             marks=pytest.mark.slow,
         ),
         (Interval(0, 10, step=1), 2.0, ("normal:3,1", "0.5*atom:0 + 0.5*atom:10"), (2000, 500), (2.0, 1.0)),
-        (CIRCLE, 2.0, ("vonmises:30,2", "vonmises:120,1"), (1000, 3000), (0.5, 0.25)),
+        pytest.param(
+            CIRCLE,
+            2.0,
+            ("vonmises:30,2", "vonmises:120,1"),
+            (1000, 3000),
+            (0.5, 0.25),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_coverage_of_weighted_estimates(

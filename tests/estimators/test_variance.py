@@ -167,7 +167,7 @@ def test_a_bounded_bias_gives_a_range_that_holds_the_truth(pile: list[float], re
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("population", ["skewed", "uniform"])
+@pytest.mark.parametrize("population", ["skewed", pytest.param("uniform", marks=pytest.mark.slow)])
 def test_coverage_of_the_variance(mechanism: Mechanism, population: str) -> None:
     """Of 300 surveys; at a coverage of 0.95, fewer than 269 have probability 7e-5, tried 8 times."""
     generator = np.random.default_rng(3)

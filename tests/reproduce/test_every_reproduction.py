@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 
 NAMES = list(reproductions())
 # Whatever takes the outcome of one is slow; so are the slowest pictures, of which others are like them.
-SLOW = ("opm-gap", "opm-worst-case", "unbiased-variance")
-SLOW_PICTURES = ("opm-noise", "opm-pieces", "soria-comas-figure-6", "truncated-laplace-gaussian")
+SLOW = ("opm-gap", "opm-pieces", "opm-worst-case", "truncated-laplace-gaussian", "unbiased-variance")
+SLOW_PICTURES = (
+    "opm-circle",
+    "opm-noise",
+    "opm-own-domains",
+    "soria-comas-figure-6",
+    "staircase-asymptotics",
+    "truncated-laplace-bounds",
+    "zero-delta-alpha",
+    "zero-delta-cost",
+)
 CASES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 
 

@@ -209,6 +209,7 @@ def test_circular_opm_is_the_optimum_and_the_slides_distance_is_none() -> None:
     assert one["Purkayastha"] == pytest.approx(1.3132589067287368, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_more_than_three_pieces_do_not_help() -> None:
     rows = table("opm-pieces", "search")
     assert len(rows) == 4 * 1000

@@ -25,7 +25,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "groups.md").read_text(encoding="ut
 SHELL = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.parametrize("sample", [1, 2])
+@pytest.mark.parametrize("sample", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_devices_report_groups_to_a_real_server(sample: int, tmp_path: Path) -> None:
     """800 devices; a p-value below 1e-4 has that probability, an estimate 5 errors off a smaller one."""
     domains: dict[str, Domain] = {"heading": Circle(360), "speed": Interval(0, 180)}

@@ -14,7 +14,7 @@ from tests.soak.hostile.parts import PARTS
         ("bodies", 0.02, {204, 400, 410, 422}),
         # Of so many requests two dozen have a method that is answered, on a busy machine some of them.
         pytest.param("requests", 0.06, {204, 400, 404, 405, 408, 415}, marks=pytest.mark.slow),
-        ("flood", 0.02, {204, 503}),
+        pytest.param("flood", 0.02, {204, 503}, marks=pytest.mark.slow),
     ],
 )
 def test_nothing_is_stored_but_what_was_acknowledged(name: str, scale: float, statuses: set[int]) -> None:
