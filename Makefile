@@ -12,17 +12,17 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(WORKERS)
 .PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest lint types wheel bench clean
 
 help:
-	@echo "make demo       collect a year of flights privately; writes arcwise-demo.html"
-	@echo "make test       run the tests but the slow ones, in two processes; ARGS='tests/core -n 0' goes to pytest"
-	@echo "make test-all   run the slow tests too"
+	@echo "make demo          collect a year of flights privately; writes arcwise-demo.html"
+	@echo "make test          run the tests but the slow ones, in two processes; ARGS='tests/core -n 0' goes to pytest"
+	@echo "make test-all      run the slow tests too"
 	@echo "make test-young    the tests as on a machine that has just been started (Linux)"
 	@echo "make test-shuffled the tests in another order each time; SEED=1 repeats one"
 	@echo "make test-busy     the tests while all cores are busy with something else"
 	@echo "make test-lowest   tests of the core and the client with the oldest libraries that are allowed"
-	@echo "make lint       ruff"
-	@echo "make types      mypy, strict"
-	@echo "make wheel      build the wheel and check it in bare environments"
-	@echo "make bench      the benchmarks, by hand: minutes"
+	@echo "make lint          ruff"
+	@echo "make types         mypy, strict"
+	@echo "make wheel         build the wheel and check it in bare environments"
+	@echo "make bench         the benchmarks, by hand: minutes"
 
 demo: $(VENV)/.demo
 	$(BIN)/arcwise demo $(ARGS)

@@ -106,7 +106,6 @@ def test_optimal_zero_delta_noise_is_never_beaten() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_gaussian_noise_wins_somewhere_above_the_found_delta_and_nowhere_below() -> None:
     epsilons = np.geomspace(0.01, 20.0, 60)
     for power, even in ((1, 0.3948), (2, 0.4018)):
