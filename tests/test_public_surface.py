@@ -9,6 +9,7 @@ import importlib
 import inspect
 import re
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,12 @@ def surface() -> str:
 
 
 def constructor(cls: type) -> str:
-    """Return the parameters of a class, "" for one that only inherits them, and for errors."""
+    """Return the parameters of a class, "" for one that only inherits them, for errors and for enumerations.
+
+    Those of an enumeration are not the same on every Python.
+    """
     own = any("__init__" in vars(base) or "__new__" in vars(base) for base in cls.__mro__ if arcwise(base))
-    return parameters(cls) if own and not issubclass(cls, BaseException) else ""
+    return parameters(cls) if own and not issubclass(cls, (BaseException, Enum)) else ""
 
 
 def arcwise(cls: type) -> bool:
