@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -93,6 +94,33 @@ def test_a_server_in_trouble_is_asked_once(path: str) -> None:
         assert codes(seen) == [5]
     if path:
         assert inspect(path).pending == 5
+
+
+class Late:
+    """An outbox that lets whoever ends look only after the thread could have sent again."""
+
+    def __init__(self, uplink: Uplink, recorder: Recorder) -> None:
+        self._is_done = uplink.outbox.is_done
+        self._recorder = recorder
+
+    def __call__(self, mark: Any) -> bool:
+        deadline = time.monotonic() + 0.3
+        while self._recorder.posts and len(self._recorder.posts) < 2 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return self._is_done(mark)
+
+
+def test_whoever_ends_late_finds_one_attempt(
+    recorder: Recorder, heading: Task, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread's wait after the failure is over before the interpreter's last thread looks."""
+    recorder.script.append(503)
+    uplink = Uplink("http://127.0.0.1:1", ledger=MemoryLedger(), transport=recorder, exit_timeout=60)
+    with Client(uplink, tasks=[heading]) as client:
+        client.report("heading", 1.0)
+        monkeypatch.setattr(uplink.outbox, "is_done", Late(uplink, recorder))
+        uplink._at_exit()
+    assert len(recorder.posts) == 1
 
 
 def test_a_network_that_is_down_is_not_waited_for(path: str) -> None:

@@ -106,6 +106,8 @@ class Uplink(Sending):
         self._changed = threading.Condition()
         self._is_news = False
         self._steps = 0
+        # How many troubles there were when the interpreter ended: one more, and nothing is tried again.
+        self._last_trouble: int | None = None
 
     def begin(self) -> None:
         """Make sure that the thread runs.
@@ -146,6 +148,8 @@ class Uplink(Sending):
                 with self._changed:
                     self._steps += 1
                     self._changed.notify_all()
+                    if self._last_trouble is not None and self._troubles > self._last_trouble:
+                        self._changed.wait_for(lambda: self._closed)
                     if not self._is_news and not self._closed and wait > 0:
                         self._changed.wait(min(self._rest(wait), threading.TIMEOUT_MAX))
         finally:
@@ -196,6 +200,8 @@ class Uplink(Sending):
     def _flush(self, timeout: float, *, once: bool = False) -> bool:
         deadline = time.monotonic() + timeout
         troubles = self._troubles
+        if once:
+            self._last_trouble = troubles
         look = True
         try:
             mark = self._hurry()
