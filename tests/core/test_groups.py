@@ -117,6 +117,8 @@ def test_groups_cannot_be_changed() -> None:
     for name in ("name", "tasks", "caps", "id", "sample", "charge", "other"):
         with pytest.raises(AttributeError, match=f"a Group is immutable; cannot set '{name}'"):
             setattr(group, name, None)
+    with pytest.raises(AttributeError, match="a Group is immutable; cannot delete 'caps'"):
+        del group.caps
     assert repr(group) == "Group('vehicle', ['heading', 'speed'], sample=None, epsilon=3.0)"
 
 

@@ -158,6 +158,8 @@ def test_tasks_cannot_be_changed() -> None:
     for name in ("name", "epsilon", "caps", "id", "_bytes", "mechanism", "other"):
         with pytest.raises(AttributeError, match=f"a Task is immutable; cannot set '{name}'"):
             setattr(task, name, None)
+    with pytest.raises(AttributeError, match="a Task is immutable; cannot delete 'caps'"):
+        del task.caps
     with pytest.raises(AttributeError):
         task.caps.lifetime = 1e6
     with pytest.raises(AttributeError):

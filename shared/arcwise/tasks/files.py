@@ -1,4 +1,4 @@
-"""JSON files of tasks and groups: how they are written, and errors that name the file."""
+"""Reading JSON files, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -10,18 +10,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-__all__ = ["load_json", "save_json"]
+__all__ = ["load_json"]
 
 T = TypeVar("T")
-
-
-def save_json(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write a JSON object to a file that a person can read."""
-    import json
-    from pathlib import Path
-
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    Path(path).write_text(text, encoding="utf-8")
 
 
 def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:

@@ -10,21 +10,17 @@ msgpack array, the tasks as their own canonical bytes in the order of the group.
 
 from __future__ import annotations
 
-import hashlib
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final
-
-import msgpack
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from arcwise.errors import TaskError
+from arcwise.tasks._document import Document
 from arcwise.tasks.caps import DAY, Caps, Charge, check_caps
 from arcwise.tasks.fields import caps_from_fields, caps_from_json, caps_to_fields, caps_to_json
-from arcwise.tasks.files import load_json, save_json
 from arcwise.tasks.group_budget import epsilon_shares
 from arcwise.tasks.task import Task, checked_name
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping
 
     from arcwise.domains import Domain
@@ -38,7 +34,7 @@ _MARK: Final = "group"
 _MAX_TASKS: Final = 256
 
 
-class Group:
+class Group(Document):
     """Several tasks on one budget: what a device reports together, and what a round of them costs.
 
     Parameters
@@ -78,15 +74,12 @@ class Group:
     2.0
     """
 
-    __slots__ = ("_bytes", "caps", "charge", "id", "name", "sample", "tasks")
+    __slots__ = ("sample", "tasks")
 
-    name: str
+    _kind: ClassVar[str] = "group"
+
     tasks: tuple[Task, ...]
     sample: int | None
-    caps: Caps
-    charge: Charge
-    id: str
-    _bytes: bytes
 
     def __init__(
         self, name: str, tasks: Iterable[Task], *, sample: int | None = None, caps: Caps | None = None
@@ -99,18 +92,8 @@ class Group:
         caps = Caps() if caps is None else caps
         charge = _round_charge(tasks, sample)
         check_caps(caps, charge, "round")
-        fields = [_SCHEMA_VERSION, _MARK, name, sample, caps_to_fields(caps)]
-        data = bytes(msgpack.packb([*fields, [task.to_bytes() for task in tasks]]))
-        for field, value in (
-            ("name", name),
-            ("tasks", tasks),
-            ("sample", sample),
-            ("caps", caps),
-            ("charge", charge),
-            ("id", hashlib.sha256(data).hexdigest()),
-            ("_bytes", data),
-        ):
-            object.__setattr__(self, field, value)
+        self._set(name=name, tasks=tasks, sample=sample, caps=caps, charge=charge)
+        self._seal()
 
     @classmethod
     def share_budget(
@@ -186,18 +169,6 @@ class Group:
         ]
         return cls(name, tasks, sample=k, caps=caps)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Group is immutable; cannot set {name!r}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Group.from_bytes, (self._bytes,)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and other.id == self.id
-
-    def __hash__(self) -> int:
-        return hash(self.id)
-
     def __repr__(self) -> str:
         names = ", ".join(repr(task.name) for task in self.tasks)
         return f"Group({self.name!r}, [{names}], sample={self.sample!r}, epsilon={self.epsilon!r})"
@@ -237,33 +208,21 @@ class Group:
             places[i], places[j] = places[j], places[i]
         return tuple(self.tasks[place] for place in sorted(places[: self.sample]))
 
-    def to_bytes(self) -> bytes:
-        """Return the canonical bytes; their SHA-256 is the id."""
-        return self._bytes
+    def _fields(self) -> list[Any]:
+        tasks = [task.to_bytes() for task in self.tasks]
+        return [_SCHEMA_VERSION, _MARK, self.name, self.sample, caps_to_fields(self.caps), tasks]
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Group:
-        """Read canonical bytes back.
-
-        Raises
-        ------
-        TaskError
-            When the bytes are not the canonical bytes of a group that this version knows.
-        CertificateError
-            When the kernel of a task in them does not satisfy its epsilon.
-        """
+    def _from_fields(cls, fields: Any) -> Group:
         try:
-            version, mark, name, sample, caps, tasks = msgpack.unpackb(data)
+            version, mark, name, sample, caps, tasks = fields
             if (version, mark) != (_SCHEMA_VERSION, _MARK):
                 raise TaskError("not the bytes of a group that this arcwise knows; it knows version 1")
-            group = cls(name, map(Task.from_bytes, tasks), sample=sample, caps=caps_from_fields(caps))
+            return cls(name, map(Task.from_bytes, tasks), sample=sample, caps=caps_from_fields(caps))
         except TaskError:
             raise
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
+        except (ValueError, TypeError) as error:
             raise TaskError(f"not the bytes of a group: {error}") from None
-        if group._bytes != data:
-            raise TaskError("not the canonical bytes of a group: encoding it again gives other bytes")
-        return group
 
     def to_json(self) -> dict[str, Any]:
         """Return the group, its tasks included, as a JSON object that a person can read."""
@@ -277,16 +236,7 @@ class Group:
         }
 
     @classmethod
-    def from_json(cls, data: Any) -> Group:
-        """Read what `to_json` wrote; the ids in it must be those of what it describes.
-
-        Raises
-        ------
-        TaskError
-            When it is not a group, or an id is not its own.
-        CertificateError
-            When the kernel of a task in it does not satisfy its epsilon.
-        """
+    def _from_json(cls, data: Any) -> tuple[Group, Any]:
         if isinstance(data, dict) and "arcwise_task" in data:
             raise TaskError(
                 "this is the file of a task, not of a group: read it with Task.load or `arcwise task`"
@@ -296,36 +246,11 @@ class Group:
             if type(version) is not int or version != _SCHEMA_VERSION:
                 raise TaskError(f"group schema version {version!r} is not known to this arcwise; it knows 1")
             tasks = [Task.from_json(task) for task in data["tasks"]]
-            group, stated = cls(data["name"], tasks, sample=data["sample"], caps=caps), data["id"]
+            return cls(data["name"], tasks, sample=data["sample"], caps=caps), data["id"]
         except KeyError as error:
             raise TaskError(f"a group file needs the key {error}") from None
         except TypeError:
             raise TaskError("a group file holds one JSON object with objects inside") from None
-        if stated != group.id:
-            raise TaskError(
-                f"the id in the file, {stated!r}, is not that of the group it describes, {group.id!r}: "
-                "the file was edited or damaged; make a new one with `arcwise group new`"
-            )
-        return group
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the group, its tasks included, to a JSON file that a person can read."""
-        save_json(self.to_json(), path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Group:
-        """Read a group from a file that `save` wrote.
-
-        Raises
-        ------
-        TaskError
-            When the file does not hold a group, or cannot be read; the message names the file.
-        FileNotFoundError
-            When there is no such file.
-        CertificateError
-            When the kernel of a task in it does not satisfy its epsilon.
-        """
-        return load_json(path, cls.from_json)
 
 
 def _by_task(name: str, texts: Mapping[str, str] | None, tasks: Iterable[str]) -> Mapping[str, str]:

@@ -9,15 +9,14 @@ exist.
 from __future__ import annotations
 
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final
-
-import msgpack
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, TaskError
 from arcwise.kernels.certificate import EPSILON_MIN, check_epsilon
 from arcwise.mechanisms.base import Mechanism
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
+from arcwise.tasks._document import Document
 from arcwise.tasks.caps import DAY, MAX_PERIOD, Caps, Charge, check_caps, micro_epsilon
 from arcwise.tasks.fields import (
     SCHEMA_VERSION,
@@ -28,7 +27,6 @@ from arcwise.tasks.fields import (
     fields_from_json,
     fields_to_json,
 )
-from arcwise.tasks.files import load_json, save_json
 from arcwise.tasks.goals import checked_goal, mechanism_for
 from arcwise.tasks.optional import (
     OPTIONAL,
@@ -39,16 +37,12 @@ from arcwise.tasks.optional import (
 )
 
 if TYPE_CHECKING:
-    import os
-
     from arcwise.domains import Domain
 
 __all__ = ["Task", "checked_name"]
 
-_MAX_BYTES: Final = 1 << 20
 
-
-class Task:
+class Task(Document):
     """One question to every device: its domain, its epsilon, its mechanism and its caps.
 
     A task in which anything is changed, were it a word of its description, is another task: it has another
@@ -85,6 +79,13 @@ class Task:
         The unit of the values, for people: 1 to 20 printable characters such as "min" or "km/h", likewise.
         It changes no number.
 
+    Attributes
+    ----------
+    charge
+        What one report costs a device.
+    id
+        64 hex digits.
+
     Raises
     ------
     TaskError, ParameterError
@@ -108,34 +109,18 @@ class Task:
     True
     """
 
-    __slots__ = (
-        "_bytes",
-        "caps",
-        "charge",
-        "description",
-        "domain",
-        "epoch_seconds",
-        "epsilon",
-        "goal",
-        "id",
-        "mechanism",
-        "name",
-        "unit",
-    )
+    __slots__ = ("description", "domain", "epoch_seconds", "epsilon", "goal", "mechanism", "unit")
 
-    name: str
+    _kind: ClassVar[str] = "task"
+    _max_bytes: ClassVar[int | None] = 1 << 20
+
     domain: Domain
     epsilon: float
     goal: str
     mechanism: Mechanism
     epoch_seconds: int
-    caps: Caps
     description: str | None
     unit: str | None
-    charge: Charge
-    """What one report costs a device."""
-    id: str
-    _bytes: bytes
 
     def __init__(
         self,
@@ -151,8 +136,6 @@ class Task:
         description: str | None = None,
         unit: str | None = None,
     ) -> None:
-        import hashlib  # and with it OpenSSL, which takes longer than any other import of a device
-
         name = checked_name(name)
         if not isinstance(domain, (Interval, Circle)):
             raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
@@ -177,38 +160,18 @@ class Task:
         charge = Charge(micro_epsilon(epsilon), mechanism.certificate().delta)
         caps = Caps() if caps is None else caps
         check_caps(caps, charge, "report")
-        for field, value in (
-            ("name", name),
-            ("domain", domain),
-            ("epsilon", epsilon),
-            ("goal", goal),
-            ("mechanism", mechanism),
-            ("epoch_seconds", epoch_seconds),
-            ("caps", caps),
-            ("charge", charge),
-            *optional.items(),
-        ):
-            object.__setattr__(self, field, value)
-        data = bytes(msgpack.packb(self._fields()))
-        if len(data) > _MAX_BYTES:
-            raise TaskError(
-                f"a task takes at most {_MAX_BYTES} bytes, got {len(data)}: take fewer nodes or codes, on a "
-                "lattice a larger step"
-            )
-        object.__setattr__(self, "_bytes", data)
-        object.__setattr__(self, "id", hashlib.sha256(data).hexdigest())
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Task is immutable; cannot set {name!r}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Task.from_bytes, (self._bytes,)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Task) and other.id == self.id
-
-    def __hash__(self) -> int:
-        return hash(self.id)
+        self._set(
+            name=name,
+            domain=domain,
+            epsilon=epsilon,
+            goal=goal,
+            mechanism=mechanism,
+            epoch_seconds=epoch_seconds,
+            caps=caps,
+            charge=charge,
+            **optional,
+        )
+        self._seal()
 
     def __repr__(self) -> str:
         said = {"epsilon": self.epsilon, "goal": self.goal, **self._optional()}
@@ -239,32 +202,6 @@ class Task:
             mechanism_to_fields(self.mechanism),
             *optional_to_fields(self._optional()),
         ]
-
-    def to_bytes(self) -> bytes:
-        """Return the canonical bytes; their SHA-256 is the id."""
-        return self._bytes
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Task:
-        """Read canonical bytes back.
-
-        Raises
-        ------
-        TaskError
-            When the bytes are not the canonical bytes of a task that this version knows.
-        CertificateError
-            When the kernel in them does not satisfy their epsilon.
-        """
-        if len(data) > _MAX_BYTES:
-            raise TaskError(f"a task takes at most {_MAX_BYTES} bytes, got {len(data)}")
-        try:
-            fields = msgpack.unpackb(data)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise TaskError(f"not the bytes of a task: {error}") from None
-        task = cls._from_fields(fields)
-        if task._bytes != data:
-            raise TaskError("not the canonical bytes of a task: encoding it again gives other bytes")
-        return task
 
     @classmethod
     def _from_fields(cls, fields: Any) -> Task:
@@ -301,44 +238,9 @@ class Task:
         return fields_to_json(self._fields(), self.id)
 
     @classmethod
-    def from_json(cls, data: Any) -> Task:
-        """Read what `to_json` wrote; the id in it must be the id of what it describes.
-
-        Raises
-        ------
-        TaskError
-            When it is not a task, or its id is not its own.
-        CertificateError
-            When the kernel in it does not satisfy its epsilon.
-        """
+    def _from_json(cls, data: Any) -> tuple[Task, Any]:
         fields, stated = fields_from_json(data)
-        task = cls._from_fields(fields)
-        if stated != task.id:
-            raise TaskError(
-                f"the id in the file, {stated!r}, is not that of the task it describes, {task.id!r}: "
-                "the file was edited or damaged, or has a key that only a later arcwise knows; make a new "
-                "one with `arcwise task new`"
-            )
-        return task
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the task to a JSON file that a person can read."""
-        save_json(self.to_json(), path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Task:
-        """Read a task from a file that `save` wrote.
-
-        Raises
-        ------
-        TaskError
-            When the file does not hold a task, or cannot be read; the message names the file.
-        FileNotFoundError
-            When there is no such file.
-        CertificateError
-            When the kernel in it does not satisfy its epsilon.
-        """
-        return load_json(path, cls.from_json)
+        return cls._from_fields(fields), stated
 
 
 def _least_epsilon(mechanism: object) -> float:
