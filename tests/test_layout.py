@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).parent.parent
 ROOTS = ("shared", "client", "server")
 
 RANKS = {
-    "arcwise.checks": 0,
+    "arcwise.checks": 1,
     "arcwise.digits": 0,
     "arcwise.errors": 0,
     "arcwise.extras": 1,
@@ -31,6 +31,7 @@ RANKS = {
     "arcwise.loopback": 0,
     "arcwise.typing": 0,
     "arcwise.values": 0,
+    "arcwise.version": 0,
     "arcwise.lattice": 1,
     "arcwise.domains": 2,
     "arcwise.randomness": 1,

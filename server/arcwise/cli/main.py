@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
 
 from arcwise.errors import ArcwiseError, MissingExtraError
+from arcwise.version import VERSION
 
 __all__ = ["main"]
 
@@ -68,14 +68,7 @@ class _Group(click.Group):
             raise kind(str(error)) from error
 
 
-def _version() -> str:
-    try:
-        return version("arcwise")
-    except PackageNotFoundError:
-        return "not installed"
-
-
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(_version(), prog_name="arcwise")
+@click.version_option(VERSION, prog_name="arcwise")
 def main() -> None:
     """Local differential privacy for bounded and circular numbers."""

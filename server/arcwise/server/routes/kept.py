@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from arcwise.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,11 +18,6 @@ __all__ = ["Documents", "Kept", "Question", "digest_of", "tag_of"]
 
 _MAX_KEPT = 16
 """Series and estimates of a part of the epochs that are kept, over all tasks: some 2 MB each at most."""
-
-try:
-    _VERSION = version("arcwise")
-except PackageNotFoundError:  # run from source roots on the path
-    _VERSION = ""
 
 
 class Question(NamedTuple):
@@ -85,5 +81,5 @@ def digest_of(secret: bytes, parts: Sequence[Part], sums: IntArray) -> bytes:
 
 def tag_of(digest: bytes, question: Question, form: str, min_reports: int) -> str:
     """Return an entity tag: counts, question and library make an estimate, so it holds in every worker."""
-    what = repr((question.task_id, question.span, question.every, form, min_reports, _VERSION)).encode()
+    what = repr((question.task_id, question.span, question.every, form, min_reports, VERSION)).encode()
     return f'"{blake2b(digest + what, digest_size=16).hexdigest()}"'
