@@ -1,10 +1,14 @@
-"""What counts as a number wherever arcwise is given one, and how a value is shown that does not."""
+"""What counts as a number wherever arcwise is given one, and errors that name argument, bound and value."""
 
 from __future__ import annotations
 
+import math
 from numbers import Real
+from operator import index
 
-__all__ = ["as_float", "shown"]
+from arcwise.errors import ParameterError
+
+__all__ = ["as_float", "checked_integer", "checked_real", "real_or_nan", "shown"]
 
 
 def as_float(value: object) -> float | None:
@@ -35,6 +39,119 @@ def as_float(value: object) -> float | None:
         raise
     except Exception:  # it is somebody's class, and may raise anything
         return None
+
+
+def real_or_nan(value: object) -> float:
+    """Return a real number as a float, infinite when it is too large for one; NaN for anything else."""
+    try:
+        number = as_float(value)
+    except OverflowError:  # an integer beyond the range of a float
+        return math.inf
+    return math.nan if number is None else number
+
+
+def checked_real(
+    name: str,
+    value: object,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+    advice: str = "",
+) -> float:
+    """Return a finite real number as a float; -0.0 becomes 0.0, so that equal values have equal bytes.
+
+    Parameters
+    ----------
+    name
+        Of the argument, for messages.
+    value
+        What was given.
+    least, most
+        Bounds that the number may equal.
+    above, below
+        Bounds that it may not.
+    advice
+        What the message ends with.
+
+    Raises
+    ------
+    ParameterError
+        When the value is not a real number, not finite or out of bounds.
+
+    Examples
+    --------
+    >>> checked_real("level", 0.95, above=0, below=1)
+    0.95
+    >>> checked_real("power", 0, above=0)
+    Traceback (most recent call last):
+    arcwise.errors.ParameterError: power must be positive and finite, got 0.0
+    """
+    number = real_or_nan(value)
+    if least <= number <= most and above < number < below:  # false for NaN
+        return number + 0.0
+    bound = _bound(least, most, above, below)
+    try:
+        found = as_float(value)
+    except OverflowError:
+        raise ParameterError(f"{name} must be {bound}, got an integer beyond a float{advice}") from None
+    if found is None:
+        bound = "" if bound == "finite" else f", {bound}"
+        raise ParameterError(f"{name} must be a real number{bound}, got {shown(value)}{advice}")
+    raise ParameterError(f"{name} must be {bound}, got {found!r}{advice}")
+
+
+def checked_integer(
+    name: str,
+    value: object,
+    least: int,
+    most: int | None = None,
+    *,
+    advice: str = "",
+    error: type[Exception] = ParameterError,
+) -> int:
+    """Return an integer, numpy's too, of at least `least` and, if given, at most `most`.
+
+    Raises
+    ------
+    error
+        When it is not; the message ends with `advice`.
+
+    Examples
+    --------
+    >>> checked_integer("nodes", 128, 2, 256)
+    128
+    >>> checked_integer("nodes", 1.0, 2, 256)
+    Traceback (most recent call last):
+    arcwise.errors.ParameterError: nodes must be an integer from 2 to 256, got 1.0
+    """
+    number = value if type(value) is int else _index(value)
+    if number is None or number < least or (most is not None and number > most):
+        bound = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise error(f"{name} must be an integer {bound}, got {shown(value)}{advice}")
+    return number
+
+
+def _index(value: object) -> int | None:
+    """Return an integer of another type as an int; None for a bool, a duration and anything else."""
+    if isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "i") not in "iu":
+        return None
+    try:
+        return index(value)  # type: ignore[arg-type]  # which is what is tried
+    except Exception:  # it is somebody's class, and may raise anything
+        return None
+
+
+def _bound(least: float, most: float, above: float, below: float) -> str:
+    if -math.inf < least and most < math.inf:
+        return f"from {least:.12g} to {most:.12g}"
+    lower = f"more than {above:.12g}" if above > -math.inf else f"at least {least:.12g}"
+    if below < math.inf or most < math.inf:
+        return f"{lower} and " + (f"less than {below:.12g}" if below < math.inf else f"at most {most:.12g}")
+    if above == 0:
+        return "positive and finite"
+    return "finite" if lower == "at least -inf" else f"finite and {lower}"
 
 
 def shown(value: object) -> str:

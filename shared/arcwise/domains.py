@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from arcwise.checks import as_float, shown
+from arcwise.checks import as_float, checked_real, shown
 from arcwise.digits import written
 from arcwise.errors import DomainError, ParameterError
 from arcwise.lattice import MOST_VALUES, TOLERANCE, lattice_of
@@ -24,17 +24,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Circle", "Domain", "Interval"]
-
-
-def _real(value: object, name: str) -> float:
-    """Return `value` as a float; a bool, a string and anything else that is not a number is refused."""
-    try:
-        number = as_float(value)
-    except OverflowError:
-        raise ParameterError(f"{name} must be finite, got an integer beyond the range of a float") from None
-    if number is None:
-        raise ParameterError(f"{name} must be a real number, got {shown(value)}")
-    return number + 0.0  # -0.0 becomes 0.0, so that equal domains have equal bytes
 
 
 def _value(value: object, domain: object) -> float:
@@ -97,7 +86,7 @@ class _Domain(Value):
     """The numbering of the values; None on a continuous domain."""
 
     def _set_lattice(self, step: object, rounding: object, farthest: float, *, circular: bool) -> None:
-        step = None if step is None else _real(step, "step")
+        step = None if step is None else checked_real("step", step, above=0)
         lattice = lattice_of(step, rounding, length=self.length, farthest=farthest, circular=circular)
         self._set(step=step, rounding=rounding, lattice=lattice)
 
@@ -206,8 +195,8 @@ class Interval(_Domain):
         step: float | None = None,
         rounding: Rounding = "refuse",
     ) -> None:
-        low, high = _real(low, "low"), _real(high, "high")
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        low, high = checked_real("low", low), checked_real("high", high)
+        if not low < high:
             raise ParameterError(f"low and high must be finite with low < high, got {low!r} and {high!r}")
         if math.isinf(high - low):
             raise ParameterError(f"high - low must be finite, got {low!r} and {high!r}")
@@ -347,11 +336,8 @@ class Circle(_Domain):
     lattice: Lattice | None
 
     def __init__(self, period: float, step: float | None = None, rounding: Rounding = "refuse") -> None:
-        period = _real(period, "period")
-        if not (math.isfinite(period) and period > 0):
-            raise ParameterError(f"period must be positive and finite, got {period!r}")
-        self._set(period=period)
-        self._set_lattice(step, rounding, period, circular=True)
+        self._set(period=checked_real("period", period, above=0))
+        self._set_lattice(step, rounding, self.period, circular=True)
 
     def _bounds(self) -> str:
         return f"[0, {self.period:g}) modulo {self.period:g}"

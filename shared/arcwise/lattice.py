@@ -67,8 +67,6 @@ class Lattice:
     def __init__(
         self, step: float, rounding: Rounding, *, length: float, farthest: float, circular: bool
     ) -> None:
-        if not (math.isfinite(step) and step > 0):
-            raise ParameterError(f"step must be positive and finite, got {step!r}")
         if farthest > step * _FARTHEST:
             raise ParameterError(
                 f"step must be at least 2**-32 of the largest bound, {farthest!r}, since floats do not tell "

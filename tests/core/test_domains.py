@@ -311,7 +311,7 @@ def test_arrays_that_come_in_stay_as_they_are() -> None:
     [(1, 1), (2, 1), (math.nan, 1), (0, math.nan), (-math.inf, 0), (0, math.inf)],
 )
 def test_bounds_must_be_finite_and_in_order(low: float, high: float) -> None:
-    with pytest.raises(ParameterError, match=r"low and high must be finite with low < high, got .* and "):
+    with pytest.raises(ParameterError, match=r"(low and high must be finite with low < high|low must be finite|high must be finite), got "):
         Interval(low, high)
 
 
@@ -328,14 +328,14 @@ def test_bounds_must_be_numbers(bad: Any) -> None:
         Interval(bad, 1)
     with pytest.raises(ParameterError, match="high must be a real number, got"):
         Interval(0, bad)
-    with pytest.raises(ParameterError, match="period must be a real number, got"):
+    with pytest.raises(ParameterError, match="period must be a real number, positive and finite, got"):
         Circle(bad)
 
 
 def test_bounds_beyond_a_float_are_refused() -> None:
     with pytest.raises(ParameterError, match="high must be finite, got an integer beyond"):
         Interval(0, 10**400)
-    with pytest.raises(ParameterError, match="period must be finite, got an integer beyond"):
+    with pytest.raises(ParameterError, match="period must be positive and finite, got an integer beyond"):
         Circle(10**5000)
 
 

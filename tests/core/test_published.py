@@ -178,7 +178,7 @@ def test_directional_rows_spend_their_epsilon_on_every_grid(cls: Any, nodes: int
     ("call", "message"),
     [
         (lambda: PiecewiseTransformation(UNIT, 1.0, half_range=4.0), r"half_range must be at least 4\.14"),
-        (lambda: PiecewiseTransformation(UNIT, 1.0, s=-1.0), r"s must be finite and above 0, got -1\.0"),
+        (lambda: PiecewiseTransformation(UNIT, 1.0, s=-1.0), r"s must be positive and finite, got -1\.0"),
         (lambda: PiecewiseTransformation(UNIT, 1.0, nodes=1025), "nodes must be an integer from 2 to 1024"),
         (lambda: Hybrid(UNIT, 0.1, nodes=1), "nodes must be an integer from 2 to 1024, got 1"),
         (lambda: RandomizedResponse(UNIT, 1.0, nodes=1), "nodes must be an integer from 2 to 32768, got 1"),

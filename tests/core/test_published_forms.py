@@ -302,12 +302,12 @@ def test_the_ends_of_epsilon(epsilon: float) -> None:
         (lambda: forms.piecewise_variance([0.5, math.nan], 1.0), "x must be from 0 to 1, got nan"),
         (lambda: forms.duchi_variance(0.5, 0.0), r"epsilon must be from 0\.01 to 20, got 0\.0"),
         (lambda: POWER(1.0, "pm-best"), "member must be one of pm, pm-sub, pm-opt; got 'pm-best'"),
-        (lambda: forms.least_half_range(1.0, 0.0), r"s must be finite and above 0, got 0\.0"),
+        (lambda: forms.least_half_range(1.0, 0.0), r"s must be positive and finite, got 0\.0"),
         (lambda: forms.transformation_variance(0.5, 1.0, half_range=1.0), r"half_range must be at least 4\."),
         (lambda: forms.three_outputs_variance(0.5, 1.0, a=0.9), r"a must be from 0 to 0\.57.*, got 0\.9"),
         (lambda: forms.randomized_response_variance(0.5, 1.0, 1), "nodes must be an integer of at least 2"),
         (lambda: forms.square_wave_expected_error(0.5, 1.0, 0.5), "power must be finite and at least 1"),
-        (lambda: forms.renormalised_laplace_epsilon(1.0, 0.0), "distance must be above 0 and at most 1"),
+        (lambda: forms.renormalised_laplace_epsilon(1.0, 0.0), "distance must be more than 0 and at most 1"),
     ],
 )
 def test_bad_arguments_are_refused(call: Any, message: str) -> None:

@@ -141,7 +141,7 @@ def test_bad_arguments_are_named(changes: dict[str, Any], message: str) -> None:
 
 def test_bad_indices_are_named() -> None:
     mechanism = AbstractStaircase([[0, 1], [1, 0]], 1.0, 0.5)
-    with pytest.raises(ParameterError, match="index must be from 0 to 1, got 2"):
+    with pytest.raises(ParameterError, match="index must be an integer from 0 to 1, got 2"):
         mechanism.draw(2)
     with pytest.raises(ParameterError, match="indices must be integers from 0 to 1"):
         mechanism.draw_many([0, 2])

@@ -10,8 +10,8 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from arcwise.checks import as_float, shown
-from arcwise.errors import CertificateError, ParameterError
+from arcwise.checks import checked_real
+from arcwise.errors import CertificateError
 from arcwise.values import Value
 
 __all__ = [
@@ -44,17 +44,7 @@ def check_epsilon(epsilon: object, *, least: float = EPSILON_MIN) -> float:
     >>> check_epsilon(1)
     1.0
     """
-    try:
-        number = as_float(epsilon)
-    except OverflowError:  # an integer beyond the range of a float
-        number = math.inf
-    if number is None:
-        raise ParameterError(
-            f"epsilon must be a number from {least:g} to {EPSILON_MAX:g}, got {shown(epsilon)}"
-        )
-    if not least <= number <= EPSILON_MAX:  # false for NaN
-        raise ParameterError(f"epsilon must be from {least:g} to {EPSILON_MAX:g}, got {number!r}")
-    return number + 0.0  # -0.0 becomes 0.0
+    return checked_real("epsilon", epsilon, least=least, most=EPSILON_MAX)
 
 
 def exact_epsilon(epsilon: float) -> Fraction:
@@ -90,8 +80,7 @@ def exp_lower_bound(epsilon: float) -> Fraction:
     >>> exp_lower_bound(0.0)
     Fraction(1, 1)
     """
-    if not (math.isfinite(epsilon) and epsilon >= 0):
-        raise ParameterError(f"epsilon must be finite and at least 0, got {epsilon!r}")
+    checked_real("epsilon", epsilon, least=0)
     numerator, denominator = exact_epsilon(epsilon).as_integer_ratio()
     total, term, k = 0, 1 << _SCALE_BITS, 0
     while term:

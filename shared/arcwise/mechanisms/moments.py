@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.checks import checked_real
 from arcwise.domains import Circle
-from arcwise.noise.checks import checked_power
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def expected_errors(mechanism: Mechanism, units: FloatArray, power: float = 1.0)
 
     Infinite beyond the range of a float. Raises `ParameterError` for a power that is not positive and finite.
     """
-    power = checked_power(power)
+    power = checked_real("power", power, above=0)
     with np.errstate(over="ignore"):
         parts = [
             np.einsum("ij,ij->i", law, _distance(mechanism, part) ** power)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from arcwise.checks import as_float
+from arcwise.checks import real_or_nan
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import EPSILON_MIN, check_epsilon
@@ -53,7 +53,7 @@ class TableMechanism(Mechanism):
                 "rows must be sequences of integers and units a sequence of numbers, "
                 f"got {type(rows).__name__} and {type(units).__name__}"
             ) from None
-        if len(values) != kernel.codes or not all(map(_is_finite, values)):
+        if len(values) != kernel.codes or not all(math.isfinite(real_or_nan(value)) for value in values):
             raise ParameterError(f"units must be {kernel.codes} finite numbers, one for each code")
         values = tuple(map(float, values))
         self._set(domain=domain, epsilon=epsilon, kernel=kernel, _units=values, _unbiased=None)
@@ -129,11 +129,3 @@ class TableMechanism(Mechanism):
         import numpy as np
 
         return np.array(self._units)
-
-
-def _is_finite(value: object) -> bool:
-    try:
-        number = as_float(value)
-    except OverflowError:  # an integer beyond the range of a float
-        return False
-    return number is not None and math.isfinite(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from arcwise.checks import checked_integer
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.base import MAX_CODES
@@ -228,9 +229,4 @@ def lattice_nodes(domain: Domain, nodes: int | None, *, otherwise: T) -> int | T
 
 def check_nodes(nodes: object, most: int, *, least: int = 2) -> int:
     """Return the number of nodes, or raise `ParameterError` when it is not an integer in the bounds."""
-    if isinstance(nodes, bool) or not isinstance(nodes, int) or not least <= nodes <= most:
-        raise ParameterError(
-            f"nodes must be an integer from {least} to {most}, got {nodes!r}; on a lattice it is the number "
-            "of values"
-        )
-    return nodes
+    return checked_integer("nodes", nodes, least, most, advice="; on a lattice it is the number of values")

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import certify
 from arcwise.kernels.rounding import nearest_rows
 from arcwise.kernels.table import TableKernel
-from arcwise.noise.checks import NOISE_EPSILON_MAX, checked_epsilon, checked_integer, checked_within
+from arcwise.noise.checks import NOISE_EPSILON_MAX, checked_epsilon
 from arcwise.randomness import SYSTEM, Randomness
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class AbstractStaircase:
         self._costs = _checked_costs(costs)
         inputs, outputs = self._costs.shape
         self._decay = checked_epsilon(decay)
-        self._gamma = checked_within("gamma", gamma, 0.0, 1.0)
+        self._gamma = checked_real("gamma", gamma, least=0, most=1.0)
         self._neighbours = _checked_pairs(neighbours, inputs)
         measure = np.ones(outputs) if base is None else np.asarray(base, dtype=np.float64)
         if measure.shape != (outputs,) or not (np.isfinite(measure).all() and measure.min() > 0.0):
@@ -169,7 +170,7 @@ class AbstractStaircase:
             When it exceeds e^epsilon, or a weight is 0 where a neighbour's is not: costs that are very many
             steps apart have probabilities below the range of a float.
         """
-        epsilon = checked_within("epsilon", epsilon, 0.0, 2.0 * NOISE_EPSILON_MAX)
+        epsilon = checked_real("epsilon", epsilon, least=0, most=2.0 * NOISE_EPSILON_MAX)
         rows = self.kernel().rows
         ratio: Fraction | None = Fraction(1)
         for d, e in self._neighbours.tolist():

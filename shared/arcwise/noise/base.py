@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
 import numpy as np
 
+from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.checks import checked_integer, checked_level, checked_power
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,7 +124,7 @@ class Noise(ABC):
         This is the expected cost of the noise under the loss ``|x|^power``.
         """
         with np.errstate(over="ignore"):
-            return float(self._abs_moment(checked_power(power)))
+            return float(self._abs_moment(checked_real("power", power, above=0)))
 
     def moment(self, order: int) -> float:
         """Return ``E X^order`` for an integer order >= 0; 0 for odd orders, because of the symmetry."""
@@ -150,7 +150,7 @@ class Noise(ABC):
 
         On a lattice it is the smallest central interval with at least this much.
         """
-        low = self.ppf((1.0 - checked_level(level)) / 2.0)
+        low = self.ppf((1.0 - checked_real("level", level, above=0, below=1)) / 2.0)
         return low, 0.0 - low
 
     @overload

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.checks import as_float
+from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.noise.box_sums import box_index, box_sum, offset_sum
-from arcwise.noise.checks import checked_epsilon, checked_integer, checked_sensitivity
+from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
 
 if TYPE_CHECKING:
@@ -26,17 +26,16 @@ def checked_lengths(sensitivities: Any, core: Any) -> tuple[tuple[float, ...], t
     for name, values in (("sensitivities", sensitivities), ("core", core)):
         if not isinstance(values, Iterable) or isinstance(values, str):
             raise ParameterError(f"{name} must be a sequence of numbers, got {values!r}")
-    s = tuple(checked_sensitivity(value) for value in sensitivities)
+    s = tuple(checked_real("sensitivity", value, above=0) for value in sensitivities)
     z = tuple(core)
     if not s or len(z) != len(s):
         raise ParameterError(
             f"sensitivities and core must be equally long, got {len(s)} and {len(z)} numbers"
         )
-    for j, (value, most) in enumerate(zip(z, s, strict=True)):
-        number = as_float(value)
-        if number is None or not 0.0 <= number <= most:
-            raise ParameterError(f"core[{j}] must be from 0 to sensitivities[{j}] = {most!r}, got {value!r}")
-    return s, tuple(float(value) for value in z)
+    return s, tuple(
+        checked_real(f"core[{j}]", value, least=0, most=most, advice=f": sensitivities[{j}] is the most")
+        for j, (value, most) in enumerate(zip(z, s, strict=True))
+    )
 
 
 def peak(epsilon: float, sensitivities: tuple[float, ...], core: tuple[float, ...]) -> float:

@@ -12,17 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.noise.base import CHUNK
 from arcwise.noise.box_component import BoxComponent, checked_lengths, peak
 from arcwise.noise.box_sums import box_index, box_sum, excess_box_sum
-from arcwise.noise.checks import (
-    checked_epsilon,
-    checked_integer,
-    checked_level,
-    checked_power,
-    checked_within,
-)
+from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.series import lerch_sum
 
 if TYPE_CHECKING:
@@ -93,7 +88,7 @@ class BoxStaircase:
     @classmethod
     def proportional(cls, epsilon: float, sensitivities: tuple[float, ...], gamma: float) -> BoxStaircase:
         """Return the member with ``z = gamma s``, gamma from 0 to 1."""
-        gamma = checked_within("gamma", gamma, 0.0, 1.0)
+        gamma = checked_real("gamma", gamma, least=0, most=1.0)
         sensitivities, _ = checked_lengths(sensitivities, sensitivities)
         return cls(epsilon, sensitivities, tuple(gamma * s for s in sensitivities))
 
@@ -106,7 +101,7 @@ class BoxStaircase:
         """
         from scipy import optimize
 
-        epsilon, power = checked_epsilon(epsilon), checked_power(power)
+        epsilon, power = checked_epsilon(epsilon), checked_real("power", power, above=0)
         sensitivities, _ = checked_lengths(sensitivities, sensitivities)
         d = len(sensitivities)
 
@@ -190,7 +185,7 @@ class BoxStaircase:
         """
         from scipy import optimize
 
-        level = checked_level(level)
+        level = checked_real("level", level, above=0, below=1)
         outside = 1.0 - level
         first = self._outside(0.0)
         if first <= outside:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from arcwise.checks import checked_real
 from arcwise.noise.base import Noise, elementwise
-from arcwise.noise.checks import checked_level
 
 if TYPE_CHECKING:
     from arcwise.noise.base import Numbers
@@ -56,7 +56,7 @@ class ContinuousNoise(Noise):
 
     def half_width(self, level: float) -> float:
         """Return h with ``P(|X| <= h) = level``: half the symmetric confidence interval."""
-        return float(self._abs_isf(np.array([1.0 - checked_level(level)]))[0])
+        return float(self._abs_isf(np.array([1.0 - checked_real("level", level, above=0, below=1)]))[0])
 
     def _cdf(self, x: FloatArray) -> FloatArray:
         tail = 0.5 * self._abs_sf(np.abs(x))

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.noise.base import geometric_rvs
-from arcwise.noise.checks import checked_epsilon, checked_integer, checked_power
+from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.series import lerch_sum
 
@@ -36,7 +37,7 @@ def optimal_r(epsilon: float, sensitivity: int, power: float = 1.0) -> int:
     one pass: the cost is ``a(r) ((1-b) (T_0 + ... + T_(r-1)) + b (T_0 + ... + T_(sensitivity-1)))`` up to a
     constant, with ``T_i = sum_k b^k (k sensitivity + i)^power``.
     """
-    epsilon, power = checked_epsilon(epsilon), checked_power(power)
+    epsilon, power = checked_epsilon(epsilon), checked_real("power", power, above=0)
     sensitivity = checked_integer("sensitivity", sensitivity, 1, SENSITIVITY_MAX)
     b, above = math.exp(-epsilon), -math.expm1(-epsilon)
     sums = np.cumsum(lerch_sum(epsilon, power, np.arange(sensitivity) / sensitivity))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.noise.checks import checked_delta, checked_epsilon, checked_sensitivity
+from arcwise.checks import checked_real
+from arcwise.noise.checks import checked_delta, checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> fl
     """
     return math.exp(
         _log_delta(
-            checked_sensitivity(sigma) / checked_sensitivity(sensitivity), checked_epsilon(epsilon, zero=True)
+            checked_real("sigma", sigma, above=0) / checked_real("sensitivity", sensitivity, above=0),
+            checked_epsilon(epsilon, zero=True),
         )
     )
 
@@ -123,7 +125,7 @@ class AnalyticGaussian(ContinuousNoise):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon, zero=True))
         object.__setattr__(self, "delta", checked_delta(self.delta, 1.0))
-        object.__setattr__(self, "sensitivity", checked_sensitivity(self.sensitivity))
+        object.__setattr__(self, "sensitivity", checked_real("sensitivity", self.sensitivity, above=0))
         object.__setattr__(self, "sigma", self.sensitivity * _calibrated(self.epsilon, self.delta))
 
     @property

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.inversion import Inversion
-from arcwise.noise.checks import checked_epsilon, checked_integer, checked_sensitivity
+from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.grid_delta import exact_sum, largest_delta
@@ -89,7 +90,7 @@ class GridNoise:
         if total != UNIT:
             raise ParameterError(f"weights must sum to 2**64 = {UNIT}, got {total}")
         weights.flags.writeable = False
-        self._weights, self._first, self._step = weights, first, checked_sensitivity(step)
+        self._weights, self._first, self._step = weights, first, checked_real("step", step, above=0)
         # The running sums below 2**64, which is no uint64: the last point with weight needs none.
         last = int(np.flatnonzero(weights)[-1])
         self._ends = np.cumsum(weights[:last], dtype=np.uint64)
@@ -117,7 +118,7 @@ class GridNoise:
         ParameterError
             When the grid would have more than `GRID_POINTS_MAX` points: take a larger step.
         """
-        step = checked_sensitivity(step)
+        step = checked_real("step", step, above=0)
         if isinstance(noise, DiscreteNoise):
             reach = -noise.ppf(2.0**-66)
         elif isinstance(noise, ContinuousNoise):

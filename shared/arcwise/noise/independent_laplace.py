@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.noise.box_component import checked_lengths
-from arcwise.noise.checks import checked_epsilon, checked_integer, checked_level
+from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.laplace import Laplace
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class IndependentLaplace:
         from scipy import special
 
         d = self.dimension
-        outside = 1.0 - checked_level(level)
+        outside = 1.0 - checked_real("level", level, above=0, below=1)
         radius = self.component(0).scale * float(special.gammainccinv(d, outside))
         return ConfidenceDiamond(radius, math.exp(d * math.log(2.0 * radius) - math.lgamma(d + 1.0)))
 

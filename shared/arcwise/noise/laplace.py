@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.noise.checks import checked_epsilon, checked_sensitivity
+from arcwise.checks import checked_real
+from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.series import gamma_moment
 
@@ -49,7 +50,7 @@ class Laplace(ContinuousNoise):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
-        object.__setattr__(self, "sensitivity", checked_sensitivity(self.sensitivity))
+        object.__setattr__(self, "sensitivity", checked_real("sensitivity", self.sensitivity, above=0))
 
     @property
     def scale(self) -> float:

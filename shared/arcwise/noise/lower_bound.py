@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from arcwise.checks import checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.checks import checked_delta, checked_epsilon, checked_power, checked_sensitivity
+from arcwise.noise.checks import checked_delta, checked_epsilon
 
 __all__ = ["approximate_lower_bound"]
 
@@ -51,7 +52,8 @@ def approximate_lower_bound(
     holds, continuously, at every epsilon and delta.
     """
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, 0.5)
-    sensitivity, power = checked_sensitivity(sensitivity), checked_power(power)
+    sensitivity = checked_real("sensitivity", sensitivity, above=0)
+    power = checked_real("power", power, above=0)
     b, above = math.exp(-epsilon), -math.expm1(-epsilon)
     # g_k = b (a b^(k-1) - delta) / (1 - b), positive for k - 1 < log(a / delta) / epsilon. The logarithm is
     # that of 1 + (1 - b) (1 - 2 delta) / (2 delta).

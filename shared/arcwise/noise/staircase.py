@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.checks import checked_real
 from arcwise.noise.base import geometric_rvs
-from arcwise.noise.checks import checked_epsilon, checked_sensitivity, checked_within
+from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.series import lerch_sum
 from arcwise.noise.staircase_optima import heuristic_gamma, interval_gamma, optimal_gamma
@@ -68,8 +69,8 @@ class Staircase(ContinuousNoise):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
-        object.__setattr__(self, "sensitivity", checked_sensitivity(self.sensitivity))
-        object.__setattr__(self, "gamma", checked_within("gamma", self.gamma, 0.0, 1.0))
+        object.__setattr__(self, "sensitivity", checked_real("sensitivity", self.sensitivity, above=0))
+        object.__setattr__(self, "gamma", checked_real("gamma", self.gamma, least=0, most=1.0))
 
     @classmethod
     def optimal(cls, epsilon: float, sensitivity: float = 1.0, *, power: float = 1.0) -> Staircase:
@@ -102,10 +103,9 @@ class Staircase(ContinuousNoise):
         ParameterError
             When `half_step` is not from 0 to `sensitivity`.
         """
-        sensitivity = checked_sensitivity(sensitivity)
-        return cls(
-            epsilon, sensitivity, checked_within("half_step", half_step, 0.0, sensitivity) / sensitivity
-        )
+        sensitivity = checked_real("sensitivity", sensitivity, above=0)
+        half_step = checked_real("half_step", half_step, least=0, most=sensitivity)
+        return cls(epsilon, sensitivity, half_step / sensitivity)
 
     @property
     def half_step(self) -> float:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 
-from arcwise.noise.checks import checked_epsilon, checked_level, checked_power
+from arcwise.checks import checked_real
+from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.series import lerch_sum
 
 __all__ = ["heuristic_gamma", "interval_gamma", "optimal_gamma"]
@@ -27,7 +28,7 @@ def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
 
     All tend to 1/2 as epsilon goes to 0 and to 0 as it grows (Theorem 8).
     """
-    epsilon, power = checked_epsilon(epsilon), checked_power(power)
+    epsilon, power = checked_epsilon(epsilon), checked_real("power", power, above=0)
     b, above = math.exp(-epsilon), -math.expm1(-epsilon)
     if power == 1.0:
         return 1.0 / (1.0 + math.exp(epsilon / 2.0))
@@ -59,7 +60,7 @@ def interval_gamma(epsilon: float, level: float = 0.95) -> float:
     numerical search (their Figure 3 and Table 2).
     """
     epsilon = checked_epsilon(epsilon)
-    log_s = math.log1p(-checked_level(level))
+    log_s = math.log1p(-checked_real("level", level, above=0, below=1))
     periods = math.floor(-log_s / epsilon)
     gamma = math.exp(-epsilon) * math.expm1(-(log_s + epsilon * periods)) / -math.expm1(-epsilon)
     return min(max(gamma, 0.0), 1.0)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.noise.checks import checked_delta, checked_epsilon, checked_sensitivity
+from arcwise.checks import checked_real
+from arcwise.noise.checks import checked_delta, checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.lower_bound import approximate_lower_bound
 
@@ -56,7 +57,7 @@ class TruncatedLaplace(ContinuousNoise):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
         object.__setattr__(self, "delta", checked_delta(self.delta, 0.5))
-        object.__setattr__(self, "sensitivity", checked_sensitivity(self.sensitivity))
+        object.__setattr__(self, "sensitivity", checked_real("sensitivity", self.sensitivity, above=0))
 
     @property
     def scale(self) -> float:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.checks import checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.checks import checked_delta, checked_power, checked_sensitivity, checked_within
+from arcwise.noise.checks import checked_delta
 from arcwise.noise.continuous import ContinuousNoise
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ __all__ = ["UniformAtom", "optimal_alpha"]
 
 def optimal_alpha(delta: float, power: float = 1.0) -> float:
     """Return the atom with the least ``E|X|^power``: ``max(0, (power + 1) delta - power)`` (Theorem 3)."""
-    delta, power = checked_delta(delta, 1.0), checked_power(power)
+    delta, power = checked_delta(delta, 1.0), checked_real("power", power, above=0)
     return max(0.0, delta - power * (1.0 - delta))
 
 
@@ -62,8 +63,8 @@ class UniformAtom(ContinuousNoise):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", checked_delta(self.delta, 1.0))
-        object.__setattr__(self, "sensitivity", checked_sensitivity(self.sensitivity))
-        object.__setattr__(self, "alpha", checked_within("alpha", self.alpha, 0.0, self.delta))
+        object.__setattr__(self, "sensitivity", checked_real("sensitivity", self.sensitivity, above=0))
+        object.__setattr__(self, "alpha", checked_real("alpha", self.alpha, least=0, most=self.delta))
         if self.alpha == self.delta:
             raise ParameterError(f"alpha must be less than delta = {self.delta!r}, got {self.alpha!r}")
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from arcwise.checks import as_float
+from arcwise.checks import checked_integer, real_or_nan
 from arcwise.errors import ParameterError, TaskError
 from arcwise.kernels.certificate import UNIT, exact_epsilon
 from arcwise.values import Value
 
-__all__ = ["DAY", "MAX_PERIOD", "Caps", "Charge", "check_caps", "micro_epsilon", "real_or_nan"]
+__all__ = ["DAY", "MAX_PERIOD", "SECONDS", "Caps", "Charge", "check_caps", "micro_epsilon"]
 
 DAY: Final = 86_400
 MAX_PERIOD: Final = 366 * DAY
+SECONDS: Final = "; it is in seconds, up to a year"
 
 
 def micro_epsilon(epsilon: float) -> int:
@@ -97,12 +98,10 @@ class Caps(Value):
         lifetime_delta: float | None = None,
         rolling_delta: float | None = None,
     ) -> None:
-        if type(window) is not int or not 1 <= window <= MAX_PERIOD:
-            raise ParameterError(f"window must be whole seconds, from 1 to a year, got {window!r}")
         self._set(
             lifetime=_epsilon_cap(lifetime, "lifetime"),
             rolling=_epsilon_cap(rolling, "rolling"),
-            window=window,
+            window=checked_integer("window", window, 1, MAX_PERIOD, advice=SECONDS),
             lifetime_delta=_delta_cap(lifetime_delta, "lifetime_delta"),
             rolling_delta=_delta_cap(rolling_delta, "rolling_delta"),
         )
@@ -165,12 +164,3 @@ def _delta_cap(cap: object, name: str) -> float | None:
     if not 1 / UNIT <= number < 1:
         raise ParameterError(f"{name} must be None or a delta from 2**-64 to below 1, got {cap!r}")
     return math.floor(number * UNIT) / UNIT
-
-
-def real_or_nan(number: object) -> float:
-    """Return a real number as a float, infinite when it is too large for one; NaN for anything else."""
-    try:
-        found = as_float(number)
-    except OverflowError:  # an integer beyond the range of a float
-        return math.inf
-    return math.nan if found is None else found

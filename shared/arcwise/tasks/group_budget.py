@@ -9,9 +9,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from arcwise.checks import real_or_nan
 from arcwise.errors import TaskError
 from arcwise.kernels.certificate import EPSILON_MAX, EPSILON_MIN, exact_epsilon
-from arcwise.tasks.caps import real_or_nan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,13 +11,14 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from arcwise.checks import checked_integer
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, TaskError
 from arcwise.kernels.certificate import EPSILON_MIN, check_epsilon
 from arcwise.mechanisms.base import Mechanism
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
 from arcwise.tasks._document import Document
-from arcwise.tasks.caps import DAY, MAX_PERIOD, Caps, Charge, check_caps, micro_epsilon
+from arcwise.tasks.caps import DAY, MAX_PERIOD, SECONDS, Caps, Charge, check_caps, micro_epsilon
 from arcwise.tasks.fields import (
     SCHEMA_VERSION,
     caps_from_fields,
@@ -140,14 +141,15 @@ class Task(Document):
         if not isinstance(domain, (Interval, Circle)):
             raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
         epsilon = check_epsilon(epsilon, least=_least_epsilon(mechanism))
-        if type(epoch_seconds) is not int or not 1 <= epoch_seconds <= MAX_PERIOD:
-            raise TaskError(f"epoch_seconds must be whole seconds, from 1 to a year, got {epoch_seconds!r}")
+        epoch_seconds = checked_integer(
+            "epoch_seconds", epoch_seconds, 1, MAX_PERIOD, advice=SECONDS, error=TaskError
+        )
         if not isinstance(mechanism, (Mechanism, NoneType)):
             raise TaskError(f"mechanism must be a Mechanism or None, got {mechanism!r}")
         if not isinstance(caps, (Caps, NoneType)):
             raise TaskError(f"caps must be a Caps or None, got {caps!r}")
-        if expected_reports is not None and (type(expected_reports) is not int or expected_reports < 1):
-            raise TaskError(f"expected_reports must be a positive integer, got {expected_reports!r}")
+        if expected_reports is not None:
+            expected_reports = checked_integer("expected_reports", expected_reports, 1, error=TaskError)
         optional = checked_optional({"description": description, "unit": unit})
         goal = checked_goal(goal, domain, mechanism)
         if mechanism is None:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from arcwise.analysis.likelihood.linear_maps import node_means, rows_of
+from arcwise.checks import real_or_nan
 from arcwise.errors import ParameterError
-from arcwise.tasks.caps import real_or_nan
 
 if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel

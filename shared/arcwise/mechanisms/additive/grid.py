@@ -67,12 +67,12 @@ def fit_grid(
     ParameterError
         When the arguments are out of bounds, or the table would be too large.
     """
-    from arcwise.noise.checks import checked_within
+    from arcwise.checks import checked_real
 
     if nodes is not None:
         check_nodes(nodes, MOST_NODES)
     if reach is not None:
-        reach = checked_within("reach", reach, 0.0, MAX_CODES)
+        reach = checked_real("reach", reach, least=0, most=MAX_CODES)
     most = DEFAULT_WEIGHTS if nodes is None else MOST_WEIGHTS
     for candidate in DEFAULT_NODES if nodes is None else (nodes,):
         steps = candidate - 1

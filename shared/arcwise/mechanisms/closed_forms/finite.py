@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from arcwise.checks import checked_integer
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.closed_forms.checks import from_centre, from_end
@@ -202,8 +203,7 @@ def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> Fl
     import numpy as np
 
     growth = math.expm1(check_epsilon(epsilon))
-    if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 2:
-        raise ParameterError(f"nodes must be an integer of at least 2, got {nodes!r}")
+    nodes = checked_integer("nodes", nodes, 2)
     x, gaps, q = from_end(x) / 2, nodes - 1, 1 / (growth + nodes)  # the nearer end's, which keeps its digits
     fraction = gaps * x - np.floor(gaps * x)
     rounding = fraction * (1 - fraction) / gaps**2

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from arcwise.errors import ParameterError
+from arcwise.checks import checked_real
 from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.closed_forms.checks import check_unit
 
@@ -95,7 +95,6 @@ def renormalised_laplace_epsilon(epsilon: float, distance: float = 1.0) -> float
         When an argument is out of its bounds.
     """
     epsilon = check_epsilon(epsilon)
-    if not 0.0 < distance <= 1.0:
-        raise ParameterError(f"distance must be above 0 and at most 1, got {distance!r}")
+    distance = checked_real("distance", distance, above=0, most=1)
     ratio = renormalised_laplace_normaliser(distance, epsilon) / renormalised_laplace_normaliser(0.0, epsilon)
     return epsilon * distance + math.log(ratio)

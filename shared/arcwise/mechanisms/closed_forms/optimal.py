@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from arcwise.errors import ParameterError
+from arcwise.checks import checked_integer, checked_real
 from arcwise.kernels.certificate import check_epsilon
 
 __all__ = [
@@ -114,7 +114,7 @@ def optimal_levels(epsilon: float, power: float = 1.0) -> Levels:
     True
     """
     epsilon = check_epsilon(epsilon)
-    _check_power(power)
+    power = checked_real("power", power, least=1)
     if power == 1.0:
         return Levels(math.exp(epsilon / 2), math.exp(-epsilon / 2), half_window(epsilon))
     growth = math.expm1(epsilon)
@@ -172,9 +172,8 @@ def interval_expected_error(
     >>> round(interval_expected_error(0.0, 1.0), 6)  # 1 / (1 + e^(1/2))
     0.377541
     """
-    if not 0.0 <= x <= 1.0:
-        raise ParameterError(f"x must be from 0 to 1, got {x!r}")
-    _check_power(power)
+    x = checked_real("x", x, least=0, most=1)
+    power = checked_real("power", power, least=1)
     p, q, c = optimal_levels(epsilon, power if optimal_for is None else optimal_for)
     start = min(max(x - c, 0.0), 1.0 - 2.0 * c)
     k = power + 1.0
@@ -206,7 +205,7 @@ def circle_expected_error(
     >>> round(circle_expected_error(1.0, period=360), 3)
     67.957
     """
-    _check_power(power)
+    power = checked_real("power", power, least=1)
     p, q, c = optimal_levels(epsilon, power if optimal_for is None else optimal_for)
     k = power + 1.0
     return float(period**power * 2.0 * (q * 0.5**k + (p - q) * c**k) / k)
@@ -225,15 +224,9 @@ def circle_attenuation(epsilon: float, order: int = 1, *, optimal_for: float = 1
     >>> round(circle_attenuation(1.0), 6)
     0.307491
     """
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-        raise ParameterError(f"order must be an integer of at least 1, got {order!r}")
+    order = checked_integer("order", order, 1)
     p, q, c = optimal_levels(epsilon, optimal_for)
     return (p - q) * math.sin(2.0 * math.pi * order * c) / (math.pi * order)
-
-
-def _check_power(power: float) -> None:
-    if not (math.isfinite(power) and power >= 1.0):
-        raise ParameterError(f"power must be finite and at least 1, got {power!r}")
 
 
 def _signed_power(z: float, k: float) -> float:

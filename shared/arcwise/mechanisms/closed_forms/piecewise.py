@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from arcwise.checks import checked_real
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.closed_forms.checks import from_centre
@@ -86,7 +87,7 @@ def least_half_range(epsilon: float, s: float) -> float:
 
     Wang et al. (ICDE 2019) for their s; Zhao et al. (IEEE IoT Journal 2020) for any s > 0.
     """
-    epsilon, s = check_epsilon(epsilon), _check_s(s)
+    epsilon, s = check_epsilon(epsilon), checked_real("s", s, above=0)
     return (math.exp(epsilon) + s) * (s + 1) / (s * math.expm1(epsilon))
 
 
@@ -181,9 +182,3 @@ def unbiased_optimal_variance(x: ArrayLike, epsilon: float) -> FloatArray:
 def unbiased_optimal_worst_variance(epsilon: float) -> float:
     """Return the largest `unbiased_optimal_variance`: 4 times that of PM at small epsilon, 3 at large."""
     return float(unbiased_optimal_variance(1.0, epsilon))
-
-
-def _check_s(s: float) -> float:
-    if not (math.isfinite(s) and s > 0):
-        raise ParameterError(f"s must be finite and above 0, got {s!r}")
-    return s

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.errors import ParameterError
+from arcwise.checks import checked_real
 from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.closed_forms.checks import check_unit, exp_tail
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_variance
@@ -75,8 +75,7 @@ def square_wave_expected_error(x: ArrayLike, epsilon: float, power: float = 1.0)
     ParameterError
         When an argument is out of its bounds.
     """
-    if not (math.isfinite(power) and power >= 1.0):
-        raise ParameterError(f"power must be finite and at least 1, got {power!r}")
+    power = checked_real("power", power, least=1)
     b, p, q, _, _ = square_wave_levels(epsilon)
     x, k = check_unit(x), power + 1.0
     error: FloatArray = (2 * (p - q) * b**k + q * ((x + b) ** k + (1 - x + b) ** k)) / k
