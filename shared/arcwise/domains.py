@@ -8,7 +8,7 @@ values, and a mechanism sees which of them a value is. Mechanisms do not live he
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from arcwise.checks import as_float, checked_real, shown
 from arcwise.digits import written
@@ -84,10 +84,12 @@ class _Domain(Value):
     rounding: Rounding
     lattice: Lattice | None
     """The numbering of the values; None on a continuous domain."""
+    circular: ClassVar[bool]
+    """Whether values are taken modulo the length."""
 
-    def _set_lattice(self, step: object, rounding: object, farthest: float, *, circular: bool) -> None:
+    def _set_lattice(self, step: object, rounding: object, farthest: float) -> None:
         step = None if step is None else checked_real("step", step, above=0)
-        lattice = lattice_of(step, rounding, length=self.length, farthest=farthest, circular=circular)
+        lattice = lattice_of(step, rounding, length=self.length, farthest=farthest, circular=self.circular)
         self._set(step=step, rounding=rounding, lattice=lattice)
 
     def __repr__(self) -> str:
@@ -114,6 +116,11 @@ class _Domain(Value):
     def discrete(self) -> bool:
         """Whether mechanisms have a node for each value: there is a step and at most 1,024 values."""
         return self.lattice is not None and self.lattice.size <= MOST_VALUES
+
+    @property
+    def start(self) -> float:
+        """The value at 0 on the unit domain: an interval's `low`, 0 on a circle."""
+        return 0.0
 
     def unit(self) -> Domain:
         """Return the domain of length 1 with the same values and rounding."""
@@ -177,6 +184,7 @@ class Interval(_Domain):
     (9, 3.0)
     """
 
+    circular: ClassVar[Literal[False]] = False
     __match_args__ = ("low", "high", "clip", "step", "rounding")
     __slots__ = (*__match_args__, "lattice")
 
@@ -203,7 +211,7 @@ class Interval(_Domain):
         if not isinstance(clip, bool):
             raise ParameterError(f"clip must be True or False, got {clip!r}")
         self._set(low=low, high=high, clip=clip)
-        self._set_lattice(step, rounding, max(-low, high), circular=False)
+        self._set_lattice(step, rounding, max(-low, high))
 
     def _bounds(self) -> str:
         return f"[{', '.join(written(self.low, self.high, digits=6))}]"
@@ -212,6 +220,11 @@ class Interval(_Domain):
     def length(self) -> float:
         """``high - low``, in the unit of the values."""
         return self.high - self.low
+
+    @property
+    def start(self) -> float:
+        """The value at 0 on the unit domain: `low`."""
+        return self.low
 
     def unit(self) -> Interval:
         """Return the domain of length 1 with the same values and rounding.
@@ -327,6 +340,7 @@ class Circle(_Domain):
     33.0
     """
 
+    circular: ClassVar[Literal[True]] = True
     __match_args__ = ("period", "step", "rounding")
     __slots__ = (*__match_args__, "lattice")
 
@@ -337,7 +351,7 @@ class Circle(_Domain):
 
     def __init__(self, period: float, step: float | None = None, rounding: Rounding = "refuse") -> None:
         self._set(period=checked_real("period", period, above=0))
-        self._set_lattice(step, rounding, self.period, circular=True)
+        self._set_lattice(step, rounding, self.period)
 
     def _bounds(self) -> str:
         return f"[0, {self.period:g}) modulo {self.period:g}"

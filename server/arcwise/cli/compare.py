@@ -15,12 +15,12 @@ from arcwise.analysis.mechanism_table.output import write_csv, write_plot
 from arcwise.cli.domain import domain_options, lattice_options, read_domain
 from arcwise.cli.picture import checked_picture
 from arcwise.cli.progress import counted_progress
-from arcwise.domains import Circle, Domain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arcwise.analysis.mechanism_table.measures import MechanismRow
+    from arcwise.domains import Domain
 
 __all__ = ["compare"]
 
@@ -106,7 +106,7 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
 
 
 def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: str) -> None:
-    circular = isinstance(domain, Circle)
+    circular = domain.circular
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)  # a file or a pipe has no width to keep to

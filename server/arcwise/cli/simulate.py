@@ -20,7 +20,6 @@ from arcwise.analysis.estimators.quantiles import LEVELS
 from arcwise.analysis.simulate import MAX_DEVICES, as_population, simulate_counts
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL
 from arcwise.analysis.simulate.truth import NO_DIRECTION
-from arcwise.domains import Circle
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -195,7 +194,7 @@ def _rows(
     result: Estimate, population: Population, domain: Domain
 ) -> list[tuple[str, float, Value, float | None]]:
     """Return name, truth, estimate and period of everything that the estimate tells as a number."""
-    if isinstance(domain, Circle):
+    if domain.circular:
         moment = population.trigonometric_moment()
         # Without a direction no interval is right but the whole circle.
         turn = float(np.angle(moment)) / (2 * math.pi) % 1.0 if abs(moment) > NO_DIRECTION else math.nan

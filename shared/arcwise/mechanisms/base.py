@@ -75,6 +75,11 @@ class Mechanism(ABC):
         """How values become nodes: "inset", "clamp" or "wrap"."""
 
     @property
+    def end_zones(self) -> bool:
+        """Whether values near an end of the interval share a node, so that reports do not tell them apart."""
+        return self.placement == "clamp"
+
+    @property
     @abstractmethod
     def default_goal(self) -> str:
         """The goal of a task that names this mechanism and no goal."""
@@ -353,7 +358,7 @@ class Mechanism(ABC):
     def _check_lattice(self, size: int) -> None:
         """Refuse a kernel whose nodes are not the values: they would be decoded as others."""
         kernel = self.kernel
-        count, what = (kernel.codes, "codes") if self.placement == "clamp" else (kernel.nodes, "nodes")
+        count, what = (kernel.codes, "codes") if self.end_zones else (kernel.nodes, "nodes")
         if count != size:
             raise ParameterError(
                 f"{type(self).__name__} must have {size} {what} on a lattice of {size} values, got {count}: "

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.checks import checked_real
-from arcwise.domains import Circle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +57,7 @@ def means(mechanism: Mechanism, units: FloatArray) -> FloatArray:
     On a circle: the mean direction, in [0, 1); the input itself where the first moment vanishes.
     """
     decoded = mechanism.code_units()
-    if not isinstance(mechanism.domain, Circle):
+    if not mechanism.domain.circular:
         return _joined([law @ decoded for _, law in _blocks(mechanism, units)], units)
     turns = np.exp(2j * np.pi * decoded)
     parts = []
@@ -87,7 +86,7 @@ def variances(mechanism: Mechanism, units: FloatArray) -> FloatArray:
 
 def _distance(mechanism: Mechanism, units: FloatArray) -> FloatArray:
     distance: FloatArray = np.abs(mechanism.code_units() - units[:, None])
-    if isinstance(mechanism.domain, Circle):
+    if mechanism.domain.circular:
         distance %= 1.0
         distance = np.minimum(distance, 1.0 - distance)
     return distance

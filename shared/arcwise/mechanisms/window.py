@@ -132,12 +132,12 @@ class WindowMechanism(Mechanism):
     @property
     def default_goal(self) -> str:
         """The goal "distribution" for inset, "value" for clamp."""
-        return "distribution" if self._placement == "inset" else "value"
+        return "value" if self.end_zones else "distribution"
 
     @property
     def unbiased(self) -> bool:
         """True for inset."""
-        return self._placement == "inset"
+        return not self.end_zones
 
     def position(self, unit: float) -> float:
         """Return the real-valued node of a position in [0, 1]."""
@@ -155,7 +155,7 @@ class WindowMechanism(Mechanism):
         import numpy as np
 
         t = np.asarray(self._scale * unit)
-        if self._placement == "clamp":
+        if self.end_zones:
             t -= self._shift
             np.clip(t, 0.0, self._top, out=t)
         return t
@@ -165,7 +165,7 @@ class WindowMechanism(Mechanism):
 
         For clamp on a lattice of K values ``(s + W // 2) / (K-1)``, a value.
         """
-        if self._placement == "inset":
+        if not self.end_zones:
             return nodes / (self.kernel.nodes - 1)
         if self.lattice is not None:
             return (nodes + self._centre) / (self.kernel.codes - 1)
@@ -178,9 +178,9 @@ class WindowMechanism(Mechanism):
         """
         import numpy as np
 
-        if self.lattice is not None and self._placement == "clamp":
+        if self.lattice is not None and self.end_zones:
             return np.arange(self.kernel.codes) / (self.kernel.codes - 1)
-        if self._placement == "clamp":
+        if self.end_zones:
             return (np.arange(self.kernel.codes) + 0.5) / self.kernel.codes
         return self.unbiased_units()
 

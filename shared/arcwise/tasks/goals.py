@@ -50,8 +50,8 @@ def mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: i
 
     nodes = None  # the mechanism's own default, or a node for each value
     if goal == "distribution" and not domain.discrete:
-        nodes = _nodes(isinstance(domain, Circle), epsilon, expected_reports)
-    if isinstance(domain, Circle):
+        nodes = _nodes(domain.circular, epsilon, expected_reports)
+    if domain.circular:
         width = distribution_width(epsilon) if goal == "distribution" else None
         return OptimalCircular(domain, epsilon, nodes=nodes, width=width)
     return OptimalPiecewise(domain, epsilon, placement="clamp" if goal == "value" else "inset", nodes=nodes)

@@ -43,7 +43,7 @@ class Column:
         """The values of the devices that have one, as the task sees them (clipped to the interval)."""
         known = self.values[~np.isnan(self.values)]
         domain = self.task.domain
-        return known.clip(domain.low, domain.high) if isinstance(domain, Interval) else known
+        return known if domain.circular else known.clip(domain.low, domain.high)
 
     @property
     def clipped(self) -> float:

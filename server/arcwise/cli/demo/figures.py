@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.domains import Circle
 from arcwise.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def svg(result: Result) -> str:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("pictures need matplotlib: pip install 'arcwise[demo]'") from error
-    circular = isinstance(result.column.task.domain, Circle)
+    circular = result.column.task.domain.circular
     with mpl.rc_context(_STYLE), _quiet_fonts():
         figure = Figure(figsize=(5.2, 5.2) if circular else (10.8, 4.2), layout="constrained")
         (_rose if circular else _density)(figure, result)

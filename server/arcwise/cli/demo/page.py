@@ -6,7 +6,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from arcwise.cli.demo.figures import svg
-from arcwise.domains import Circle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +87,7 @@ def write_page(path: Path, results: Sequence[Result], *, epsilon: float, devices
 def _card(result: Result) -> str:
     task = result.column.task
     return _CARD.format(
-        wide="" if isinstance(task.domain, Circle) else " wide",
+        wide="" if task.domain.circular else " wide",
         title=escape(result.column.title),
         reports=result.estimate["n"],
         skipped=result.column.skipped,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcwise.analysis import Value
-from arcwise.domains import Circle
 from arcwise.errors import ArcwiseError
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def compare(column: Column, estimate: dict[str, Any]) -> Result:
         raise ArcwiseError(f"no record has a value for {column.task.name!r}; take more with --limit")
     values = column.known
     domain = column.task.domain
-    if isinstance(domain, Circle):
+    if domain.circular:
         moment = np.exp(2j * np.pi * values / domain.period).mean()
         direction = float(np.angle(moment) / (2 * np.pi) * domain.period % domain.period)
         lines = [
@@ -91,7 +90,7 @@ def _rebinned(column: Column, distribution: dict[str, Any]) -> FloatArray:
     """Return an estimated distribution on the column's bins, each cell's mass spread evenly over the cell."""
     edges = np.array(distribution["edges"])
     cumulative = np.append(0.0, np.cumsum(distribution["probabilities"]))
-    if isinstance(column.task.domain, Circle):
+    if column.task.domain.circular:
         period = column.task.domain.period
         edges = np.concatenate([edges[:-1] + turn * period for turn in (-1, 0, 1)])
         cumulative = np.concatenate([cumulative[:-1] + turn for turn in (-1, 0, 1)])

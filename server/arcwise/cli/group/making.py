@@ -9,7 +9,6 @@ import click
 from arcwise.analysis.planning import best_sample, best_shares
 from arcwise.cli.domain import read_domain
 from arcwise.cli.task.making import mechanism_for
-from arcwise.domains import Interval
 from arcwise.tasks import Group, Task
 from arcwise.tasks.group_budget import epsilon_shares
 
@@ -76,7 +75,7 @@ def made_group(name: str, request: Request, caps: Caps) -> Group:
         if (
             request.split != "estimate"
         ):  # single reports: a task that reports for averages has none that are near
-            values = {name: "value" for name, domain in domains.items() if isinstance(domain, Interval)}
+            values = {name: "value" for name, domain in domains.items() if not domain.circular}
             goals = values | goals
         weights = best_shares(domains, request.epsilon, goals=goals, measure=cast("Measure", request.split))
     k, shares = epsilon_shares(domains, request.epsilon, sample=sample, weights=weights)

@@ -12,12 +12,11 @@ from arcwise.analysis.design.prior import as_populations
 from arcwise.analysis.design.request import designable
 from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.cli.task.words import worst_unit_variance
-from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.registry import MECHANISMS
 
 if TYPE_CHECKING:
-    from arcwise.domains import Domain
+    from arcwise.domains import Domain, Interval
     from arcwise.mechanisms import Mechanism
 
 __all__ = ["NAMES", "mechanism_for"]
@@ -55,12 +54,12 @@ def mechanism_for(
     ParameterError
         When the mechanism does not serve the domain, or an argument is out of its bounds.
     """
-    if populations and (name is not None or goal != "mean" or not isinstance(domain, Interval)):
+    if populations and (name is not None or goal != "mean" or domain.circular):
         raise click.UsageError("--population is for --goal mean on an interval, without --mechanism")
     if name is None:
         if delta is not None:
             raise click.UsageError("--delta is for a --mechanism that spends one")
-        if not isinstance(domain, Interval) or goal not in ("mean", "value"):
+        if domain.circular or goal not in ("mean", "value"):
             return None
         return _designed(domain, epsilon, populations) if goal == "mean" else _nearest(domain, epsilon)
     cls: Any = MECHANISMS[name, _NEWEST[name]]

@@ -172,7 +172,7 @@ def proposed(
         domain: Domain = taken
     else:
         domain = given
-        if isinstance(given, Circle):
+        if given.circular:
             step = _step_of_turn(values, given.period) if step is None else step
         else:
             step = _step_of_line(values - given.low, given.length, whole=True) if step is None else step
@@ -193,7 +193,7 @@ def command_line(name: str, domain: Domain) -> str:
     """Return the running command with this domain in place of the sample and of what it left open."""
     context = click.get_current_context()
     words = ["arcwise task new", shlex.quote(name), domain_words(domain)]
-    if isinstance(domain, Interval) and domain.clip:
+    if not domain.circular and domain.clip:
         words.append("--clip")
     for option in context.command.params:
         key = option.name or ""
@@ -281,10 +281,10 @@ def _with_step(
         if rounding is not None:
             raise click.UsageError("--rounding is for a domain with a step, and these values have none")
         return domain, []
-    low = domain.low if isinstance(domain, Interval) else 0.0
+    low = domain.start
     places = (values - low) / step
     between = int((np.abs(places - np.floor(places + 0.5)) > TOLERANCE).sum())
-    size = math.floor(domain.length / step + 0.5) + isinstance(domain, Interval)
+    size = math.floor(domain.length / step + 0.5) + (not domain.circular)
     if size > MOST_VALUES:
         return domain, [
             f"values are multiples of {step:g}, and {size:,} of these are more than have a node each "
@@ -296,6 +296,6 @@ def _with_step(
     if between:
         words += f"; {between:,} of {len(values):,} are between two of them, rounding {rounding}"
     args: dict[str, Any] = {"step": step, "rounding": rounding}
-    if isinstance(domain, Circle):
+    if domain.circular:
         return Circle(domain.period, **args), [words]
     return Interval(domain.low, domain.high, clip=domain.clip, **args), [words]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from arcwise.cli.caps import caps_words
-from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms import Piecewise
@@ -24,7 +23,7 @@ def describe(task: Task) -> str:
     """Return what a task asks of devices, a line for each fact."""
     mechanism = task.mechanism
     certificate = mechanism.certificate()
-    clip = ", values outside are clipped" if isinstance(task.domain, Interval) and task.domain.clip else ""
+    clip = ", values outside are clipped" if not task.domain.circular and task.domain.clip else ""
     lines = {
         "task": task.name,
         "id": task.id,
@@ -89,7 +88,7 @@ def _outputs(mechanism: Mechanism) -> str:
     low, high = mechanism.values.min(), mechanism.values.max()
     if mechanism.unbiased:
         means = "unbiased"
-    elif mechanism.placement == "clamp":
+    elif mechanism.end_zones:
         means = "biased: values near an end give the same reports, and means are ranges"
     else:
         means = "biased: the server's numbers per code correct for it, or bound it"
@@ -98,7 +97,7 @@ def _outputs(mechanism: Mechanism) -> str:
 
 def _variance(mechanism: Mechanism) -> str:
     domain = mechanism.domain
-    if not isinstance(domain, Interval) or not mechanism.unbiased:
+    if domain.circular or not mechanism.unbiased:
         return ""
     unit = worst_unit_variance(mechanism)
     deviation = unit**0.5 * domain.length
