@@ -11,17 +11,21 @@ from __future__ import annotations
 
 from arcwise.noise.abstract_staircase import AbstractStaircase
 from arcwise.noise.base import Noise
-from arcwise.noise.box_component import BoxComponent
-from arcwise.noise.box_staircase import BoxStaircase, ConfidenceBox
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.discrete_staircase import DiscreteStaircase, optimal_r
 from arcwise.noise.gaussian import AnalyticGaussian, gaussian_delta
 from arcwise.noise.geometric import Geometric
 from arcwise.noise.grid import GridNoise
-from arcwise.noise.independent_laplace import ConfidenceDiamond, IndependentLaplace
 from arcwise.noise.laplace import Laplace
 from arcwise.noise.lower_bound import approximate_lower_bound
+from arcwise.noise.multivariate import (
+    BoxComponent,
+    BoxStaircase,
+    ConfidenceBox,
+    ConfidenceDiamond,
+    IndependentLaplace,
+)
 from arcwise.noise.staircase import Staircase
 from arcwise.noise.staircase_optima import heuristic_gamma, interval_gamma, optimal_gamma
 from arcwise.noise.truncated_laplace import TruncatedLaplace

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[Any] | Sequence[Any]
     Size: TypeAlias = int | tuple[int, ...]
 
-__all__ = ["CHUNK", "Noise", "elementwise", "geometric_rvs"]
+__all__ = ["CHUNK", "Noise", "checked_shape", "elementwise", "geometric_rvs"]
 
 CHUNK = 2**14  # samples at a time, so that a sampler's intermediate arrays stay in the cache
 
@@ -40,6 +40,14 @@ def elementwise(function: Callable[[FloatArray], Any], x: Any) -> Any:
         raise ParameterError(f"arguments must be real numbers, got {x!r}")
     result = np.asarray(function(np.atleast_1d(array.astype(np.float64)))).reshape(array.shape)
     return result.item() if result.ndim == 0 else result
+
+
+def checked_shape(size: Size | None, generator: object) -> tuple[int, ...]:
+    """Return the shape of samples, () without a size; also refuses what is not a numpy generator."""
+    if not isinstance(generator, np.random.Generator):
+        raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
+    shape = size if isinstance(size, tuple) else () if size is None else (size,)
+    return tuple(checked_integer("size", length, 0) for length in shape)
 
 
 def geometric_rvs(rate: float, count: int, generator: np.random.Generator) -> FloatArray:
@@ -165,12 +173,9 @@ class Noise(ABC):
         significant bits for differential privacy"). To release numbers, draw from a `GridNoise`, or use a
         local mechanism of `arcwise.mechanisms`.
         """
-        if not isinstance(generator, np.random.Generator):
-            raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
+        shape = checked_shape(size, generator)
         if size is None:
             return self._rvs(1, generator)[0].item()
-        shape = size if isinstance(size, tuple) else (size,)
-        shape = tuple(checked_integer("size", length, 0) for length in shape)
         count = math.prod(shape)
         out = np.empty(count, self._dtype)
         for start in range(0, count, CHUNK):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
-from arcwise.errors import ParameterError
-from arcwise.noise.box_component import checked_lengths
+from arcwise.noise.base import checked_shape
 from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.laplace import Laplace
+from arcwise.noise.multivariate.box_component import checked_lengths, checked_points
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -67,10 +67,7 @@ class IndependentLaplace:
 
     def pdf(self, x: ArrayLike) -> FloatArray:
         """Return the joint density at points x, shape (..., d), in the shape (...)."""
-        array = np.asarray(x)
-        if array.dtype.kind not in "fiu" or not array.ndim or array.shape[-1] != self.dimension:
-            raise ParameterError(f"points must be real numbers of shape (..., {self.dimension}), got {x!r}")
-        return np.asarray(self.component(0).pdf(array).prod(axis=-1))
+        return np.asarray(self.component(0).pdf(checked_points(x, self.dimension)).prod(axis=-1))
 
     def var(self) -> FloatArray:
         """Return the variances of the components, shape (d,)."""
@@ -91,7 +88,5 @@ class IndependentLaplace:
 
     def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
         """Return joint samples for experiments, of shape ``size + (d,)``; not for privacy: see `Noise`."""
-        if not isinstance(generator, np.random.Generator):
-            raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
-        shape = size if isinstance(size, tuple) else () if size is None else (size,)
+        shape = checked_shape(size, generator)
         return self.component(0).rvs((*shape, self.dimension), generator=generator)

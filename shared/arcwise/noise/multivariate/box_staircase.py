@@ -14,10 +14,10 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.base import CHUNK
-from arcwise.noise.box_component import BoxComponent, checked_lengths, peak
-from arcwise.noise.box_sums import box_index, box_sum, excess_box_sum
+from arcwise.noise.base import CHUNK, checked_shape
 from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.multivariate.box_component import BoxComponent, checked_lengths, checked_points, peak
+from arcwise.noise.multivariate.box_sums import box_index, box_sum, excess_box_sum
 from arcwise.noise.series import lerch_sum
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class BoxStaircase:
 
     def shell(self, x: ArrayLike) -> IntArray:
         """Return the index of the shell of points x, shape (..., d): 0 for the core."""
-        array = self._points(x)
+        array = checked_points(x, self.dimension)
         scaled = (np.abs(array) - np.array(self.core)) / np.array(self.sensitivities)
         shells: FloatArray = np.maximum(np.floor(scaled) + 1.0, 0.0).max(axis=-1)
         return np.asarray(shells.astype(np.int64))
@@ -165,7 +165,7 @@ class BoxStaircase:
 
         The work grows with the number of shells that the box reaches into.
         """
-        h = self._points(half_widths)
+        h = checked_points(half_widths, self.dimension)
         if h.shape != (self.dimension,) or not (h >= 0.0).all():
             raise ParameterError(
                 f"half_widths must be {self.dimension} non-negative numbers, got {half_widths!r}"
@@ -211,10 +211,7 @@ class BoxStaircase:
 
         A sample is the index of a box (`box_index`), then a uniform point of that box.
         """
-        if not isinstance(generator, np.random.Generator):
-            raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
-        shape = size if isinstance(size, tuple) else () if size is None else (size,)
-        shape = tuple(checked_integer("size", length, 0) for length in shape)
+        shape = checked_shape(size, generator)
         count = math.prod(shape)
         x = np.empty((count, self.dimension))
         for start in range(0, count, CHUNK):
@@ -231,12 +228,6 @@ class BoxStaircase:
         excess = excess_box_sum(self.epsilon, half_widths, self.sensitivities, nearest - beta)
         whole = float(box_sum(self.epsilon, self.core, self.sensitivities))
         return math.exp(-self.epsilon * nearest) * excess / whole
-
-    def _points(self, x: ArrayLike) -> FloatArray:
-        array = np.asarray(x)
-        if array.dtype.kind not in "fiu" or not array.ndim or array.shape[-1] != self.dimension:
-            raise ParameterError(f"points must be real numbers of shape (..., {self.dimension}), got {x!r}")
-        return array.astype(np.float64)
 
 
 def _box(half_widths: list[float]) -> ConfidenceBox:

@@ -11,14 +11,16 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.box_sums import box_index, box_sum, offset_sum
 from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
+from arcwise.noise.multivariate.box_sums import box_index, box_sum, offset_sum
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from arcwise.typing import FloatArray
 
-__all__ = ["BoxComponent", "checked_lengths", "peak"]
+__all__ = ["BoxComponent", "checked_lengths", "checked_points", "peak"]
 
 
 def checked_lengths(sensitivities: Any, core: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -36,6 +38,14 @@ def checked_lengths(sensitivities: Any, core: Any) -> tuple[tuple[float, ...], t
         checked_real(f"core[{j}]", value, least=0, most=most, advice=f": sensitivities[{j}] is the most")
         for j, (value, most) in enumerate(zip(z, s, strict=True))
     )
+
+
+def checked_points(x: ArrayLike, dimension: int) -> FloatArray:
+    """Return points as an array of shape (..., d), or raise `ParameterError`."""
+    array = np.asarray(x)
+    if array.dtype.kind not in "fiu" or not array.ndim or array.shape[-1] != dimension:
+        raise ParameterError(f"points must be real numbers of shape (..., {dimension}), got {x!r}")
+    return array.astype(np.float64)
 
 
 def peak(epsilon: float, sensitivities: tuple[float, ...], core: tuple[float, ...]) -> float:
