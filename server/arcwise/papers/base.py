@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from arcwise.papers.pictures import Picture
 
-__all__ = ["Check", "Outcome", "Progress", "Reproduction", "Table", "no_progress"]
+__all__ = ["Check", "Outcome", "Progress", "Reproduction", "Table"]
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the steps that are done and their number in all."""
-
-
-def no_progress(done: int, total: int) -> None:
-    """Show nothing."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,13 @@ class Table:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[float | int | str]]
+
+    @classmethod
+    def of(cls, **columns: Any) -> Table:
+        """Return the table of these columns, arrays of one length."""
+        return cls(
+            tuple(columns), list(zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True))
+        )
 
 
 @dataclass(frozen=True)
@@ -82,21 +87,18 @@ class Outcome:
     ----------
     tables
         By a short name, which becomes part of the name of a CSV file.
-    draw
-        Draws the picture onto an empty figure.
+    picture
+        The panels of the picture.
     checks
         Published values beside computed ones.
     findings
         Sentences: what was found, where the publication errs. Numbers in them are computed.
-    size
-        Width and height of the picture in inches.
     """
 
     tables: dict[str, Table]
-    draw: Callable[[Figure], None]
+    picture: Picture
     checks: Sequence[Check] = ()
     findings: Sequence[str] = ()
-    size: tuple[float, float] = (6.4, 4.0)
 
     @property
     def largest(self) -> Check | None:

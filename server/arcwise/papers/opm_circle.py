@@ -9,17 +9,16 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from arcwise.analysis.design.circle import CircularLoss, circle_bound
-from arcwise.analysis.plotting.style import COLOURS, finish, plain_log
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.mechanisms.closed_forms import circle_expected_error
 from arcwise.mechanisms.closed_forms.directional import purkayastha, von_mises
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.exact import circular_error
 from arcwise.papers.interval_laws import EPSILONS, SOURCE, optimal_pieces
+from arcwise.papers.pictures import Mark, Panel, Picture, mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from matplotlib.figure import Figure
 
     from arcwise.typing import FloatArray
 
@@ -76,23 +75,20 @@ def _circle(_full: bool, _progress: Progress) -> Outcome:
     }
     domain = {(power, line.name): line.error(_X, _SHOWN, power) for power in _POWERS for line in _LINES}
 
-    def draw(figure: Figure) -> None:
-        panels = figure.subplots(1, 3)
-        for line in _LINES:
-            style = {"color": line.colour, "linestyle": line.dash}
-            panels[0].plot(_TURN * _X, domain[1.0, line.name], label=line.name, **style)
-            for axes, power in zip(panels[1:], _POWERS, strict=True):
-                axes.plot(EPSILONS, worst[power, line.name], **style)
-        panels[0].set_xticks([0.0, math.pi, _TURN], ["0", r"$\pi$", r"$2\pi$"])
-        panels[0].set_xlim(0.0, _TURN)
-        panels[0].set_ylim(0.0)
-        title = rf"$\varepsilon={_SHOWN:g}$"
-        finish(panels[0], x="input $x$", y=r"$\mathrm{E}\,d(y,x)$ in radians", title=title, legend=False)
-        for axes, name in zip(panels[1:], ("d(y,x)", "d(y,x)^2"), strict=True):
-            plain_log(axes, "y")
-            axes.set_xlim(0.0, 8.0)
-            finish(axes, x=r"$\varepsilon$", y=rf"worst-case $\mathrm{{E}}\,{name}$", legend=False)
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    def marks(where: FloatArray, errors: dict[tuple[float, str], FloatArray], power: float) -> list[Mark]:
+        return [
+            mark("plot", where, errors[power, name], label=name, color=colour, linestyle=dash)
+            for name, _, colour, dash in _LINES
+        ]
+
+    turn = mark("set_xticks", [0.0, math.pi, _TURN], ["0", r"$\pi$", r"$2\pi$"])
+    y, title = r"$\mathrm{E}\,d(y,x)$ in radians", rf"$\varepsilon={_SHOWN:g}$"
+    over = [*marks(_TURN * _X, domain, 1.0), turn]
+    panels = [Panel(over, "input $x$", y, title, xlim=(0.0, _TURN), ylim=(0.0, None), legend=None)]
+    for power, name in zip(_POWERS, ("d(y,x)", "d(y,x)^2"), strict=True):
+        y = rf"worst-case $\mathrm{{E}}\,{name}$"
+        over = marks(EPSILONS, worst, power)
+        panels.append(Panel(over, r"$\varepsilon$", y, xlim=(0.0, 8.0), log="y", legend=None))
 
     columns = tuple(line.name for line in _LINES)
     return Outcome(
@@ -119,10 +115,9 @@ def _circle(_full: bool, _progress: Progress) -> Outcome:
                 ],
             ),
         },
-        draw,
+        Picture([panels], (9.2, 3.3), legend={"loc": "outside lower center", "ncols": 4}),
         [*(_window_check(epsilon) for epsilon in (1.0, 4.0)), _distance_check()],
         _findings(worst, domain),
-        (9.2, 3.3),
     )
 
 

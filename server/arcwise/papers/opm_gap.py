@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcwise.analysis.design import randomized_response
-from arcwise.analysis.plotting.style import COLOURS, finish
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.mechanisms.closed_forms import interval_expected_error
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.interval_laws import EPSILONS, SOURCE, below
@@ -19,9 +18,7 @@ from arcwise.papers.interval_optimum import (
     designed_error,
     least_error,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from arcwise.papers.pictures import Panel, Picture, mark
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -47,46 +44,38 @@ def _gap(full: bool, progress: Progress) -> Outcome:
             done += 1
     by_hand = np.array([randomized_response(epsilon).worst_case() for epsilon in EPSILONS])
 
-    def draw(figure: Figure) -> None:
-        panels = figure.subplots(1, 2, sharey=True)
-        for axes, power in zip(panels, _POWERS, strict=True):
-            axes.axhline(1.0, color=COLOURS[0], label="OPM, the best density on $[0, 1]$")
-            if power == 1.0:
-                ratio = by_hand / np.array([_optimum(epsilon, power) for epsilon in EPSILONS])
-                label = r"randomised response on $\{a, 1-a\}$"
-                axes.plot(EPSILONS, ratio, color=COLOURS[1], linestyle=(0, (6, 2)), label=label)
-            designed = [
-                value / _optimum(epsilon, power)
-                for epsilon, value in zip(DESIGN_EPSILONS, designs[power], strict=True)
-            ]
-            least = [
-                value / _optimum(epsilon, power)
-                for epsilon, value in zip(epsilons, bounds[power], strict=True)
-            ]
-            axes.plot(
-                DESIGN_EPSILONS,
-                designed,
-                "s",
-                color=COLOURS[2],
-                label="found by linear programming",
-                zorder=3,
+    panels = []
+    for power in _POWERS:
+        designed = [
+            value / _optimum(epsilon, power)
+            for epsilon, value in zip(DESIGN_EPSILONS, designs[power], strict=True)
+        ]
+        least = [
+            value / _optimum(epsilon, power) for epsilon, value in zip(epsilons, bounds[power], strict=True)
+        ]
+        marks = [mark("axhline", 1.0, color=COLOURS[0], label="OPM, the best density on $[0, 1]$")]
+        if power == 1.0:
+            ratio = by_hand / np.array([_optimum(epsilon, power) for epsilon in EPSILONS])
+            label = r"randomised response on $\{a, 1-a\}$"
+            marks.append(mark("plot", EPSILONS, ratio, color=COLOURS[1], linestyle=(0, (6, 2)), label=label))
+        label = "found by linear programming"
+        marks.append(mark("plot", DESIGN_EPSILONS, designed, "s", color=COLOURS[2], label=label, zorder=3))
+        label = "bound for all mechanisms (at the dots)"
+        marks.append(mark("plot", epsilons, least, color="black", linewidth=1.0, marker=".", label=label))
+        marks.append(mark("fill_between", epsilons, 0.0, least, color="0.9", linewidth=0))
+        if power == 1.0:
+            marks.append(mark("text", 0.3, 0.54, "no mechanism", fontsize=8.5, color="0.35"))
+        panels.append(
+            Panel(
+                marks,
+                x=r"$\varepsilon$",
+                y="relative to OPM" if power == 1.0 else "",
+                title=rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$",
+                xlim=(0.0, 5.0),
+                ylim=(0.5, 1.15),
+                legend=None,
             )
-            axes.plot(
-                epsilons,
-                least,
-                color="black",
-                linewidth=1.0,
-                marker=".",
-                label="bound for all mechanisms (at the dots)",
-            )
-            axes.fill_between(epsilons, 0.0, least, color="0.9", linewidth=0)
-            axes.set_xlim(0.0, 5.0)
-            axes.set_ylim(0.5, 1.15)
-            title = rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$"
-            finish(axes, x=r"$\varepsilon$", y="relative to OPM", title=title, legend=False)
-        panels[1].set_ylabel("")
-        panels[0].text(0.3, 0.54, "no mechanism", fontsize=8.5, color="0.35")
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        )
 
     rows: list[tuple[float | str, ...]] = [
         (power, epsilon, _optimum(epsilon, power), value, "bound for all mechanisms")
@@ -104,10 +93,9 @@ def _gap(full: bool, progress: Progress) -> Outcome:
     ]
     return Outcome(
         {"worst": Table(("power", "epsilon", "opm", "value", "what"), rows)},
-        draw,
+        Picture([panels], (7.2, 3.7), {"sharey": True}, legend={"loc": "outside lower center", "ncols": 2}),
         (),
         _findings(designs, by_hand, full),
-        (7.2, 3.7),
     )
 
 

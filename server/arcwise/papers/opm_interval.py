@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from arcwise.analysis.plotting.style import finish, plain_log
 from arcwise.mechanisms.closed_forms import interval_expected_error
 from arcwise.noise import Laplace
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.exact import interval_error
 from arcwise.papers.interval_laws import EPSILONS, LINES, SOURCE, below, worst_errors
 from arcwise.papers.interval_optimum import BOUND_EPSILONS, FULL_EPSILONS, least_error
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from arcwise.papers.pictures import Panel, Picture, mark
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -33,17 +29,21 @@ def _over_domain(_full: bool, progress: Progress) -> Outcome:
         progress(done, len(keys))
         curves[epsilon, power, line.name] = line.error(_X, epsilon, power)
 
-    def draw(figure: Figure) -> None:
-        panels = figure.subplots(1, 2)
-        for axes, epsilon in zip(panels, (2.0, 4.0), strict=True):
-            for line in LINES:
-                axes.plot(_X, curves[epsilon, 1.0, line.name], label=line.name, **line.style)
-            axes.set_ylim(0.0)
-            axes.set_xlim(0.0, 1.0)
-            title = rf"$\varepsilon={epsilon:g}$"
-            finish(axes, x="input $x$", y=r"$\mathrm{E}\,|y-x|$", title=title, legend=False)
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-
+    panels = [
+        Panel(
+            [
+                mark("plot", _X, curves[epsilon, 1.0, line.name], label=line.name, **line.style)
+                for line in LINES
+            ],
+            x="input $x$",
+            y=r"$\mathrm{E}\,|y-x|$",
+            title=rf"$\varepsilon={epsilon:g}$",
+            xlim=(0.0, 1.0),
+            ylim=(0.0, None),
+            legend=None,
+        )
+        for epsilon in (2.0, 4.0)
+    ]
     rows = [
         (epsilon, power, float(x), *(float(curves[epsilon, power, line.name][i]) for line in LINES))
         for epsilon in (2.0, 4.0)
@@ -52,11 +52,10 @@ def _over_domain(_full: bool, progress: Progress) -> Outcome:
     ]
     return Outcome(
         {"curves": Table(("epsilon", "power", "x", *(line.name for line in LINES)), rows)},
-        draw,
+        Picture([panels], (7.2, 3.7), legend={"loc": "outside lower center", "ncols": 3}),
         [*(_window_check(epsilon) for epsilon in (1.0, 2.0, 4.0)), _half_at_end()],
         [_domain_finding(epsilon, {line.name: curves[epsilon, 1.0, line.name] for line in LINES})
          for epsilon in (2.0, 4.0)],
-        (7.2, 3.7),
     )  # fmt: skip
 
 
@@ -111,24 +110,26 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
             bounds[power, epsilon] = least_error(epsilon, power, full)
             done += 1
 
-    def draw(figure: Figure) -> None:
-        panels = figure.subplots(2, 2, sharex=True, height_ratios=(3, 2))
-        for (upper, lower), power in zip(panels.T, _POWERS, strict=True):
-            ours = worst[power, "OPM"]
-            for line in LINES:
-                upper.plot(EPSILONS, worst[power, line.name], label=line.name, **line.style)
-                lower.plot(EPSILONS, worst[power, line.name] / ours, **line.style)
-            finish(upper, x="", y=rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$", legend=False)
-            least = np.array([bounds[power, epsilon] for epsilon in bounded])
-            ratio = least / np.array([interval_expected_error(0.0, epsilon, power) for epsilon in bounded])
-            dots: dict[str, Any] = {"color": "black", "linewidth": 0.8, "marker": ".", "markersize": 5}
-            upper.plot(bounded, least, label="bound for all mechanisms", **dots)
-            lower.plot(bounded, ratio, **dots)
-            plain_log(upper, "y")
-            finish(lower, x=r"$\varepsilon$", y="relative to OPM", legend=False)
-            lower.set_xlim(0.0, 8.0)
-            lower.set_ylim(0.5, 2.0)
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    dots = {"color": "black", "linewidth": 0.8, "marker": ".", "markersize": 5}
+    upper, lower = [], []
+    for power in _POWERS:
+        least = np.array([bounds[power, epsilon] for epsilon in bounded])
+        ratio = least / np.array([interval_expected_error(0.0, epsilon, power) for epsilon in bounded])
+        curves = [(worst[power, line.name], line) for line in LINES]
+        marks = [mark("plot", EPSILONS, curve, label=line.name, **line.style) for curve, line in curves]
+        marks.append(mark("plot", bounded, least, label="bound for all mechanisms", **dots))
+        y = rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$"
+        upper.append(Panel(marks, y=y, log="y", legend=None))
+        ours = worst[power, "OPM"]
+        marks = [mark("plot", EPSILONS, curve / ours, **line.style) for curve, line in curves]
+        marks.append(mark("plot", bounded, ratio, **dots))
+        lower.append(Panel(marks, x=r"$\varepsilon$", y="relative to OPM", xlim=(0.0, 8.0), ylim=(0.5, 2.0)))
+    picture = Picture(
+        [upper, lower],
+        (7.2, 5.2),
+        {"sharex": True, "height_ratios": (3, 2)},
+        legend={"loc": "outside lower center", "ncols": 4},
+    )
 
     rows = [
         (power, float(epsilon), *(float(worst[power, line.name][i]) for line in LINES))
@@ -155,10 +156,9 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
             "worst": Table(("power", "epsilon", *(line.name for line in LINES)), rows),
             "bound": Table(("power", "epsilon", "bound"), [(*key, bound) for key, bound in bounds.items()]),
         },
-        draw,
+        picture,
         (),
         findings,
-        (7.2, 5.2),
     )
 
 

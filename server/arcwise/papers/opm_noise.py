@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import finish, plain_log
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.interval_laws import EPSILONS, LINES, SOURCE
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from arcwise.papers.pictures import Panel, Picture, mark
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -34,20 +31,18 @@ def _noise(_full: bool, progress: Progress) -> Outcome:
         for line in _LINES
     }
 
-    def draw(figure: Figure) -> None:
-        panels = figure.subplots(1, 2, sharey=True)
-        for axes, power, name in zip(panels, (1.0, 2.0), ("|y-x|", "(y-x)^2"), strict=True):
-            for line in _LINES[1:]:
-                worst, mean = ratios[power, line.name]
-                axes.plot(EPSILONS, mean, label=f"{line.name}: average", **line.style)
-                axes.plot(EPSILONS, worst, label="worst input", **line.style, **_MARKS)
-            axes.axhline(1.0, color=_LINES[0].colour, label="OPM")
-            axes.set_xlim(0.0, 8.0)
-            plain_log(axes, "y")
-            title = rf"$\mathrm{{E}}\,{name}$"
-            finish(axes, x=r"$\varepsilon$", y="relative to OPM", title=title, legend=False)
-        panels[1].set_ylabel("")
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    panels: list[Panel] = []
+    for power, name in ((1.0, "|y-x|"), (2.0, "(y-x)^2")):
+        marks = []
+        for line in _LINES[1:]:
+            worst, mean = ratios[power, line.name]
+            marks.append(mark("plot", EPSILONS, mean, label=f"{line.name}: average", **line.style))
+            marks.append(mark("plot", EPSILONS, worst, label="worst input", **line.style, **_MARKS))
+        marks.append(mark("axhline", 1.0, color=_LINES[0].colour, label="OPM"))
+        y, title = "" if panels else "relative to OPM", rf"$\mathrm{{E}}\,{name}$"
+        panels.append(
+            Panel(marks, x=r"$\varepsilon$", y=y, title=title, xlim=(0.0, 8.0), log="y", legend=None)
+        )
 
     rows: list[tuple[float | str, ...]] = [
         (power, float(epsilon), line.name, *map(float, errors[power, line.name][:, i]))
@@ -72,10 +67,9 @@ def _noise(_full: bool, progress: Progress) -> Outcome:
     )
     return Outcome(
         {"errors": Table(("power", "epsilon", "mechanism", "worst_error", "average_error"), rows)},
-        draw,
+        Picture([panels], (7.2, 3.8), {"sharey": True}, legend={"loc": "outside lower center", "ncols": 4}),
         (),
         findings,
-        (7.2, 3.8),
     )
 
 

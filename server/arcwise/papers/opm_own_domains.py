@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, finish
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.exact import interval_error
 from arcwise.papers.interval_laws import (
@@ -17,10 +17,9 @@ from arcwise.papers.interval_laws import (
     piecewise_pieces,
     square_wave_pieces,
 )
+from arcwise.papers.pictures import Panel, Picture, mark
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from arcwise.typing import FloatArray
 
 
@@ -55,23 +54,38 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
         errors = [_errors(mechanism, half, float(epsilon), power) for epsilon in EPSILONS]
         worst[mechanism, power] = {name: np.array([e[name].max() for e in errors]) for name in _DASHES}
 
-    def draw(figure: Figure) -> None:
-        panels = figure.subplots(2, 2)
-        for (upper, lower), (mechanism, length) in zip(panels.T, _LENGTHS.items(), strict=True):
-            colour, inputs = _COLOURS[mechanism], _X * length - (length - 1.0)
-            for name, dash in _DASHES.items():
-                style = {"color": COLOURS[0] if name == "OPM" else colour, "linestyle": dash}
-                label = "OPM" if name == "OPM" else f"{mechanism}, {name}"
-                upper.plot(inputs, shown[mechanism][name], label=label, **style)
-                ratio = worst[mechanism, 1.0][name] / worst[mechanism, 1.0]["OPM"]
-                lower.plot(EPSILONS, ratio, label=label, **style)
-            upper.set_ylim(0.0)
-            upper.set_xlim(inputs[0], inputs[-1])
-            title = rf"{mechanism} on $[{inputs[0]:g},\,1]$, $\varepsilon={_SHOWN:g}$"
-            finish(upper, x="input $x$", y=r"$\mathrm{E}\,|y-x|$", title=title)
-            lower.set_xlim(0.0, 8.0)
-            lower.set_ylim(0.8, 2.0)
-            finish(lower, x=r"$\varepsilon$", y=r"worst $\mathrm{E}\,|y-x|$, OPM $=1$", legend=False)
+    upper, lower = [], []
+    for mechanism, length in _LENGTHS.items():
+        inputs = _X * length - (length - 1.0)
+        looks = {
+            name: {
+                "color": COLOURS[0] if name == "OPM" else _COLOURS[mechanism],
+                "linestyle": dash,
+                "label": "OPM" if name == "OPM" else f"{mechanism}, {name}",
+            }
+            for name, dash in _DASHES.items()
+        }
+        over = worst[mechanism, 1.0]
+        upper.append(
+            Panel(
+                [mark("plot", inputs, shown[mechanism][name], **style) for name, style in looks.items()],
+                x="input $x$",
+                y=r"$\mathrm{E}\,|y-x|$",
+                title=rf"{mechanism} on $[{inputs[0]:g},\,1]$, $\varepsilon={_SHOWN:g}$",
+                xlim=(inputs[0], inputs[-1]),
+                ylim=(0.0, None),
+            )
+        )
+        lower.append(
+            Panel(
+                [mark("plot", EPSILONS, over[name] / over["OPM"], **style) for name, style in looks.items()],
+                x=r"$\varepsilon$",
+                y=r"worst $\mathrm{E}\,|y-x|$, OPM $=1$",
+                xlim=(0.0, 8.0),
+                ylim=(0.8, 2.0),
+                legend=None,
+            )
+        )
 
     rows: list[tuple[float | str, ...]] = [
         (mechanism, power, float(epsilon), *(float(curves[name][i]) for name in _DASHES))
@@ -109,10 +123,9 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
             "domain": Table(("mechanism", "x", *_DASHES), curves),
             "worst": Table(("mechanism", "power", "epsilon", *_DASHES), rows),
         },
-        draw,
+        Picture([upper, lower], (7.2, 5.2)),
         (),
         findings,
-        (7.2, 5.2),
     )
 
 

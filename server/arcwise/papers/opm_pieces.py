@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from arcwise.analysis.design import optimal_pieces, search_pieces
-from arcwise.analysis.plotting.style import COLOURS, finish
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.domains import Interval
 from arcwise.mechanisms.closed_forms import circle_expected_error, interval_expected_error, optimal_levels
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.interval_laws import SOURCE
+from arcwise.papers.pictures import Panel, Picture, mark
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from arcwise.typing import FloatArray
 
 
@@ -101,48 +100,45 @@ def _pieces(full: bool, progress: Progress) -> Outcome:
                 [(float(e), *(float(values[i]) for values in few.values())) for i, e in enumerate(_CURVE)],
             ),
         },
-        lambda figure: _draw(figure, epsilons, found, few),
+        _picture(epsilons, found, few),
         [_hypothesis(count, found)],
         _findings(count, found, closed),
-        (7.2, 3.6),
     )
 
 
-def _draw(
-    figure: Figure,
-    epsilons: FloatArray,
-    found: dict[tuple[bool, float, int], _Search],
-    few: dict[int, FloatArray],
-) -> None:
-    left, right = figure.subplots(1, 2)
+def _picture(
+    epsilons: FloatArray, found: dict[tuple[bool, float, int], _Search], few: dict[int, FloatArray]
+) -> Picture:
     shown = np.argsort(epsilons)[:: max(1, len(epsilons) // 40)]
-    marks = {3: ("o", 8.0), 4: ("s", 4.5), 5: ("x", 2.0)}
+    shapes = {3: ("o", 8.0), 4: ("s", 4.5), 5: ("x", 2.0)}
+    hollow = {"markerfacecolor": "none", "markeredgewidth": 0.7}
+    left = []
     for power, colour in zip(_POWERS, COLOURS, strict=False):
         widths = [2.0 * optimal_levels(float(e), power).half_window for e in _CURVE]
-        name = "|y-x|" if power == 1.0 else "(y-x)^2"
-        left.plot(_CURVE, widths, color=colour, linewidth=1.0, label=rf"$2C$ of the closed form, ${name}$")
-        for m, (mark, size) in marks.items():
-            left.plot(
-                epsilons[shown],
-                found[False, power, m].high[shown],
-                mark,
-                color=colour,
-                markersize=size,
-                markerfacecolor="none",
-                markeredgewidth=0.7,
-            )
-    for m, (mark, size) in marks.items():
-        black: dict[str, Any] = {"color": "black", "markersize": size, "markerfacecolor": "none"}
-        left.plot([], [], mark, label=f"search, $m = {m}$", markeredgewidth=0.7, **black)
-    left.set_xlim(0.0, 8.0)
-    left.set_ylim(0.0)
-    finish(left, x=r"$\varepsilon$", y=r"length of what is high, input at an end of $[0, 1]$")
+        label = rf"$2C$ of the closed form, ${'|y-x|' if power == 1.0 else '(y-x)^2'}$"
+        left.append(mark("plot", _CURVE, widths, color=colour, linewidth=1.0, label=label))
+        for m, (shape, size) in shapes.items():
+            high = found[False, power, m].high[shown]
+            left.append(mark("plot", epsilons[shown], high, shape, color=colour, markersize=size, **hollow))
+    for m, (shape, size) in shapes.items():
+        label = f"search, $m = {m}$"
+        left.append(mark("plot", [], [], shape, label=label, color="black", markersize=size, **hollow))
     names = {1: "$m = 1$ (uniform)", 2: "$m = 2$", 3: r"$m \geq 3$"}
-    for (m, values), dash in zip(few.items(), ((0, (1, 1.2)), (0, (6, 2)), "-"), strict=True):
-        right.plot(_CURVE, values, linestyle=dash, color=COLOURS[0] if m == 3 else COLOURS[6], label=names[m])
-    right.set_xlim(0.0, 8.0)
-    right.set_ylim(0.0)
-    finish(right, x=r"$\varepsilon$", y=r"worst-case $\mathrm{E}\,|y-x|$ on $[0, 1]$")
+    right = [
+        mark(
+            "plot", _CURVE, values, linestyle=dash, color=COLOURS[0] if m == 3 else COLOURS[6], label=names[m]
+        )
+        for (m, values), dash in zip(few.items(), ((0, (1, 1.2)), (0, (6, 2)), "-"), strict=True)
+    ]
+    labels = (
+        r"length of what is high, input at an end of $[0, 1]$",
+        r"worst-case $\mathrm{E}\,|y-x|$ on $[0, 1]$",
+    )
+    panels = [
+        Panel(marks, x=r"$\varepsilon$", y=y, xlim=(0.0, 8.0), ylim=(0.0, None))
+        for marks, y in zip((left, right), labels, strict=True)
+    ]
+    return Picture([panels], (7.2, 3.6))
 
 
 def _hypothesis(count: int, found: dict[tuple[bool, float, int], _Search]) -> Check:
@@ -157,9 +153,7 @@ def _hypothesis(count: int, found: dict[tuple[bool, float, int], _Search]) -> Ch
 
 
 def _findings(
-    count: int,
-    found: dict[tuple[bool, float, int], _Search],
-    closed: dict[tuple[bool, float], FloatArray],
+    count: int, found: dict[tuple[bool, float, int], _Search], closed: dict[tuple[bool, float], FloatArray]
 ) -> list[str]:
     largest = max(
         float(np.abs(search.error / closed[circular, power] - 1.0).max())

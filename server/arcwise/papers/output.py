@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.analysis.csv_rows import write_rows
 from arcwise.analysis.plotting.style import new_figure
+from arcwise.papers.pictures import draw
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +35,8 @@ def write_outcome(folder: Path, name: str, outcome: Outcome, *, picture: str = "
         stem = name if len(outcome.tables) == 1 else f"{name}-{table_name}"
         paths.append(write_table(folder / f"{stem}.csv", table))
     path = folder / f"{name}.{picture}"
-    with new_figure(outcome.size) as figure:
-        outcome.draw(figure)
+    with new_figure(outcome.picture.size) as figure:
+        draw(figure, outcome.picture)
         metadata = {"Date": None} if picture == "svg" else None
         figure.savefig(path, format=picture, metadata=metadata)
     return [*paths, path]

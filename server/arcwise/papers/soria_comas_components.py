@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, DASHES, finish
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
-from arcwise.papers.direct_labels import label_at
+from arcwise.papers.pictures import Panel, Picture, look, mark, note
 from arcwise.papers.published import printed
 from arcwise.papers.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITIES
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -27,25 +24,28 @@ def _figure_6(_full: bool, _progress: Progress) -> Outcome:
     laplace = LAPLACE.pdf(second)[:, None] * LAPLACE.pdf(first)[None, :]
     origin = LAPLACE.pdf(0.0) ** 2
 
-    def draw(figure: Figure) -> None:
-        from matplotlib.colors import LogNorm
-
-        axes = figure.subplots(1, 2, sharey=True)
-        norm = LogNorm(box.min(), box.max())
-        for one, density, title in zip(
-            axes, (laplace, box), ("Laplace, scale 11 for both", "box-shaped"), strict=True
-        ):
-            mesh = one.pcolormesh(
-                first, second, density, norm=norm, cmap="cividis", shading="nearest", rasterized=True
-            )
-            one.plot([-1, 1, 1, -1, -1], [-10, -10, 10, 10, -10], color="white", linewidth=1.0)
-            one.grid(visible=False)
-            finish(one, x="noise of the first attribute", y="", title=title)
-        levels = origin * np.exp(-np.arange(7.0, 0.0, -1.0))
-        axes[0].contour(first, second, laplace, levels, colors="white", linewidths=0.5, linestyles=":")
-        label_at(axes[0], 1, 10, r"$S_f$", "white", offset=(2, -4))
-        axes[0].set_ylabel("noise of the second attribute")
-        figure.colorbar(mesh, ax=axes, label="density per unit of area")
+    colours: dict[str, Any] = {"norm": "log", "vmin": box.min(), "vmax": box.max(), "cmap": "cividis"}
+    densities = ((laplace, "Laplace, scale 11 for both"), (box, "box-shaped"))
+    levels = origin * np.exp(-np.arange(7.0, 0.0, -1.0))
+    lines = {"colors": "white", "linewidths": 0.5, "linestyles": ":"}
+    on_laplace = [
+        mark("contour", first, second, laplace, levels, **lines),
+        note(1, 10, r"$S_f$", "white", offset=(2, -4)),
+    ]
+    panels = [
+        Panel(
+            [
+                mark("pcolormesh", first, second, density, shading="nearest", rasterized=True, **colours),
+                mark("plot", [-1, 1, 1, -1, -1], [-10, -10, 10, 10, -10], color="white", linewidth=1.0),
+                mark("grid", visible=False),
+                *([] if column else on_laplace),
+            ],
+            x="noise of the first attribute",
+            y="" if column else "noise of the second attribute",
+            title=title,
+        )
+        for column, (density, title) in enumerate(densities)
+    ]
 
     sample = slice(None, None, 20)
     rows = [
@@ -55,7 +55,7 @@ def _figure_6(_full: bool, _progress: Progress) -> Outcome:
     ]
     return Outcome(
         {"": Table(("x_1", "x_2", "laplace_density", "box_density"), rows)},
-        draw,
+        Picture([panels], (6.8, 3.8), {"sharey": True}, colours="density per unit of area"),
         [
             printed("variance of either component of Laplace noise", "242", LAPLACE.var()),
             printed("variance of the first component of box-shaped noise", "4.0338", float(BOX.var()[0])),
@@ -64,47 +64,38 @@ def _figure_6(_full: bool, _progress: Progress) -> Outcome:
         [
             f"The density at 0 is {BOX.peak:.5f} against {origin:.5f} of Laplace noise, "
             f"{BOX.peak / origin:.1f} times "
-            "as much.",
+            "as much."
         ],
-        size=(6.8, 3.8),
     )
 
 
 def _figure_7(_full: bool, _progress: Progress) -> Outcome:
     spans = (15.0, 60.0)
-    panels: list[Any] = []
-    rows: list[tuple[int, float, float, float, float]] = []
+    rows: list[tuple[float, ...]] = []
+    panels = []
     for j in (0, 1):
         x = np.linspace(-spans[j], spans[j], 1201)
-        component = BOX.component(j)
-        densities = (LAPLACE.pdf(x), SCALED[j].pdf(x), component.pdf(x))
-        panels.append((x, *densities))
-        rows.extend(
-            (j + 1, float(a), float(b), float(c), float(d)) for a, b, c, d in zip(x, *densities, strict=True)
+        laplace, scaled, box = LAPLACE.pdf(x), SCALED[j].pdf(x), BOX.component(j).pdf(x)
+        rows += [(j + 1, *row) for row in np.column_stack([x, laplace, scaled, box]).tolist()]
+        narrow = f"Laplace, scale {SCALED[j].scale:g}"
+        panels.append(
+            Panel(
+                [
+                    mark("plot", x, laplace, color=COLOURS[0], label="Laplace, scale 11 (the paper)"),
+                    mark("plot", x, scaled, linewidth=1.2, label=narrow, **look(1, 1)),
+                    mark("plot", x, box, color=COLOURS[2], label="box-shaped"),
+                ],
+                x=f"noise of attribute {j + 1} (sensitivity {SENSITIVITIES[j]:g})",
+                y="density",
+                xlim=(-spans[j], spans[j]),
+                ylim=(0.0, None),
+            )
         )
     variances = BOX.var()
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots(2, 1)
-        for j, one in enumerate(axes):
-            x, laplace, scaled, box = panels[j]
-            one.plot(x, laplace, color=COLOURS[0], label="Laplace, scale 11 (the paper)")
-            one.plot(
-                x,
-                scaled,
-                color=COLOURS[1],
-                linestyle=DASHES[1],
-                linewidth=1.2,
-                label=f"Laplace, scale {SCALED[j].scale:g}",
-            )
-            one.plot(x, box, color=COLOURS[2], label="box-shaped")
-            one.set_ylim(0.0, None)
-            one.set_xlim(-spans[j], spans[j])
-            finish(one, x=f"noise of attribute {j + 1} (sensitivity {SENSITIVITIES[j]:g})", y="density")
-
     return Outcome(
         {"": Table(("component", "x", "laplace_density", "scaled_laplace_density", "box_density"), rows)},
-        draw,
+        Picture([[panel] for panel in panels], (6.4, 5.4)),
         [],
         [
             f"The variance of the second component is {variances[1] / LAPLACE.var():.2f} times that of the "
@@ -114,7 +105,6 @@ def _figure_7(_full: bool, _progress: Progress) -> Outcome:
             f"Beside Laplace noise in proportion to the sensitivities (variances {SCALED[0].var():g} and "
             f"{SCALED[1].var():g}) both variances are {SCALED[0].var() / variances[0]:.2f} times smaller.",
         ],
-        size=(6.4, 5.4),
     )
 
 

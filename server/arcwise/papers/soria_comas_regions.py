@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, DASHES, finish
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.noise import BoxStaircase
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
-from arcwise.papers.direct_labels import label_at
+from arcwise.papers.pictures import Mark, Panel, Picture, look, mark, note
 from arcwise.papers.published import printed
 from arcwise.papers.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITIES
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -36,8 +33,13 @@ def _diamond(scales: tuple[float, float], level: float) -> tuple[tuple[float, fl
     return (first, second), 2.0 * first * second
 
 
-def _add_diamond(axes: Any, half: tuple[float, float], **style: Any) -> None:
-    axes.plot([half[0], 0, -half[0], 0, half[0]], [0, half[1], 0, -half[1], 0], **style)
+def _rim(half: tuple[float, float], **style: Any) -> Mark:
+    return mark("plot", [half[0], 0, -half[0], 0, half[0]], [0, half[1], 0, -half[1], 0], **style)
+
+
+def _box(side: float, other: float, **style: Any) -> Mark:
+    corners = np.array([-1, 1, 1, -1, -1]), np.array([-1, -1, 1, 1, -1])
+    return mark("plot", corners[0] * side, corners[1] * other, color=COLOURS[2], **style)
 
 
 def _table_3(_full: bool, _progress: Progress) -> Outcome:
@@ -54,28 +56,33 @@ def _table_3(_full: bool, _progress: Progress) -> Outcome:
             Check(f"size at level {level:g}", float(second), size, tolerance=0.01 / float(first) * 1.01)
         )
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        patch = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-        on_line: dict[str, Any] = {"offset": (0, 0), "ha": "center", "va": "center", "bbox": patch}
-        for k, level in enumerate(_LEVELS):
-            alpha = rows[k][1]
-            _add_diamond(axes, (alpha, alpha), color=COLOURS[0], linewidth=1.2)
-            label_at(
-                axes, 0.75 * alpha, (-1) ** k * 0.25 * alpha, f"{100 * level:.0f} %", COLOURS[0], **on_line
-            )
-            _add_diamond(axes, diamonds[level][0], color=COLOURS[1], linestyle=DASHES[1], linewidth=1.2)
-        axes.plot([], [], color=COLOURS[0], label="Laplace, scale 11 for both (the paper)")
-        axes.plot([], [], color=COLOURS[1], linestyle=DASHES[1], label="Laplace, scales 2 and 20")
-        axes.fill([-1, 1, 1, -1], [-10, -10, 10, 10], color="0.6", label=r"$S_f$", zorder=3)
-        axes.set_xlim(-80, 80)
-        axes.set_ylim(-140, 140)
-        finish(axes, x="noise of the first attribute", y="noise of the second attribute")
-        axes.legend(loc="upper right")
+    patch = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    on_line: dict[str, Any] = {"offset": (0, 0), "ha": "center", "va": "center", "bbox": patch}
+    marks = []
+    for k, level in enumerate(_LEVELS):
+        alpha, words = rows[k][1], f"{100 * level:.0f} %"
+        marks += [
+            _rim((alpha, alpha), color=COLOURS[0], linewidth=1.2),
+            note(0.75 * alpha, (-1) ** k * 0.25 * alpha, words, COLOURS[0], **on_line),
+            _rim(diamonds[level][0], linewidth=1.2, **look(1, 1)),
+        ]
+    marks += [
+        mark("plot", [], [], color=COLOURS[0], label="Laplace, scale 11 for both (the paper)"),
+        mark("plot", [], [], label="Laplace, scales 2 and 20", **look(1, 1)),
+        mark("fill", [-1, 1, 1, -1], [-10, -10, 10, 10], color="0.6", label=r"$S_f$", zorder=3),
+    ]
+    panel = Panel(
+        marks,
+        x="noise of the first attribute",
+        y="noise of the second attribute",
+        xlim=(-80, 80),
+        ylim=(-140, 140),
+        legend={"loc": "upper right"},
+    )
 
     return Outcome(
         {"": Table(("level", "alpha", "size", "size_with_scales_2_and_20"), rows)},
-        draw,
+        Picture([[panel]]),
         checks,
         [
             "The paper's sizes are computed from its rounded alphas; exact are "
@@ -110,40 +117,34 @@ def _table_4(_full: bool, _progress: Progress) -> Outcome:
         # The sizes come from half widths of three or four digits.
         checks.append(Check(f"size at level {level:g}", float(second), box.volume, tolerance=1e-3))
 
-    def draw(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (1.0, 1.15)})
-        for level, _, side, other, *_ in rows:
-            left.plot(
-                np.array([-1, 1, 1, -1, -1]) * side, np.array([-1, -1, 1, 1, -1]) * other, color=COLOURS[2]
-            )
-            label_at(left, 0, other, f"{100 * level:.0f} %", COLOURS[2], offset=(0, -9), ha="center")
-        left.fill([-1, 1, 1, -1], [-10, -10, 10, 10], color="0.6")
-        label_at(left, 0, 0, r"$S_f$", "white", ha="center", va="center", offset=(0, 0))
-        left.set_xlim(-9.5, 9.5)
-        left.set_ylim(-95, 95)
-        finish(left, x="noise of the first attribute", y="noise of the second attribute")
-        row = rows[1]
-        _add_diamond(
-            right, _diamond((11, 11), 0.95)[0], color=COLOURS[0], label=f"Laplace, scale 11: {row[5]:.0f}"
-        )
-        _add_diamond(
-            right,
-            _diamond((2, 20), 0.95)[0],
-            color=COLOURS[1],
-            linestyle=DASHES[1],
-            label=f"Laplace, scales 2 and 20: {row[6]:.0f}",
-        )
-        right.plot(
-            np.array([-1, 1, 1, -1, -1]) * row[2],
-            np.array([-1, -1, 1, 1, -1]) * row[3],
-            color=COLOURS[2],
-            linewidth=2.0,
-            label=f"box-shaped: {row[4]:.0f}",
-        )
-        right.set_xlim(-60, 60)
-        right.set_ylim(-110, 175)
-        finish(right, x="noise of the first attribute", y="", title="95 % regions and their sizes")
-        right.legend(loc="upper center", ncols=1, borderpad=0.1)
+    marks = []
+    for level, _, side, other, *_ in rows:
+        marks.append(_box(side, other))
+        marks.append(note(0, other, f"{100 * level:.0f} %", COLOURS[2], offset=(0, -9), ha="center"))
+    marks += [
+        mark("fill", [-1, 1, 1, -1], [-10, -10, 10, 10], color="0.6"),
+        note(0, 0, r"$S_f$", "white", ha="center", va="center", offset=(0, 0)),
+    ]
+    left = Panel(
+        marks,
+        x="noise of the first attribute",
+        y="noise of the second attribute",
+        xlim=(-9.5, 9.5),
+        ylim=(-95, 95),
+    )
+    _, _, side, other, size, laplace, scaled = rows[1]
+    right = Panel(
+        [
+            _rim(_diamond((11, 11), 0.95)[0], color=COLOURS[0], label=f"Laplace, scale 11: {laplace:.0f}"),
+            _rim(_diamond((2, 20), 0.95)[0], label=f"Laplace, scales 2 and 20: {scaled:.0f}", **look(1, 1)),
+            _box(side, other, linewidth=2.0, label=f"box-shaped: {size:.0f}"),
+        ],
+        x="noise of the first attribute",
+        title="95 % regions and their sizes",
+        xlim=(-60, 60),
+        ylim=(-110, 175),
+        legend={"loc": "upper center", "ncols": 1, "borderpad": 0.1},
+    )
 
     return Outcome(
         {
@@ -160,7 +161,7 @@ def _table_4(_full: bool, _progress: Progress) -> Outcome:
                 rows,
             )
         },
-        draw,
+        Picture([[left, right]], (7.2, 4.2), {"width_ratios": (1.0, 1.15)}),
         checks,
         [
             "The column that the paper heads beta holds the half width z_1 + beta s_1 of the first side; "
@@ -177,7 +178,6 @@ def _table_4(_full: bool, _progress: Progress) -> Outcome:
             f"{best.var()[0]:.4f} and {best.var()[1]:.2f}, 95 % region "
             f"{best.confidence_box(0.95).volume:.1f}.",
         ],
-        size=(7.2, 4.2),
     )
 
 

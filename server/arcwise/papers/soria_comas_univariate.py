@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, DASHES, finish
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.noise import Laplace, Staircase
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
-from arcwise.papers.direct_labels import label_at
+from arcwise.papers.pictures import Mark, Panel, Picture, look, mark, note
 from arcwise.papers.published import printed
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from collections.abc import Sequence
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -22,6 +22,15 @@ _PAPER = "Soria-Comas, Domingo-Ferrer 2013"
 _EPSILONS = (0.1, 0.5, 1.0)
 _LEVEL = 0.95
 _CURVE = np.geomspace(0.05, 10.0, 601)
+
+
+def _beside_laplace(rows: Sequence[tuple[float, ...]], label: str) -> list[Mark]:
+    """Return the name of the line of Laplace noise, and the rows of a table relative to it as dots."""
+    epsilons, ratios = [row[0] for row in rows], [row[2] / row[1] for row in rows]
+    return [
+        note(_CURVE[-1], 1.0, "Laplace", COLOURS[6], offset=(0, -11), ha="right"),
+        mark("plot", epsilons, ratios, "o", color=COLOURS[0], label=label),
+    ]
 
 
 def _table_1(_full: bool, _progress: Progress) -> Outcome:
@@ -36,30 +45,26 @@ def _table_1(_full: bool, _progress: Progress) -> Outcome:
         checks.append(printed(f"least variance at epsilon {epsilon:g}", prints[epsilon][1], best.var()))
     ratio = np.array([Staircase.optimal(e, power=2).var() / Laplace(e).var() for e in _CURVE])
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        axes.semilogx(_CURVE, ratio, label="least variance")
-        axes.axhline(1.0, color=COLOURS[6], linestyle=DASHES[1], linewidth=1.0)
-        label_at(axes, _CURVE[-1], 1.0, "Laplace", COLOURS[6], offset=(0, -11), ha="right")
-        axes.plot(
-            [row[0] for row in rows],
-            [row[2] / row[1] for row in rows],
-            "o",
-            color=COLOURS[0],
-            label="Table 1",
-        )
-        axes.set_ylim(0.0, 1.05)
-        axes.xaxis.set_major_formatter("{x:g}")
-        finish(axes, x=r"$\varepsilon$", y="variance / variance of Laplace noise")
-        axes.legend(loc="lower left")
-
+    marks = [
+        mark("semilogx", _CURVE, ratio, label="least variance"),
+        mark("axhline", 1.0, linewidth=1.0, **look(6, 1)),
+        *_beside_laplace(rows, "Table 1"),
+    ]
+    panel = Panel(
+        marks,
+        x=r"$\varepsilon$",
+        y="variance / variance of Laplace noise",
+        ylim=(0.0, 1.05),
+        plain="x",
+        legend={"loc": "lower left"},
+    )
     share = 100.0 * (1.0 - ratio[-1])
     return Outcome(
         {
             "values": Table(("epsilon", "laplace_variance", "least_variance", "d"), rows),
-            "curve": Table(("epsilon", "ratio"), list(zip(_CURVE.tolist(), ratio.tolist(), strict=True))),
+            "curve": Table.of(epsilon=_CURVE, ratio=ratio),
         },
-        draw,
+        Picture([[panel]]),
         checks,
         [
             f"The difference of the variances is {rows[0][1] - rows[0][2]:.4f}, "
@@ -98,35 +103,30 @@ def _table_2(_full: bool, _progress: Progress) -> Outcome:
         [Staircase.optimal(e, power=2).half_width(_LEVEL) / Laplace(e).half_width(_LEVEL) for e in _CURVE]
     )
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        axes.semilogx(_CURVE, least, color=COLOURS[1], linestyle=DASHES[1], label="least variance")
-        axes.semilogx(_CURVE, shortest, color=COLOURS[0], label="shortest 95 % interval")
-        axes.axhline(1.0, color=COLOURS[6], linestyle=DASHES[2], linewidth=1.0)
-        label_at(axes, _CURVE[-1], 1.0, "Laplace", COLOURS[6], offset=(0, -11), ha="right")
-        axes.plot(
-            [row[0] for row in rows],
-            [row[2] / row[1] for row in rows],
-            "o",
-            color=COLOURS[0],
-            label="Table 2",
-        )
-        axes.set_ylim(0.0, 1.05)
-        axes.xaxis.set_major_formatter("{x:g}")
-        finish(axes, x=r"$\varepsilon$", y="95 % interval / that of Laplace noise")
-        axes.legend(loc="lower left")
-
+    marks = [
+        mark("semilogx", _CURVE, least, label="least variance", **look(1, 1)),
+        mark("semilogx", _CURVE, shortest, label="shortest 95 % interval", **look(0)),
+        mark("axhline", 1.0, linewidth=1.0, **look(6, 2)),
+        *_beside_laplace(rows, "Table 2"),
+    ]
+    panel = Panel(
+        marks,
+        x=r"$\varepsilon$",
+        y="95 % interval / that of Laplace noise",
+        ylim=(0.0, 1.05),
+        plain="x",
+        legend={"loc": "lower left"},
+    )
     return Outcome(
         {
             "values": Table(
                 ("epsilon", "laplace_size", "shortest_size", "d", "size_at_least_variance"), rows
             ),
-            "curve": Table(
-                ("epsilon", "shortest_over_laplace", "least_variance_over_laplace"),
-                list(zip(_CURVE.tolist(), shortest.tolist(), least.tolist(), strict=True)),
+            "curve": Table.of(
+                epsilon=_CURVE, shortest_over_laplace=shortest, least_variance_over_laplace=least
             ),
         },
-        draw,
+        Picture([[panel]]),
         checks,
         [
             f"The paper cuts its shortest sizes off: {rows[1][2]:.4f} and {rows[2][2]:.4f} are printed as "
@@ -154,27 +154,22 @@ def _figure_2(_full: bool, _progress: Progress) -> Outcome:
     # Section 4 moves the mass of Laplace noise inwards within each period; its m_i for epsilon = 1.
     moved = Staircase.from_half_step(1.0, 1.0, 1.0 - 1.0 / math.expm1(1.0))
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        axes.plot(half_steps, variances)
-        axes.axhline(2.0, color=COLOURS[6], linestyle=DASHES[1], linewidth=1.0)
-        label_at(axes, 1.0, 2.0, "Laplace: 2", COLOURS[6], ha="right", offset=(0, 3))
-        axes.plot(best.half_step, best.var(), "o", color=COLOURS[0])
-        label_at(
-            axes,
-            best.half_step,
-            best.var(),
-            f"least variance {best.var():.4f}\nat d = {best.half_step:.6f}",
-            COLOURS[0],
-            offset=(0, 8),
-            ha="center",
-        )
-        finish(axes, x=r"half width $d$ of the first step", y=r"variance, $\varepsilon = 1$, $\Delta f = 1$")
-        axes.set_xlim(0.0, 1.0)
-
+    words = f"least variance {best.var():.4f}\nat d = {best.half_step:.6f}"
+    panel = Panel(
+        [
+            mark("plot", half_steps, variances),
+            mark("axhline", 2.0, linewidth=1.0, **look(6, 1)),
+            note(1.0, 2.0, "Laplace: 2", COLOURS[6], ha="right", offset=(0, 3)),
+            mark("plot", best.half_step, best.var(), "o", color=COLOURS[0]),
+            note(best.half_step, best.var(), words, COLOURS[0], offset=(0, 8), ha="center"),
+        ],
+        x=r"half width $d$ of the first step",
+        y=r"variance, $\varepsilon = 1$, $\Delta f = 1$",
+        xlim=(0.0, 1.0),
+    )
     return Outcome(
-        {"curve": Table(("d", "variance"), list(zip(half_steps.tolist(), variances.tolist(), strict=True)))},
-        draw,
+        {"curve": Table.of(d=half_steps, variance=variances)},
+        Picture([[panel]]),
         [
             printed("d of least variance", "0.416737", best.half_step),
             printed("least variance", "1.9181", best.var()),
@@ -197,34 +192,23 @@ def _figure_3(_full: bool, _progress: Progress) -> Outcome:
     laplace = 2.0 * Laplace(1.0).half_width(_LEVEL)
     below = half_steps[sizes < laplace]
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        axes.plot(half_steps, sizes)
-        axes.axhline(laplace, color=COLOURS[6], linestyle=DASHES[1], linewidth=1.0)
-        label_at(axes, 0.3, laplace, f"Laplace: {laplace:.4f}", COLOURS[6], ha="left", offset=(0, -12))
-        axes.plot(best.half_step, least, "o", color=COLOURS[0])
-        label_at(
-            axes,
-            best.half_step,
-            least,
-            f"shortest: {least:.4f} at d = {best.half_step:.4f}",
-            COLOURS[0],
-            offset=(-8, -2),
-            ha="right",
-        )
-        finish(
-            axes,
-            x=r"half width $d$ of the first step",
-            y=r"size of the 95 % interval, $\varepsilon = 1$, $\Delta f = 1$",
-        )
-        axes.set_xlim(0.0, 1.0)
-
-    return Outcome(
-        {"curve": Table(("d", "size"), list(zip(half_steps.tolist(), sizes.tolist(), strict=True)))},
-        draw,
+    words = f"shortest: {least:.4f} at d = {best.half_step:.4f}"
+    panel = Panel(
         [
-            printed("d of the shortest interval", "0.993", best.half_step),
+            mark("plot", half_steps, sizes),
+            mark("axhline", laplace, linewidth=1.0, **look(6, 1)),
+            note(0.3, laplace, f"Laplace: {laplace:.4f}", COLOURS[6], ha="left", offset=(0, -12)),
+            mark("plot", best.half_step, least, "o", color=COLOURS[0]),
+            note(best.half_step, least, words, COLOURS[0], offset=(-8, -2), ha="right"),
         ],
+        x=r"half width $d$ of the first step",
+        y=r"size of the 95 % interval, $\varepsilon = 1$, $\Delta f = 1$",
+        xlim=(0.0, 1.0),
+    )
+    return Outcome(
+        {"curve": Table.of(d=half_steps, size=sizes)},
+        Picture([[panel]]),
+        [printed("d of the shortest interval", "0.993", best.half_step)],
         [
             f"Only d from {below.min():.4f} to {below.max():.4f} (to the grid of the curve) gives an "
             f"interval shorter "

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, DASHES, finish
+from arcwise.analysis.plotting.style import DASHES
 from arcwise.noise import Laplace, Staircase, heuristic_gamma, optimal_gamma
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
-from arcwise.papers.direct_labels import label_at
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from arcwise.papers.pictures import Panel, Picture, look, mark, note
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -37,34 +32,16 @@ def _gamma(_full: bool, _progress: Progress) -> Outcome:
         for p in powers
     ]
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        for k, p in enumerate(powers):
-            axes.plot(
-                epsilons, curves[p], color=COLOURS[k], linestyle=DASHES[k], label=f"optimal for {_loss(p)}"
-            )
-        axes.plot(
-            epsilons,
-            heuristic,
-            color=COLOURS[6],
-            linestyle=DASHES[3],
-            label=r"heuristic $e^{-\varepsilon}/2$",
-        )
-        axes.set_xlim(0.0, 10.0)
-        axes.set_ylim(0.0, 0.5)
-        finish(axes, x=r"$\varepsilon$", y=r"$\gamma$")
-
+    marks = [
+        mark("plot", epsilons, curves[p], label=f"optimal for {_loss(p)}", **look(k, k))
+        for k, p in enumerate(powers)
+    ]
+    marks.append(mark("plot", epsilons, heuristic, label=r"heuristic $e^{-\varepsilon}/2$", **look(6, 3)))
+    panel = Panel(marks, x=r"$\varepsilon$", y=r"$\gamma$", xlim=(0.0, 10.0), ylim=(0.0, 0.5))
+    gammas = {f"gamma_{p:g}": curve for p, curve in curves.items()}
     return Outcome(
-        {
-            "": Table(
-                ("epsilon", *(f"gamma_{p:g}" for p in powers), "gamma_heuristic"),
-                [
-                    (float(e), *(float(curves[p][i]) for p in powers), float(heuristic[i]))
-                    for i, e in enumerate(epsilons)
-                ],
-            )
-        },
-        draw,
+        {"": Table.of(epsilon=epsilons, **gammas, gamma_heuristic=heuristic)},
+        Picture([[panel]]),
         checks,
         [
             "The larger the power, the more slowly gamma falls, like e^(-epsilon / (power + 1)); the "
@@ -94,31 +71,27 @@ def _heuristic(_full: bool, _progress: Progress) -> Outcome:
     even = [float(optimize.brentq(excess, 0.5, 5.0, args=(p,))) for p in (1, 2)]
     far = Staircase.heuristic(30.0)
 
-    def draw(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2)
-        left.plot(epsilons, table[:, 1], label="staircase, heuristic")
-        left.plot(epsilons, table[:, 2], linestyle=DASHES[1], label="Laplace")
-        left.axhline(1.0 / 3.0, color="0.35", linewidth=0.9)
-        label_at(left, 15.0, 1.0 / 3.0, "1/3", "0.35", ha="right")
-        left.set_xlim(0.0, 15.0)
-        left.set_ylim(0.0, 0.4)
-        finish(left, x=r"$\varepsilon$", y=r"$P(|X| \leq \Delta\, e^{-\varepsilon}/2)$")
-        left.legend(loc="center right", bbox_to_anchor=(1.0, 0.6))
-        for k, name in enumerate((r"$|x|$", r"$x^2$")):
-            width = 1.3 + k  # apart in grey too
-            right.semilogy(
-                epsilons, table[:, 3 + k], color=COLOURS[k], linewidth=width, label=f"{name}, heuristic"
-            )
-            right.semilogy(
-                epsilons,
-                table[:, 5 + k],
-                color=COLOURS[k],
-                linestyle=DASHES[1],
-                linewidth=width,
-                label=f"{name}, Laplace",
-            )
-        right.set_xlim(0.0, 15.0)
-        finish(right, x=r"$\varepsilon$", y="cost / optimal cost")
+    left = Panel(
+        [
+            mark("plot", epsilons, table[:, 1], label="staircase, heuristic"),
+            mark("plot", epsilons, table[:, 2], linestyle=DASHES[1], label="Laplace"),
+            mark("axhline", 1.0 / 3.0, color="0.35", linewidth=0.9),
+            note(15.0, 1.0 / 3.0, "1/3", "0.35", ha="right"),
+        ],
+        x=r"$\varepsilon$",
+        y=r"$P(|X| \leq \Delta\, e^{-\varepsilon}/2)$",
+        xlim=(0.0, 15.0),
+        ylim=(0.0, 0.4),
+        legend={"loc": "center right", "bbox_to_anchor": (1.0, 0.6)},
+    )
+    marks = []
+    for k, name in enumerate((r"$|x|$", r"$x^2$")):
+        width = {"linewidth": 1.3 + k}  # apart in grey too
+        marks += [
+            mark("semilogy", epsilons, table[:, 3 + k], label=f"{name}, heuristic", **look(k), **width),
+            mark("semilogy", epsilons, table[:, 5 + k], label=f"{name}, Laplace", **look(k, 1), **width),
+        ]
+    right = Panel(marks, x=r"$\varepsilon$", y="cost / optimal cost", xlim=(0.0, 15.0))
 
     return Outcome(
         {
@@ -132,7 +105,7 @@ def _heuristic(_full: bool, _progress: Progress) -> Outcome:
                 rows,
             )
         },
-        draw,
+        Picture([[left, right]], (7.2, 3.4)),
         [
             Check(
                 "mass within gamma of 0 as epsilon grows (30)",
@@ -149,7 +122,6 @@ def _heuristic(_full: bool, _progress: Progress) -> Outcome:
             f"{far.abs_moment(1):.4f} and E X^2 to {far.abs_moment(2):.4f} of it, however large epsilon is.",
             f"It is worse than Laplace noise from epsilon {even[0]:.3f} (|x|) and {even[1]:.3f} (x^2) on.",
         ],
-        size=(7.2, 3.4),
     )
 
 
@@ -158,9 +130,6 @@ REPRODUCTIONS = (
         "staircase-gamma", f"{_SOURCE}, Figure 4 and Theorem 8", "optimal gamma over epsilon", _gamma
     ),
     Reproduction(
-        "staircase-heuristic",
-        f"{_SOURCE}, section V-B",
-        "what the heuristic gamma costs",
-        _heuristic,
+        "staircase-heuristic", f"{_SOURCE}, section V-B", "what the heuristic gamma costs", _heuristic
     ),
 )

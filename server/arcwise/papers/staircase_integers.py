@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, DASHES, finish
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.noise import DiscreteStaircase, Geometric, Staircase, optimal_gamma, optimal_r
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
-from arcwise.papers.direct_labels import label_end
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from arcwise.papers.pictures import Panel, Picture, look, mark, note
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -23,32 +18,20 @@ def _mass(_full: bool, _progress: Progress) -> Outcome:
     noise, geometric = DiscreteStaircase.optimal(1.0, 5), Geometric(1.0, 5)
     n = np.arange(-16, 17)
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        axes.bar(
-            n,
-            noise.pmf(n),
-            width=0.7,
-            color=COLOURS[5],
-            edgecolor=COLOURS[0],
-            linewidth=0.6,
-            label="staircase",
-        )
-        axes.plot(n, geometric.pmf(n), "o", color=COLOURS[1], markersize=3.5, label="geometric")
-        axes.set_xlim(-16.5, 16.5)
-        finish(axes, x="$n$", y="$P(X = n)$", title=rf"$\varepsilon = 1$, $\Delta = 5$, $r = {noise.r}$")
-
+    bars = {"width": 0.7, "color": COLOURS[5], "edgecolor": COLOURS[0], "linewidth": 0.6}
+    panel = Panel(
+        [
+            mark("bar", n, noise.pmf(n), label="staircase", **bars),
+            mark("plot", n, geometric.pmf(n), "o", color=COLOURS[1], markersize=3.5, label="geometric"),
+        ],
+        x="$n$",
+        y="$P(X = n)$",
+        title=rf"$\varepsilon = 1$, $\Delta = 5$, $r = {noise.r}$",
+        xlim=(-16.5, 16.5),
+    )
     return Outcome(
-        {
-            "": Table(
-                ("n", "staircase", "geometric"),
-                [
-                    (int(i), float(a), float(b))
-                    for i, a, b in zip(n, noise.pmf(n), geometric.pmf(n), strict=True)
-                ],
-            )
-        },
-        draw,
+        {"": Table.of(n=n, staircase=noise.pmf(n), geometric=geometric.pmf(n))},
+        Picture([[panel]]),
         [],
         [
             f"At sensitivity 5 and epsilon 1 the best r for |x| is {noise.r}; the staircase has E|X| = "
@@ -99,46 +82,59 @@ def _optimal_r(full: bool, progress: Progress) -> Outcome:
         for e in epsilons
     ]
 
-    def draw(figure: Figure) -> None:
-        panels: Any = figure.subplots(1, 2)
-        left, right = panels
-        for k, e in enumerate(epsilons):
-            left.semilogx(
-                sensitivities, table[k, :, 2] / sensitivities, "os^v"[k], color=COLOURS[k], markersize=2.4
-            )
-            left.axhline(optimal_gamma(e), color=COLOURS[k], linestyle=DASHES[1], linewidth=1.0)
-            label_end(left, sensitivities[-1], optimal_gamma(e), rf"$\varepsilon$ = {e:g}", COLOURS[k])
-        left.set_xlim(1, sensitivities[-1])
-        left.set_ylim(0.0, 1.02)
-        left.xaxis.set_major_formatter("{x:g}")
-        finish(
-            left, x=r"sensitivity $\Delta$", y=r"$r\,/\,\Delta$, dashed: $\gamma$", title="optimal for $|x|$"
-        )
-        for k, s in enumerate(fixed):
-            right.step(
-                fine,
-                over_epsilon[s],
-                where="mid",
+    left, most_shown = [], sensitivities[-1]
+    for k, e in enumerate(epsilons):
+        gamma = optimal_gamma(e)
+        left += [
+            mark(
+                "semilogx",
+                sensitivities,
+                table[k, :, 2] / sensitivities,
+                "os^v"[k],
                 color=COLOURS[k],
-                linestyle=DASHES[k],
-                label=rf"$\Delta$ = {s}",
-            )
-        right.set_xlim(0.0, 8.0)
-        right.set_ylim(0.0, 10.5)
-        finish(right, x=r"$\varepsilon$", y="$r$", title="optimal for $|x|$")
-
+                markersize=2.4,
+            ),
+            mark("axhline", gamma, linewidth=1.0, **look(k, 1)),
+            # Outside the frame, where the line ends.
+            note(
+                most_shown,
+                gamma,
+                rf"$\varepsilon$ = {e:g}",
+                COLOURS[k],
+                offset=(4, 0),
+                va="center",
+                annotation_clip=False,
+            ),
+        ]
+    right = [
+        mark("step", fine, over_epsilon[s], where="mid", label=rf"$\Delta$ = {s}", **look(k, k))
+        for k, s in enumerate(fixed)
+    ]
+    panels = [
+        Panel(
+            left,
+            x=r"sensitivity $\Delta$",
+            y=r"$r\,/\,\Delta$, dashed: $\gamma$",
+            title="optimal for $|x|$",
+            xlim=(1, most_shown),
+            ylim=(0.0, 1.02),
+            plain="x",
+        ),
+        Panel(
+            right, x=r"$\varepsilon$", y="$r$", title="optimal for $|x|$", xlim=(0.0, 8.0), ylim=(0.0, 10.5)
+        ),
+    ]
     last_gains = table[:, -1, 4]
     continuous = [Staircase.optimal(e).abs_moment(1) for e in epsilons]
     discrete = [DiscreteStaircase.optimal(e, large).abs_moment(1) / large for e in epsilons]
     return Outcome(
         {
             "over-sensitivity": Table(("epsilon", "sensitivity", "r_1", "r_2", "gain_1", "gain_2"), rows),
-            "over-epsilon": Table(
-                ("epsilon", *(f"r_at_sensitivity_{s}" for s in fixed)),
-                [(float(e), *(int(over_epsilon[s][i]) for s in fixed)) for i, e in enumerate(fine)],
+            "over-epsilon": Table.of(
+                epsilon=fine, **{f"r_at_sensitivity_{s}": r for s, r in over_epsilon.items()}
             ),
         },
-        draw,
+        Picture([panels], (7.4, 3.4)),
         checks,
         [
             f"At sensitivity {sensitivities[-1]} the staircase gains over geometric noise for |x| by "
@@ -147,7 +143,6 @@ def _optimal_r(full: bool, progress: Progress) -> Outcome:
             f"At sensitivity {large} its E|X| / sensitivity is that of the continuous staircase but for "
             f"{max(abs(a / b - 1.0) for a, b in zip(discrete, continuous, strict=True)):.1g} relative.",
         ],
-        size=(7.4, 3.4),
     )
 
 

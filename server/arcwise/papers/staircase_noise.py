@@ -6,18 +6,14 @@ Figures 1 and 2, Corollaries 5 and 7.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, DASHES, finish
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.noise import Laplace, Staircase
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
-from arcwise.papers.direct_labels import label_at
+from arcwise.papers.pictures import Panel, Picture, look, mark, note
 from arcwise.papers.published import printed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -34,24 +30,33 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
         for a, b, c in zip(x, Laplace(e).pdf(x), noise.pdf(x), strict=True)
     ]
 
-    def draw(figure: Figure) -> None:
-        for axes, e, noise in zip(figure.subplots(1, 2), epsilons, noises, strict=True):
-            axes.plot(x, Laplace(e).pdf(x), color=COLOURS[1], linestyle=DASHES[1], label="Laplace")
-            # The steps as they are, with their edges at whole periods and gamma further.
-            ends = np.concatenate([[0.0], np.arange(4) + noise.gamma])
-            edges = np.concatenate([-ends[:0:-1], ends[1:]])
-            levels = noise.pdf((edges[1:] + edges[:-1]) / 2.0)
-            axes.stairs(levels, edges, baseline=None, color=COLOURS[0], linewidth=1.7, label="staircase")
-            axes.set_xlim(-3.5, 3.5)
-            axes.set_ylim(0.0, 1.12 * max(noise.peak, Laplace(e).pdf(0.0)))
-            label_at(
-                axes, noise.gamma, noise.peak, rf"$\gamma$ = {noise.gamma:.3f}", COLOURS[0], offset=(4, -6)
+    panels = []
+    for e, noise in zip(epsilons, noises, strict=True):
+        # The steps as they are, with their edges at whole periods and gamma further.
+        ends = np.concatenate([[0.0], np.arange(4) + noise.gamma])
+        edges = np.concatenate([-ends[:0:-1], ends[1:]])
+        levels = noise.pdf((edges[1:] + edges[:-1]) / 2.0)
+        steps = {"baseline": None, "color": COLOURS[0], "linewidth": 1.7, "label": "staircase"}
+        panels.append(
+            Panel(
+                [
+                    mark("plot", x, Laplace(e).pdf(x), label="Laplace", **look(1, 1)),
+                    mark("stairs", levels, edges, **steps),
+                    note(
+                        noise.gamma, noise.peak, rf"$\gamma$ = {noise.gamma:.3f}", COLOURS[0], offset=(4, -6)
+                    ),
+                ],
+                x=r"$x\,/\,\Delta$",
+                y=r"density $\times\;\Delta$",
+                title=rf"$\varepsilon$ = {e:g}",
+                xlim=(-3.5, 3.5),
+                ylim=(0.0, 1.12 * max(noise.peak, Laplace(e).pdf(0.0))),
             )
-            finish(axes, x=r"$x\,/\,\Delta$", y=r"density $\times\;\Delta$", title=rf"$\varepsilon$ = {e:g}")
+        )
 
     return Outcome(
         {"": Table(("epsilon", "x", "laplace_density", "staircase_density"), rows)},
-        draw,
+        Picture([panels], (7.2, 3.2)),
         [],
         [
             "The optimal steps for |x| end at "
@@ -63,7 +68,6 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
             )
             + "."
         ],
-        size=(7.2, 3.2),
     )
 
 
@@ -82,37 +86,24 @@ def _gain(_full: bool, _progress: Progress) -> Outcome:
     table = np.array(rows)
     first, second = float(table[-1, 1]), float(table[-1, 2])
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        for k, name in enumerate((r"$|x|$", r"$x^2$")):
-            width = 1.3 + k  # apart in grey too
-            axes.semilogy(
-                epsilons,
-                table[:, 1 + k],
-                color=COLOURS[k],
-                linewidth=width,
-                label=f"{name}, optimal $\\gamma$",
-            )
-            axes.semilogy(
-                epsilons,
-                table[:, 3 + k],
-                color=COLOURS[k],
-                linestyle=DASHES[1],
-                linewidth=width,
-                label=rf"{name}, $\gamma = e^{{-\varepsilon}}/2$",
-            )
-            axes.plot(10.0, table[-1, 1 + k], "o", color=COLOURS[k], clip_on=False)
-            label_at(
-                axes, 10.0, table[-1, 1 + k], f"{name}: {table[-1, 1 + k]:.2f}", COLOURS[k], offset=(5, -3)
-            )
-        axes.axhline(1.0, color="0.35", linewidth=0.9)
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.set_xlim(0.0, 10.0)
-        finish(axes, x=r"$\varepsilon$", y="cost of Laplace noise / cost of the staircase")
+    marks = []
+    for k, name in enumerate((r"$|x|$", r"$x^2$")):
+        gain, by_rule = table[:, 1 + k], table[:, 3 + k]
+        width = {"linewidth": 1.3 + k}  # apart in grey too
+        label = rf"{name}, $\gamma = e^{{-\varepsilon}}/2$"
+        marks += [
+            mark("semilogy", epsilons, gain, label=f"{name}, optimal $\\gamma$", **look(k), **width),
+            mark("semilogy", epsilons, by_rule, label=label, **look(k, 1), **width),
+            mark("plot", 10.0, gain[-1], "o", color=COLOURS[k], clip_on=False),
+            note(10.0, gain[-1], f"{name}: {gain[-1]:.2f}", COLOURS[k], offset=(5, -3)),
+        ]
+    marks.append(mark("axhline", 1.0, color="0.35", linewidth=0.9))
+    y = "cost of Laplace noise / cost of the staircase"
+    panel = Panel(marks, x=r"$\varepsilon$", y=y, xlim=(0.0, 10.0), plain="y")
 
     return Outcome(
         {"": Table(("epsilon", "gain_1", "gain_2", "heuristic_gain_1", "heuristic_gain_2"), rows)},
-        draw,
+        Picture([[panel]]),
         [
             # "About 15-fold and 23-fold": the second is cut off, not rounded.
             printed("gain in amplitude at epsilon 10, about", "15", first),
@@ -158,32 +149,32 @@ def _asymptotics(_full: bool, _progress: Progress) -> Outcome:
         Check("rate of the power at large epsilon: 2/3", 2.0 / 3.0, slope(2), tolerance=1e-5),
     ]
 
-    def draw(figure: Figure) -> None:
-        panels: Any = figure.subplots(1, 2)
-        limits = (
-            (r"$e^{-\varepsilon/2}$", np.exp(-epsilons / 2.0)),
-            (r"$(e^{-\varepsilon}/2)^{2/3}$", (np.exp(-epsilons) / 2.0) ** (2.0 / 3.0)),
+    limits = (
+        (r"$e^{-\varepsilon/2}$", np.exp(-epsilons / 2.0)),
+        (r"$(e^{-\varepsilon}/2)^{2/3}$", (np.exp(-epsilons) / 2.0) ** (2.0 / 3.0)),
+    )
+    far = epsilons > 4.0
+    panels = [
+        Panel(
+            [
+                mark("loglog", epsilons, table[:, 2 * k + 1], label="Laplace", **look(1, 1)),
+                mark("loglog", epsilons, table[:, 2 * k], label="staircase", **look(0)),
+                mark("loglog", epsilons[far], limits[k][1][far], label=limits[k][0], **look(6, 2)),
+            ],
+            x=r"$\varepsilon$",
+            y=cost,
+            plain="x",
         )
-        for k, (axes, cost) in enumerate(
-            zip(panels, (r"$E|X|\,/\,\Delta$", r"$E X^2/\,\Delta^2$"), strict=True)
-        ):
-            axes.loglog(epsilons, table[:, 2 * k + 1], color=COLOURS[1], linestyle=DASHES[1], label="Laplace")
-            axes.loglog(epsilons, table[:, 2 * k], color=COLOURS[0], label="staircase")
-            far = epsilons > 4.0
-            axes.loglog(
-                epsilons[far], limits[k][1][far], color=COLOURS[6], linestyle=DASHES[2], label=limits[k][0]
-            )
-            axes.xaxis.set_major_formatter("{x:g}")
-            finish(axes, x=r"$\varepsilon$", y=cost)
-
+        for k, cost in enumerate((r"$E|X|\,/\,\Delta$", r"$E X^2/\,\Delta^2$"))
+    ]
     return Outcome(
         {
             "": Table(
                 ("epsilon", "staircase_1", "laplace_1", "staircase_2", "laplace_2"),
-                [(float(e), *(float(v) for v in row)) for e, row in zip(epsilons, table, strict=True)],
+                np.column_stack([epsilons, table]).tolist(),
             )
         },
-        draw,
+        Picture([panels], (7.2, 3.4)),
         checks,
         [
             "At large epsilon the optimal amplitude is e^(-epsilon/2) and the optimal power (e^-epsilon / "
@@ -192,7 +183,6 @@ def _asymptotics(_full: bool, _progress: Progress) -> Outcome:
             f"{best(40.0, 2) * (2.0 * math.exp(40.0)) ** (2.0 / 3.0):.6f}. Laplace noise falls like "
             f"1/epsilon and 2/epsilon^2."
         ],
-        size=(7.2, 3.4),
     )
 
 

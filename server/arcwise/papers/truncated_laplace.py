@@ -6,16 +6,13 @@ The poster's figures have no numbers in print; its limits and its sentence on Ga
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, DASHES, finish
+from arcwise.analysis.plotting.style import COLOURS, DASHES
 from arcwise.noise import AnalyticGaussian, Staircase, TruncatedLaplace
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from arcwise.papers.pictures import Panel, Picture, look, mark
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -26,6 +23,11 @@ def _gaussian_ratio(epsilon: float, delta: float, power: int) -> float:
     """Return the cost of truncated Laplace noise over that of Gaussian noise."""
     noise, gaussian = TruncatedLaplace(epsilon, delta), AnalyticGaussian(epsilon, delta)
     return noise.abs_moment(power) / gaussian.abs_moment(power)
+
+
+def _delta_label(delta: float) -> str:
+    name = rf"$10^{{{math.log10(delta):.0f}}}$" if delta < 0.01 else f"{delta:g}"
+    return rf"$\delta$ = {name}"
 
 
 def _worst_ratio(delta: float, power: int) -> tuple[float, float]:
@@ -65,36 +67,32 @@ def _gaussian(full: bool, progress: Progress) -> Outcome:
     progress(len(deltas) + 2, len(deltas) + 2)
     ratios = np.array(rows)[:, 2:].reshape(len(deltas), -1, 2)
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots(2, 1, sharex=True)
-        for column, (one, what) in enumerate(zip(axes, ("amplitude", "power"), strict=True)):
-            one.axhline(1.0, color="0.35", linewidth=0.9)
-            for k, delta in enumerate(deltas):
-                name = rf"$10^{{{math.log10(delta):.0f}}}$" if delta < 0.01 else f"{delta:g}"
-                one.semilogx(
-                    epsilons,
-                    ratios[k, :, column],
-                    color=COLOURS[k],
-                    linestyle=DASHES[k % len(DASHES)],
-                    linewidth=1.4 if k < len(DASHES) else 2.4,
-                    label=rf"$\delta$ = {name}",
-                )
-            one.set_xlim(epsilons[0], epsilons[-1])
-            one.set_ylim(0.0, 1.15)
-            finish(
-                one,
+    panels = []
+    for column, what in enumerate(("amplitude", "power")):
+        marks = [mark("axhline", 1.0, color="0.35", linewidth=0.9)]
+        for k, delta in enumerate(deltas):
+            style = look(k, k) | {"linewidth": 1.4 if k < len(DASHES) else 2.4}
+            marks.append(mark("semilogx", epsilons, ratios[k, :, column], label=_delta_label(delta), **style))
+        panels.append(
+            Panel(
+                marks,
                 x=r"$\varepsilon$" if column else "",
                 y=f"noise {what}:\ntruncated Laplace / Gaussian",
-                legend=False,
+                xlim=(epsilons[0], epsilons[-1]),
+                ylim=(0.0, 1.15),
+                plain="x" if column else "",
+                legend=None,
             )
-        axes[1].xaxis.set_major_formatter("{x:g}")
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right center")
-
+        )
     why = "Gaussian noise is better at delta = 1/2 and this epsilon; the poster bounds neither of them"
     return Outcome(
         {"": Table(("delta", "epsilon", "amplitude_ratio", "power_ratio"), rows)},
-        draw,
+        Picture(
+            [[panel] for panel in panels],
+            (6.8, 5.0),
+            {"sharex": True},
+            legend={"loc": "outside right center"},
+        ),
         [
             Check(
                 f"ratio of {what} at most, said to be improved in all privacy regimes (epsilon {e:.3f})",
@@ -113,7 +111,6 @@ def _gaussian(full: bool, progress: Progress) -> Outcome:
             "mechanism "
             "needs delta of at most 1/2, which it does not say.",
         ],
-        size=(6.8, 5.0),
     )
 
 
@@ -174,36 +171,29 @@ def _tightness(full: bool, progress: Progress) -> Outcome:
     progress(len(deltas), len(deltas))
     table = np.array(rows).reshape(len(deltas), len(epsilons), -1)
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots(1, 2, sharey=True)
-        for column, (one, what) in enumerate(zip(axes, ("amplitude", "power"), strict=True)):
-            for k, delta in enumerate(deltas):
-                name = rf"$10^{{{math.log10(delta):.0f}}}$" if delta < 0.01 else f"{delta:g}"
-                one.semilogx(
-                    epsilons,
-                    table[k, :, 4 + 4 * column],
-                    color=COLOURS[k],
-                    linestyle=DASHES[k],
-                    label=rf"$\delta$ = {name}",
-                )
-            one.semilogx(
-                epsilons,
-                table[0, :, 5 + 4 * column],
-                color=COLOURS[6],
-                linewidth=0.9,
-                label=r"$\delta = 10^{-9}$, over the better of" "\ntruncated Laplace and staircase",
-            )
-            one.set_ylim(0.0, 1.02)
-            one.set_xlim(epsilons[0], epsilons[-1])
-            one.xaxis.set_major_formatter("{x:g}")
-            finish(
-                one,
+    panels = []
+    for column, what in enumerate(("amplitude", "power")):
+        ratios = table[:, :, 4 + 4 * column : 6 + 4 * column]
+        marks = [
+            mark("semilogx", epsilons, ratios[k, :, 0], label=_delta_label(delta), **look(k, k))
+            for k, delta in enumerate(deltas)
+        ]
+        label = r"$\delta = 10^{-9}$, over the better of" "\ntruncated Laplace and staircase"
+        marks.append(
+            mark("semilogx", epsilons, ratios[0, :, 1], color=COLOURS[6], linewidth=0.9, label=label)
+        )
+        panels.append(
+            Panel(
+                marks,
                 x=r"$\varepsilon$",
                 y="" if column else "lower bound / upper bound",
                 title=f"noise {what}",
-                legend=False,
+                xlim=(epsilons[0], epsilons[-1]),
+                ylim=(0.0, 1.02),
+                plain="x",
+                legend=None if column else {"loc": "lower left"},
             )
-        axes[0].legend(loc="lower left")
+        )
 
     odd = TruncatedLaplace(1e-7, 0.3)
     first, second = (
@@ -225,7 +215,7 @@ def _tightness(full: bool, progress: Progress) -> Outcome:
                 rows,
             )
         },
-        draw,
+        Picture([panels], (7.2, 3.7), {"sharey": True}),
         _limit_checks(),
         [
             "Where 1 / (2 delta) is no integer the limit of V1_low / V1_upp for epsilon to 0 is more than 1 "
@@ -239,7 +229,6 @@ def _tightness(full: bool, progress: Progress) -> Outcome:
             f"At epsilon {last[1]:g} and delta {last[0]:g} the amplitudes' bounds differ by a factor of "
             f"{1.0 / last[4]:.3g}, with the staircase of {1.0 / last[5]:.3g}.",
         ],
-        size=(7.2, 3.7),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from arcwise.analysis.design import figures
-from arcwise.analysis.plotting.style import COLOURS, finish, plain_log
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.mechanisms.closed_forms.finite import (
     duchi_worst_variance,
     hybrid_worst_variance,
@@ -22,12 +22,11 @@ from arcwise.mechanisms.closed_forms.piecewise import piecewise_parameter, piece
 from arcwise.mechanisms.closed_forms.published import best_published_variance
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.interval_laws import EPSILONS
+from arcwise.papers.pictures import Panel, Picture, mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from matplotlib.figure import Figure
 
     from arcwise.analysis.design import Figure as Row
     from arcwise.mechanisms.closed_forms.piecewise import PiecewiseMember
@@ -70,31 +69,37 @@ def _variance(full: bool, progress: Progress) -> Outcome:
     }
     bounds = np.array([row.bound for row in rows])
 
-    def draw(figure: Figure) -> None:
-        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        at = np.array(epsilons)
-        # Between the points that are computed: in proportion to PM-OPT, from which it is never far.
-        near = _LINES["PM-OPT"][0]
-        share = PchipInterpolator(np.log(at), bounds / np.array([near(epsilon) for epsilon in epsilons]))
-        between = curves["PM-OPT"] * share(np.log(EPSILONS))
-        for name, (_, colour, dash) in _LINES.items():
-            upper.plot(EPSILONS, curves[name], color=colour, linestyle=dash, label=name)
-            lower.plot(EPSILONS, curves[name] / between, color=colour, linestyle=dash)
-        designs: dict[str, Any] = {"color": COLOURS[0], "marker": "s", "linestyle": "", "clip_on": False}
-        upper.plot(at, [row.worst for row in rows], label="LP design", **designs)
-        lower.plot(at, [row.worst / row.bound for row in rows], **designs)
-        upper.plot(
-            EPSILONS, between, color="black", linewidth=0.9, label="LP bound, all mechanisms", zorder=1
-        )
-        lower.axhline(1.0, color="black", linewidth=0.9)
-        for axes in (upper, lower):
-            plain_log(axes, "x")
-            axes.set_xlim(0.1, 8.0)
-        plain_log(upper, "y")
-        upper.set_ylim(0.5 * float(bounds.min()))
-        lower.set_ylim(0.98, 2.0)
-        finish(upper, x="", y=r"worst-case variance on $[0, 1]$")
-        finish(lower, x=r"$\varepsilon$", y="relative to the bound", legend=False)
+    at = np.array(epsilons)
+    # Between the points that are computed: in proportion to PM-OPT, from which it is never far.
+    near = _LINES["PM-OPT"][0]
+    share = PchipInterpolator(np.log(at), bounds / np.array([near(epsilon) for epsilon in epsilons]))
+    between = curves["PM-OPT"] * share(np.log(EPSILONS))
+    looks = {name: {"color": colour, "linestyle": dash} for name, (_, colour, dash) in _LINES.items()}
+    designs: dict[str, Any] = {"color": COLOURS[0], "marker": "s", "linestyle": "", "clip_on": False}
+    bound: dict[str, Any] = {"color": "black", "linewidth": 0.9}
+    upper = Panel(
+        [
+            *(mark("plot", EPSILONS, curves[name], label=name, **style) for name, style in looks.items()),
+            mark("plot", at, [row.worst for row in rows], label="LP design", **designs),
+            mark("plot", EPSILONS, between, label="LP bound, all mechanisms", zorder=1, **bound),
+        ],
+        y=r"worst-case variance on $[0, 1]$",
+        xlim=(0.1, 8.0),
+        ylim=(0.5 * float(bounds.min()), None),
+        log="xy",
+    )
+    lower = Panel(
+        [
+            *(mark("plot", EPSILONS, curves[name] / between, **style) for name, style in looks.items()),
+            mark("plot", at, [row.worst / row.bound for row in rows], **designs),
+            mark("axhline", 1.0, **bound),
+        ],
+        x=r"$\varepsilon$",
+        y="relative to the bound",
+        xlim=(0.1, 8.0),
+        ylim=(0.98, 2.0),
+        log="x",
+    )
 
     return Outcome(
         {
@@ -102,19 +107,12 @@ def _variance(full: bool, progress: Progress) -> Outcome:
                 ("epsilon", "bound", "design", "best_published", "codes", "nodes"),
                 [(row.epsilon, row.bound, row.worst, _published(row), row.codes, row.nodes) for row in rows],
             ),
-            "curves": Table(
-                ("epsilon", *curves),
-                [
-                    (float(epsilon), *(float(values[i]) for values in curves.values()))
-                    for i, epsilon in enumerate(EPSILONS)
-                ],
-            ),
+            "curves": Table.of(epsilon=EPSILONS, **curves),
             "summary": _summary(rows),
         },
-        draw,
+        Picture([[upper], [lower]], (6.4, 6.0), {"sharex": True, "height_ratios": (3, 2)}),
         (),
         _findings(rows),
-        (6.4, 6.0),
     )
 
 

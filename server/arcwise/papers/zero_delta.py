@@ -7,17 +7,13 @@ linear program over mixtures of uniform densities, and a minimisation over alpha
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, DASHES, finish
+from arcwise.analysis.plotting.style import COLOURS
 from arcwise.noise import AnalyticGaussian, UniformAtom, optimal_alpha
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
-from arcwise.papers.direct_labels import label_at
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from arcwise.papers.pictures import Panel, Picture, look, mark, note
 
 __all__ = ["REPRODUCTIONS"]
 
@@ -78,26 +74,26 @@ def _cost(_full: bool, progress: Progress) -> Outcome:
         )
     progress(2 * len(_CHECKED), 2 * len(_CHECKED))
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots(2, 2, sharex=True, gridspec_kw={"height_ratios": (1.5, 1.0)})
-        names = ("optimal: uniform with atom", "uniform without atom", "Gaussian")
-        for column, (power, cost) in enumerate(((1, r"$E|X|\;/\;\Delta$"), (2, r"$E X^2/\,\Delta^2$"))):
-            upper, lower = axes[:, column]
-            values = table[:, 1 + 3 * column : 4 + 3 * column]
-            for k in (2, 1, 0):
-                style = {"color": COLOURS[k], "linestyle": DASHES[k], "linewidth": 2.0 if k == 0 else 1.4}
-                upper.semilogy(_DELTAS, values[:, k], label=names[k], **style)
-                lower.plot(_DELTAS, values[:, k] / values[:, 0], **style)
-            knee = power / (power + 1.0)
-            for one in (upper, lower):
-                one.axvline(knee, color="0.55", linewidth=0.8)
-            label_at(lower, knee, 3.6, rf"$\delta = {power}/{power + 1}$", "0.35", ha="right", offset=(-3, 0))
-            lower.set_ylim(0.9, 4.0)
-            lower.set_xlim(0.0, 1.0)
-            finish(upper, x="", y=f"cost {cost}", legend=False)
-            finish(lower, x=r"$\delta$", y="cost / optimal cost")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=3)
+    names = ("optimal: uniform with atom", "uniform without atom", "Gaussian")
+    upper, lower = [], []
+    for power, cost in ((1, r"$E|X|\;/\;\Delta$"), (2, r"$E X^2/\,\Delta^2$")):
+        values = table[:, 3 * power - 2 : 3 * power + 1]
+        styles = [(k, look(k, k) | {"linewidth": 2.0 if k == 0 else 1.4}) for k in (2, 1, 0)]
+        knee = power / (power + 1.0)
+        at_knee = mark("axvline", knee, color="0.55", linewidth=0.8)
+        costs = [mark("semilogy", _DELTAS, values[:, k], label=names[k], **style) for k, style in styles]
+        upper.append(Panel([*costs, at_knee], y=f"cost {cost}", legend=None))
+        costs = [mark("plot", _DELTAS, values[:, k] / values[:, 0], **style) for k, style in styles]
+        words = note(knee, 3.6, rf"$\delta = {power}/{power + 1}$", "0.35", ha="right", offset=(-3, 0))
+        lower.append(
+            Panel(
+                [*costs, at_knee, words],
+                x=r"$\delta$",
+                y="cost / optimal cost",
+                xlim=(0.0, 1.0),
+                ylim=(0.9, 4.0),
+            )
+        )
 
     small = AnalyticGaussian(0.0, 1e-6)
     first, second = (UniformAtom.optimal(1e-6, power=p) for p in (1, 2))
@@ -109,7 +105,12 @@ def _cost(_full: bool, progress: Progress) -> Outcome:
                 rows,
             )
         },
-        draw,
+        Picture(
+            [upper, lower],
+            (7.0, 5.2),
+            {"sharex": True, "height_ratios": (1.5, 1.0)},
+            legend={"loc": "outside lower center", "ncols": 3, "reverse": True},
+        ),
         checks,
         [
             "Gaussian noise costs "
@@ -123,7 +124,6 @@ def _cost(_full: bool, progress: Progress) -> Outcome:
             "whole "
             "class finds nothing better.",
         ],
-        size=(7.0, 5.2),
     )
 
 
@@ -153,46 +153,41 @@ def _alpha(_full: bool, _progress: Progress) -> Outcome:
             )
     shown = [(power, UniformAtom.optimal(0.75, power=power)) for power in (1.0, 2.0, 3.0)]
 
-    def draw(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2)
-        for k, (power, noise) in enumerate(shown):
-            h, colour = noise.half_support, COLOURS[k]
-            name = rf"$|x|^{power:g}$: $\alpha$ = {noise.alpha:g}"
-            left.plot(
-                [-h, -h, h, h],
-                [0, noise.density, noise.density, 0],
-                color=colour,
-                linestyle=DASHES[k],
-                label=name,
-            )
-            if noise.alpha:
-                # Side by side, so that one arrow does not hide the other; both stand for atoms at 0.
-                x = 0.05 * k - 0.025
-                left.annotate(
-                    "", (x, noise.alpha), (x, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.5}
-                )
-        left.set_ylim(0.0, 1.15)
-        finish(
-            left, x=r"$x\,/\,\Delta$", y="density, arrows: mass at 0", title=r"optimal noise, $\delta = 0.75$"
-        )
-        for k, power in enumerate(powers):
-            style = {"color": COLOURS[k], "linestyle": DASHES[k % len(DASHES)]}
-            right.plot(deltas, curves[power], label=f"$p = {power:g}$", **style)
-        finish(right, x=r"$\delta$", y=r"optimal $\alpha$", title=r"mass at 0 for the cost $|x|^p$")
-        right.set_xlim(0.0, 1.0)
-        right.set_ylim(0.0, 1.0)
-
+    left = []
+    for k, (power, noise) in enumerate(shown):
+        h, top = noise.half_support, noise.density
+        name = rf"$|x|^{power:g}$: $\alpha$ = {noise.alpha:g}"
+        left.append(mark("plot", [-h, -h, h, h], [0, top, top, 0], label=name, **look(k, k)))
+        if noise.alpha:
+            # Side by side, so that one arrow does not hide the other; both stand for atoms at 0.
+            x, arrow = 0.05 * k - 0.025, {"arrowstyle": "-|>", "color": COLOURS[k], "lw": 1.5}
+            left.append(mark("annotate", "", (x, noise.alpha), (x, 0), arrowprops=arrow))
+    right = [
+        mark("plot", deltas, curves[power], label=f"$p = {power:g}$", **look(k, k))
+        for k, power in enumerate(powers)
+    ]
+    panels = [
+        Panel(
+            left,
+            x=r"$x\,/\,\Delta$",
+            y="density, arrows: mass at 0",
+            title=r"optimal noise, $\delta = 0.75$",
+            ylim=(0.0, 1.15),
+        ),
+        Panel(
+            right,
+            x=r"$\delta$",
+            y=r"optimal $\alpha$",
+            title=r"mass at 0 for the cost $|x|^p$",
+            xlim=(0.0, 1.0),
+            ylim=(0.0, 1.0),
+        ),
+    ]
     return Outcome(
-        {
-            "": Table(
-                ("delta", *(f"alpha_{p:g}" for p in powers)),
-                [(float(d), *(float(curves[p][i]) for p in powers)) for i, d in enumerate(deltas)],
-            )
-        },
-        draw,
+        {"": Table.of(delta=deltas, **{f"alpha_{p:g}": curve for p, curve in curves.items()})},
+        Picture([panels], (7.2, 3.4)),
         checks,
         ["A harder loss puts the atom off to larger delta: alpha = max(0, (p + 1) delta - p)."],
-        size=(7.2, 3.4),
     )
 
 

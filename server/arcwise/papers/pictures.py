@@ -1,0 +1,128 @@
+"""Pictures as data, panel by panel, and the one function that draws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from arcwise.analysis.plotting.style import COLOURS, DASHES, finish, plain_log
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+__all__ = ["Mark", "Panel", "Picture", "draw", "look", "mark", "note"]
+
+
+class Mark(NamedTuple):
+    """Something on a panel: a method of `matplotlib.axes.Axes`, and what it is called with."""
+
+    method: str
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+
+def mark(method: str, *args: Any, **options: Any) -> Mark:
+    """Return a mark: ``mark("plot", x, y, label="OPM")``."""
+    return Mark(method, args, options)
+
+
+def note(x: float, y: float, text: str, colour: str = "black", **options: Any) -> Mark:
+    """Return a name beside its line, in place of a legend.
+
+    Parameters
+    ----------
+    x, y
+        The point, in the units of the data.
+    text, colour
+        What to write, in the colour of its line.
+    options
+        Of `Axes.annotate`; `offset` is the distance from the point in points, (3, 3) by default.
+    """
+    place = {"xytext": options.pop("offset", (3, 3)), "textcoords": "offset points"}
+    return mark("annotate", text, (x, y), color=colour, fontsize=8.5, **place, **options)
+
+
+def look(colour: int, dash: int = 0) -> dict[str, Any]:
+    """Return the colour and the dashes of these numbers, as `Axes.plot` takes them."""
+    return {"color": COLOURS[colour], "linestyle": DASHES[dash % len(DASHES)]}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes
+    ----------
+    marks
+        What is drawn, in this order.
+    x, y, title
+        Labels.
+    xlim, ylim
+        The first and the last number; None for what fits.
+    log, plain
+        Axes ("x", "y" or "xy") that are logarithmic, and axes whose numbers are written plainly.
+    legend
+        Options of the legend; None for none.
+    """
+
+    marks: Sequence[Mark]
+    x: str = ""
+    y: str = ""
+    title: str = ""
+    xlim: tuple[float, float | None] | None = None
+    ylim: tuple[float, float | None] | None = None
+    log: str = ""
+    plain: str = ""
+    legend: dict[str, Any] | None = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Panels side by side and one below the other.
+
+    Attributes
+    ----------
+    rows
+        The panels of each row.
+    size
+        Width and height in inches.
+    grid
+        Options of `Figure.subplots`.
+    legend
+        Options of a legend for all panels, which names what the first panel shows; None for none.
+    colours
+        The label of a scale of colours; "" for no scale.
+    """
+
+    rows: Sequence[Sequence[Panel]]
+    size: tuple[float, float] = (6.4, 4.0)
+    grid: dict[str, Any] = field(default_factory=dict)
+    legend: dict[str, Any] | None = None
+    colours: str = ""
+
+
+def draw(figure: Figure, picture: Picture) -> None:
+    """Draw a picture onto an empty figure."""
+    axes = figure.subplots(len(picture.rows), len(picture.rows[0]), squeeze=False, **picture.grid)
+    panels = list(zip(axes.flat, [panel for row in picture.rows for panel in row], strict=True))
+    mesh = None
+    for one, panel in panels:
+        for each in panel.marks:
+            drawn = getattr(one, each.method)(*each.args, **each.options)
+            mesh = drawn if each.method == "pcolormesh" else mesh
+    for one, panel in panels:
+        for which in panel.log:
+            plain_log(one, which)
+        for which in panel.plain:
+            getattr(one, f"{which}axis").set_major_formatter("{x:g}")
+        limits = {"xlim": panel.xlim, "ylim": panel.ylim}
+        one.set(**{name: limit for name, limit in limits.items() if limit is not None})
+        finish(one, x=panel.x, y=panel.y, title=panel.title, legend=panel.legend == {})
+        if panel.legend:
+            one.legend(**panel.legend)
+    if picture.legend is not None:
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), **picture.legend)
+    if mesh is not None:
+        figure.colorbar(mesh, ax=axes, label=picture.colours)
