@@ -311,7 +311,9 @@ def test_arrays_that_come_in_stay_as_they_are() -> None:
     [(1, 1), (2, 1), (math.nan, 1), (0, math.nan), (-math.inf, 0), (0, math.inf)],
 )
 def test_bounds_must_be_finite_and_in_order(low: float, high: float) -> None:
-    with pytest.raises(ParameterError, match=r"(low and high must be finite with low < high|low must be finite|high must be finite), got "):
+    with pytest.raises(
+        ParameterError, match=r"(low and high|low|high) must be finite( with low < high)?, got "
+    ):
         Interval(low, high)
 
 

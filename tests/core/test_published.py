@@ -29,7 +29,7 @@ from arcwise.mechanisms import (
     VonMises,
     circle_expected_error,
 )
-from arcwise.mechanisms import closed_forms as forms
+from arcwise.mechanisms.closed_forms import directional, finite, piecewise, square_wave
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -52,34 +52,40 @@ def worst_squared_error(mechanism: Mechanism) -> float:
 
 
 KERNELS: dict[str, tuple[Callable[[float], Mechanism], Callable[[float], float], float]] = {
-    "piecewise": (lambda e: Piecewise(UNIT, e), forms.piecewise_worst_variance, 0.01),
+    "piecewise": (lambda e: Piecewise(UNIT, e), piecewise.piecewise_worst_variance, 0.01),
     "piecewise-sub": (
         lambda e: PiecewiseSub(UNIT, e),
-        lambda e: forms.piecewise_worst_variance(e, s=forms.piecewise_parameter(e, "pm-sub")),
+        lambda e: piecewise.piecewise_worst_variance(e, s=piecewise.piecewise_parameter(e, "pm-sub")),
         0.01,
     ),
     "square-wave": (
         lambda e: SquareWave(UNIT, e),
-        lambda e: float(forms.square_wave_expected_error(1.0, e, 2.0)),
+        lambda e: float(square_wave.square_wave_expected_error(1.0, e, 2.0)),
         0.01,
     ),
     "transformation": (
         lambda e: PiecewiseTransformation(UNIT, e),
-        forms.transformation_worst_variance,
+        piecewise.transformation_worst_variance,
         0.01,
     ),
     "margins": (
-        lambda e: PiecewiseTransformation(UNIT, e, s=3.0, half_range=1.3 * forms.least_half_range(e, 3.0)),
-        lambda e: forms.transformation_worst_variance(
-            e, s=3.0, half_range=1.3 * forms.least_half_range(e, 3.0)
+        lambda e: PiecewiseTransformation(
+            UNIT, e, s=3.0, half_range=1.3 * piecewise.least_half_range(e, 3.0)
+        ),
+        lambda e: piecewise.transformation_worst_variance(
+            e, s=3.0, half_range=1.3 * piecewise.least_half_range(e, 3.0)
         ),
         0.01,
     ),
-    "theorem 5": (lambda e: UnbiasedOptimalPiecewise(UNIT, e), forms.unbiased_optimal_worst_variance, 0.013),
-    "hybrid": (lambda e: Hybrid(UNIT, e), forms.hybrid_worst_variance, 0.01),
+    "theorem 5": (
+        lambda e: UnbiasedOptimalPiecewise(UNIT, e),
+        piecewise.unbiased_optimal_worst_variance,
+        0.013,
+    ),
+    "hybrid": (lambda e: Hybrid(UNIT, e), finite.hybrid_worst_variance, 0.01),
     # No grid error: these are finite.
-    "duchi": (lambda e: Duchi(UNIT, e), forms.duchi_worst_variance, 1e-9),
-    "three-outputs": (lambda e: ThreeOutputs(UNIT, e), forms.three_outputs_worst_variance, 1e-5),
+    "duchi": (lambda e: Duchi(UNIT, e), finite.duchi_worst_variance, 1e-9),
+    "three-outputs": (lambda e: ThreeOutputs(UNIT, e), finite.three_outputs_worst_variance, 1e-5),
 }
 
 
@@ -98,9 +104,9 @@ def test_default_grids_keep_the_worst_case(name: str, epsilon: float) -> None:
 def test_the_grid_error_falls_with_the_nodes(cls: Any, epsilon: float) -> None:
     """A window is off by half a code, 1/(2W), and the variance by four times that; rounding adds its own."""
     worst = {
-        Piecewise: forms.piecewise_worst_variance,
-        PiecewiseOpt: forms.transformation_worst_variance,
-        SquareWave: lambda e: float(forms.square_wave_expected_error(1.0, e, 2.0)),
+        Piecewise: piecewise.piecewise_worst_variance,
+        PiecewiseOpt: piecewise.transformation_worst_variance,
+        SquareWave: lambda e: float(square_wave.square_wave_expected_error(1.0, e, 2.0)),
     }[cls](epsilon)
     for nodes in (64, 512, 4096) if epsilon == 2.0 else (64, 512):
         mechanism = cls(UNIT, epsilon, nodes=nodes)
@@ -113,11 +119,11 @@ def test_the_grid_error_falls_with_the_nodes(cls: Any, epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 8.0])
 @pytest.mark.parametrize("x", [0.0, 0.03, 0.25, 0.5, 0.9, 1.0])
 def test_finite_mechanisms_have_no_grid_error(epsilon: float, x: float) -> None:
-    assert Duchi(UNIT, epsilon).variance(x) == close(float(forms.duchi_variance(x, epsilon)), 1e-9)
-    three = float(forms.three_outputs_variance(x, epsilon))
+    assert Duchi(UNIT, epsilon).variance(x) == close(float(finite.duchi_variance(x, epsilon)), 1e-9)
+    three = float(finite.three_outputs_variance(x, epsilon))
     assert ThreeOutputs(UNIT, epsilon).variance(x) == close(three, 1e-9)
-    if epsilon < forms.HYBRID_FROM:
-        assert Hybrid(UNIT, epsilon).variance(x) == close(float(forms.duchi_variance(x, epsilon)), 1e-9)
+    if epsilon < finite.HYBRID_FROM:
+        assert Hybrid(UNIT, epsilon).variance(x) == close(float(finite.duchi_variance(x, epsilon)), 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
@@ -139,8 +145,10 @@ def test_square_wave_is_biased_as_its_closed_form_says(epsilon: float) -> None:
     mechanism = SquareWave(UNIT, epsilon)
     assert not mechanism.unbiased
     for x in (0.0, 0.2, 0.5, 1.0):
-        assert mechanism.mean(x) == pytest.approx(float(forms.square_wave_mean(x, epsilon)), abs=2e-3)
-        assert mechanism.expected_error(x) == close(float(forms.square_wave_expected_error(x, epsilon)), 5e-3)
+        assert mechanism.mean(x) == pytest.approx(float(square_wave.square_wave_mean(x, epsilon)), abs=2e-3)
+        assert mechanism.expected_error(x) == close(
+            float(square_wave.square_wave_expected_error(x, epsilon)), 5e-3
+        )
     # What `unbiased_units` gives is unbiased at every node.
     places = np.arange(mechanism.kernel.nodes) / (mechanism.kernel.nodes - 1)
     assert mechanism.kernel.matrix() @ mechanism.unbiased_units() == pytest.approx(places, abs=1e-12)
@@ -154,7 +162,9 @@ def test_three_outputs_are_two_where_two_are_best() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 4.0, 8.0])
-@pytest.mark.parametrize(("cls", "form"), [(VonMises, forms.von_mises), (Purkayastha, forms.purkayastha)])
+@pytest.mark.parametrize(
+    ("cls", "form"), [(VonMises, directional.von_mises), (Purkayastha, directional.purkayastha)]
+)
 def test_directional_kernels_converge_to_their_densities(cls: Any, form: Any, epsilon: float) -> None:
     expected = form(epsilon)
     for nodes, bound in ((128, 3e-3), (1024, 1e-4)):

@@ -22,7 +22,7 @@ from arcwise.mechanisms import (
     RandomizedResponse,
     circle_expected_error,
 )
-from arcwise.mechanisms import closed_forms as forms
+from arcwise.mechanisms.closed_forms import directional, finite, laplace, piecewise, published, square_wave
 from arcwise.mechanisms.closed_forms.published import mixture_at
 from tests.support.strategies import epsilons
 
@@ -37,7 +37,7 @@ X = np.array(REFERENCE["x_grid"])
 UNIT = Interval(0, 1)
 TURN = 2 * math.pi
 INSIDE = st.floats(0.0, 1.0)
-POWER: Any = forms.piecewise_parameter
+POWER: Any = piecewise.piecewise_parameter
 
 
 def close(expected: Any, rel: float = 1e-11) -> Any:
@@ -45,17 +45,17 @@ def close(expected: Any, rel: float = 1e-11) -> Any:
 
 
 def of_member(member: str) -> Callable[[Any, float], Any]:
-    return lambda x, epsilon: forms.piecewise_variance(x, epsilon, s=POWER(epsilon, member))
+    return lambda x, epsilon: piecewise.piecewise_variance(x, epsilon, s=POWER(epsilon, member))
 
 
 VARIANCES: dict[str, tuple[Callable[[Any, float], Any], Callable[[float], float]]] = {
-    "duchi": (forms.duchi_variance, forms.duchi_worst_variance),
-    "pm": (forms.piecewise_variance, forms.piecewise_worst_variance),
-    "pm_sub": (of_member("pm-sub"), lambda e: forms.piecewise_worst_variance(e, s=POWER(e, "pm-sub"))),
-    "pm_opt": (of_member("pm-opt"), forms.transformation_worst_variance),
-    "hm": (forms.hybrid_variance, forms.hybrid_worst_variance),
-    "three_outputs": (forms.three_outputs_variance, forms.three_outputs_worst_variance),
-    "ugpm_theorem5": (forms.unbiased_optimal_variance, forms.unbiased_optimal_worst_variance),
+    "duchi": (finite.duchi_variance, finite.duchi_worst_variance),
+    "pm": (piecewise.piecewise_variance, piecewise.piecewise_worst_variance),
+    "pm_sub": (of_member("pm-sub"), lambda e: piecewise.piecewise_worst_variance(e, s=POWER(e, "pm-sub"))),
+    "pm_opt": (of_member("pm-opt"), piecewise.transformation_worst_variance),
+    "hm": (finite.hybrid_variance, finite.hybrid_worst_variance),
+    "three_outputs": (finite.three_outputs_variance, finite.three_outputs_worst_variance),
+    "ugpm_theorem5": (piecewise.unbiased_optimal_variance, piecewise.unbiased_optimal_worst_variance),
 }
 
 
@@ -77,11 +77,11 @@ def test_variances_agree_with_the_reference(epsilon: str, name: str) -> None:
 def test_parameters_agree_with_the_reference(epsilon: str) -> None:
     entry, value = UNBIASED[epsilon], float(epsilon)
     assert POWER(value) == close(entry["pm"]["t"])
-    assert forms.least_half_range(value, POWER(value)) == close(entry["pm"]["C"])
+    assert piecewise.least_half_range(value, POWER(value)) == close(entry["pm"]["C"])
     assert POWER(value, "pm-opt") == close(entry["pm_opt_t"], 1e-7)
-    assert forms.least_half_range(value, POWER(value, "pm-opt")) == close(entry["pm_opt_A"], 1e-7)
-    assert forms.hybrid_share(value) == close(entry["hm_alpha"], 1e-7)
-    a, _, k = forms.three_outputs_levels(value)
+    assert piecewise.least_half_range(value, POWER(value, "pm-opt")) == close(entry["pm_opt_A"], 1e-7)
+    assert finite.hybrid_share(value) == close(entry["hm_alpha"], 1e-7)
+    a, _, k = finite.three_outputs_levels(value)
     assert a == pytest.approx(entry["three_a"], rel=1e-7, abs=1e-9)
     assert k == close(entry["three_K"], 1e-7)
 
@@ -89,26 +89,26 @@ def test_parameters_agree_with_the_reference(epsilon: str) -> None:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_square_wave_agrees_with_the_reference(epsilon: str) -> None:
     entry, value = REFERENCE["square_wave"][epsilon], float(epsilon)
-    levels = forms.square_wave_levels(value)
+    levels = square_wave.square_wave_levels(value)
     assert list(levels) == close([entry[k] for k in ("b", "p", "q", "mean_slope", "mean_intercept")])
-    assert forms.square_wave_half_window(value) == levels.b
-    assert forms.square_wave_expected_error(X, value).tolist() == close(entry["E_abs_err"])
-    assert forms.square_wave_expected_error(X, value, 2.0).tolist() == close(entry["E_sq_err"])
-    assert forms.linear_debiased_variance(X, value).tolist() == close(entry["linear_debiased_var"])
-    mean = forms.square_wave_mean(X, value)
-    spread = forms.square_wave_expected_error(X, value, 2.0) - (mean - X) ** 2
+    assert square_wave.square_wave_half_window(value) == levels.b
+    assert square_wave.square_wave_expected_error(X, value).tolist() == close(entry["E_abs_err"])
+    assert square_wave.square_wave_expected_error(X, value, 2.0).tolist() == close(entry["E_sq_err"])
+    assert square_wave.linear_debiased_variance(X, value).tolist() == close(entry["linear_debiased_var"])
+    mean = square_wave.square_wave_mean(X, value)
+    spread = square_wave.square_wave_expected_error(X, value, 2.0) - (mean - X) ** 2
     assert (spread / levels.mean_slope**2).tolist() == close(entry["linear_debiased_var"], 1e-8)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_laplace_agrees_with_the_reference(epsilon: str) -> None:
     entry, value = REFERENCE["laplace_on_unit_interval"][epsilon], float(epsilon)
-    assert forms.clamped_laplace_expected_error(X, value).tolist() == close(entry["clamped_E_abs_err"])
-    assert forms.clamped_laplace_worst_error(value) == close(entry["clamped_worst_at_half"])
-    assert forms.renormalised_laplace_normaliser(X, value).tolist() == close(entry["renorm_Z"])
-    assert forms.renormalised_laplace_expected_error(X, value).tolist() == close(entry["renorm_E_abs_err"])
-    assert forms.renormalised_laplace_worst_error(value) == close(entry["renorm_worst"])
-    whole, half = (forms.renormalised_laplace_epsilon(value, distance) for distance in (1.0, 0.5))
+    assert laplace.clamped_laplace_expected_error(X, value).tolist() == close(entry["clamped_E_abs_err"])
+    assert laplace.clamped_laplace_worst_error(value) == close(entry["clamped_worst_at_half"])
+    assert laplace.renormalised_laplace_normaliser(X, value).tolist() == close(entry["renorm_Z"])
+    assert laplace.renormalised_laplace_expected_error(X, value).tolist() == close(entry["renorm_E_abs_err"])
+    assert laplace.renormalised_laplace_worst_error(value) == close(entry["renorm_worst"])
+    whole, half = (laplace.renormalised_laplace_epsilon(value, distance) for distance in (1.0, 0.5))
     assert whole == close(entry["renorm_effective_eps_full_width_sensitivity"])
     assert half == close(entry["renorm_effective_eps_if_sensitivity_half"])
 
@@ -116,7 +116,7 @@ def test_laplace_agrees_with_the_reference(epsilon: str) -> None:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_directional_agrees_with_the_reference(epsilon: str) -> None:
     entry, value = REFERENCE["directional"][epsilon], float(epsilon)
-    for form, name in ((forms.von_mises, "vmf"), (forms.purkayastha, "purkayastha")):
+    for form, name in ((directional.von_mises, "vmf"), (directional.purkayastha, "purkayastha")):
         fields = ("kappa", "normaliser", "E_abs_angle", "E_sq_angle", "rho1")
         assert list(form(value)) == close([entry[name][k] for k in fields])
     assert circle_expected_error(value, period=TURN) == close(entry["opm_circular_L1"])
@@ -126,9 +126,9 @@ def test_directional_agrees_with_the_reference(epsilon: str) -> None:
 def test_the_best_mixture_agrees_with_the_reference(epsilon: str) -> None:
     """The reference looked at 801 inputs, so it is below the true worst case by up to 1e-6."""
     expected = UNBIASED[epsilon]["worst_var"]["best_pm_three_mixture_double"]
-    best = forms.best_mixture(float(epsilon)).worst_variance
+    best = published.best_mixture(float(epsilon)).worst_variance
     assert expected * (1 - 1e-12) <= best <= expected * (1 + 1e-6)
-    assert forms.best_published_variance(float(epsilon)) == close(best, 1e-12)
+    assert published.best_published_variance(float(epsilon)) == close(best, 1e-12)
 
 
 # --- closed forms by themselves ------------------------------------------------------------------------
@@ -146,23 +146,23 @@ def test_worst_cases_are_the_largest_variances(epsilon: float) -> None:
 
 @given(epsilons, st.floats(-0.3, 0.3))
 def test_no_other_window_or_level_has_a_smaller_worst_case(epsilon: float, change: float) -> None:
-    best = forms.transformation_worst_variance(epsilon)
+    best = piecewise.transformation_worst_variance(epsilon)
     other = POWER(epsilon, "pm-opt") * math.exp(change)
-    assert forms.piecewise_worst_variance(epsilon, s=other) >= best * (1 - 1e-12)
-    a, _, _ = forms.three_outputs_levels(epsilon)
+    assert piecewise.piecewise_worst_variance(epsilon, s=other) >= best * (1 - 1e-12)
+    a, _, _ = finite.three_outputs_levels(epsilon)
     cap = 1 / (1 + 2 * math.exp(-epsilon))
     moved = min(cap, max(0.0, a + change))
-    level = forms.three_outputs_worst_variance(epsilon, a=moved)
-    assert level >= forms.three_outputs_worst_variance(epsilon) * (1 - 1e-12)
+    level = finite.three_outputs_worst_variance(epsilon, a=moved)
+    assert level >= finite.three_outputs_worst_variance(epsilon) * (1 - 1e-12)
 
 
 @given(epsilons, st.floats(0.1, 50.0), st.floats(1.0, 3.0))
 def test_margins_beside_the_window_are_pure_loss(epsilon: float, s: float, wider: float) -> None:
     """PTT: for every s the least output range is best, and PM-OPT is the best of those."""
-    least = forms.least_half_range(epsilon, s)
-    narrow = forms.transformation_worst_variance(epsilon, s=s)
-    wide = forms.transformation_worst_variance(epsilon, s=s, half_range=wider * least)
-    assert forms.transformation_worst_variance(epsilon) <= narrow * (1 + 1e-12)
+    least = piecewise.least_half_range(epsilon, s)
+    narrow = piecewise.transformation_worst_variance(epsilon, s=s)
+    wide = piecewise.transformation_worst_variance(epsilon, s=s, half_range=wider * least)
+    assert piecewise.transformation_worst_variance(epsilon) <= narrow * (1 + 1e-12)
     assert narrow <= wide
     if wider > 1.01:
         assert narrow < wide
@@ -173,7 +173,7 @@ def test_transformations_are_what_their_density_integrates_to(
     epsilon: float, s: float, wider: float, x: float
 ) -> None:
     """Mass, mean and second moment of the density itself, piece by piece, for inputs in [-1, 1]."""
-    reach = wider * forms.least_half_range(epsilon, s)
+    reach = wider * piecewise.least_half_range(epsilon, s)
     half = reach / (s + 1)
     q = 1 / (2 * reach + 2 * half * math.expm1(epsilon))
     centre = (2 * x - 1) * (1 + (s + 1) / math.expm1(epsilon))
@@ -186,20 +186,20 @@ def test_transformations_are_what_their_density_integrates_to(
 
     assert moment(0) == close(1.0, 1e-8)
     assert moment(1) == pytest.approx(2 * x - 1, abs=1e-8 * reach)
-    variance = float(forms.transformation_variance(x, epsilon, s=s, half_range=reach))
+    variance = float(piecewise.transformation_variance(x, epsilon, s=s, half_range=reach))
     assert variance == pytest.approx((moment(2) - (2 * x - 1) ** 2) / 4, rel=1e-7, abs=1e-8)
 
 
 @given(epsilons)
 def test_theorem_five_costs_three_to_four_times_the_piecewise_mechanism(epsilon: float) -> None:
-    ratio = forms.unbiased_optimal_worst_variance(epsilon) / forms.piecewise_worst_variance(epsilon)
+    ratio = piecewise.unbiased_optimal_worst_variance(epsilon) / piecewise.piecewise_worst_variance(epsilon)
     assert 3 < ratio < 4
 
 
 @given(epsilons)
 def test_theorem_five_is_the_window_that_its_paper_writes(epsilon: float) -> None:
     c = 1 / math.tanh(epsilon / 4)  # (e^(epsilon/2) + 1) / (e^(epsilon/2) - 1)
-    s, half_range = forms.unbiased_optimal_range(epsilon)
+    s, half_range = piecewise.unbiased_optimal_range(epsilon)
     assert half_range == close(2 * c + 1)
     assert 2 * half_range / (s + 1) == close((c - 1) * (2 * c + 1) / c, 1e-6)
     assert 1 + (s + 1) / math.expm1(epsilon) == close((c + 1) / 2)
@@ -207,12 +207,12 @@ def test_theorem_five_is_the_window_that_its_paper_writes(epsilon: float) -> Non
 
 @pytest.mark.parametrize("epsilon", [0.3, 0.55, 0.65, 1.0, 1.5, 1.9, 2.0, 2.06, 2.2, 3.0, 5.0, 8.0])
 def test_the_best_mixture_is_attained_and_beaten_by_no_neighbour(epsilon: float) -> None:
-    best = forms.best_mixture(epsilon)
+    best = published.best_mixture(epsilon)
     x = np.linspace(0, 1, 20_001)
 
     def worst(share: float, s: float, a: float) -> float:
-        mixed = share * forms.piecewise_variance(x, epsilon, s=s)
-        return float((mixed + (1 - share) * forms.three_outputs_variance(x, epsilon, a=a)).max())
+        mixed = share * piecewise.piecewise_variance(x, epsilon, s=s)
+        return float((mixed + (1 - share) * finite.three_outputs_variance(x, epsilon, a=a)).max())
 
     assert worst(best.share, best.s, best.a) == close(best.worst_variance, 1e-7)
     cap = 1 / (1 + 2 * math.exp(-epsilon))
@@ -229,7 +229,7 @@ def test_the_best_mixture_is_attained_and_beaten_by_no_neighbour(epsilon: float)
 
 @given(epsilons)
 def test_nothing_published_is_better_than_the_best_published(epsilon: float) -> None:
-    best = forms.best_published_variance(epsilon)
+    best = published.best_published_variance(epsilon)
     for _, worst in VARIANCES.values():
         assert best <= worst(epsilon) * (1 + 1e-9)
 
@@ -237,20 +237,20 @@ def test_nothing_published_is_better_than_the_best_published(epsilon: float) -> 
 @given(st.floats(0.01, 12.0), st.integers(2, 40), INSIDE)
 def test_randomized_response_is_what_its_rows_say(epsilon: float, nodes: int, x: float) -> None:
     mechanism = RandomizedResponse(UNIT, epsilon, nodes=nodes)
-    variance = float(forms.randomized_response_variance(x, epsilon, nodes))
+    variance = float(finite.randomized_response_variance(x, epsilon, nodes))
     assert mechanism.variance(x) == close(variance, 1e-6)
-    assert variance <= forms.randomized_response_worst_variance(epsilon, nodes) * (1 + 1e-12)
+    assert variance <= finite.randomized_response_worst_variance(epsilon, nodes) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 2.0, 4.0, 8.0, 12.0])
 def test_the_nodes_of_randomized_response_are_the_best(epsilon: float) -> None:
-    k = forms.randomized_response_nodes(epsilon)
-    least = forms.randomized_response_worst_variance(epsilon, k)
+    k = finite.randomized_response_nodes(epsilon)
+    least = finite.randomized_response_worst_variance(epsilon, k)
     for other in range(2, 4 * k):
-        assert forms.randomized_response_worst_variance(epsilon, other) >= least
+        assert finite.randomized_response_worst_variance(epsilon, other) >= least
     assert RandomizedResponse(UNIT, epsilon).kernel.nodes == k
     x = np.linspace(0, 1, 50_001)
-    on_grid = float(forms.randomized_response_variance(x, epsilon, k).max())
+    on_grid = float(finite.randomized_response_variance(x, epsilon, k).max())
     assert on_grid <= least * (1 + 1e-12)
     assert on_grid == close(least, 1e-6)
 
@@ -264,19 +264,19 @@ def test_renormalised_laplace_keeps_that_epsilon_and_no_less(epsilon: float, dis
     def log_density(x: Any) -> Any:
         return (
             -epsilon * np.abs(y - x[:, None])
-            - np.log(forms.renormalised_laplace_normaliser(x, epsilon))[:, None]
+            - np.log(laplace.renormalised_laplace_normaliser(x, epsilon))[:, None]
         )
 
     ratios = np.abs(log_density(x) - log_density(np.minimum(x + distance, 1.0)))
-    assert ratios.max() == close(forms.renormalised_laplace_epsilon(epsilon, distance), 1e-6)
+    assert ratios.max() == close(laplace.renormalised_laplace_epsilon(epsilon, distance), 1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 20.0])
 def test_the_ends_of_epsilon(epsilon: float) -> None:
     """Leading terms: at 0.01 of the expansion around 0, at 20 of that around infinity."""
-    b = forms.square_wave_half_window(epsilon)
-    a, outer, k = forms.three_outputs_levels(epsilon)
-    mises, cone = forms.von_mises(epsilon), forms.purkayastha(epsilon)
+    b = square_wave.square_wave_half_window(epsilon)
+    a, outer, k = finite.three_outputs_levels(epsilon)
+    mises, cone = directional.von_mises(epsilon), directional.purkayastha(epsilon)
     low = math.exp(-epsilon)
     if epsilon < 1:
         assert b == close(0.5 - epsilon / 3, 1e-4)
@@ -284,30 +284,39 @@ def test_the_ends_of_epsilon(epsilon: float) -> None:
         assert POWER(epsilon, "pm-opt") == close(1 + epsilon / 4, 1e-5)
         assert mises.abs_angle == close(math.pi / 2 - 2 / math.pi * epsilon / 2, 1e-4)
         assert cone.sq_angle == close(math.pi**2 / 3 * (1 - epsilon / 4), 1e-4)
-        assert forms.clamped_laplace_worst_error(epsilon) == close(0.5 - epsilon / 8, 1e-4)
+        assert laplace.clamped_laplace_worst_error(epsilon) == close(0.5 - epsilon / 8, 1e-4)
     else:
         assert b == close((epsilon - 1) / 2 * low, 1e-6)
         assert outer == close(2 * low, 1e-6)
-        assert 4 * float(forms.three_outputs_variance(0.5, epsilon)) == close(2 * low, 1e-7)
+        assert 4 * float(finite.three_outputs_variance(0.5, epsilon)) == close(2 * low, 1e-7)
         assert POWER(epsilon, "pm-opt") == close((1 / low / 2) ** (1 / 3), 1e-3)
         assert cone.abs_angle == close(math.pi / epsilon, 1e-6)
-        assert float(forms.three_outputs_variance(1.0, epsilon)) == close(5 * low / 4, 1e-7)
-        assert float(forms.duchi_variance(0.0, epsilon)) == close(low, 1e-7)
+        assert float(finite.three_outputs_variance(1.0, epsilon)) == close(5 * low / 4, 1e-7)
+        assert float(finite.duchi_variance(0.0, epsilon)) == close(low, 1e-7)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: forms.piecewise_variance(1.5, 1.0), r"x must be from 0 to 1, got 1\.5"),
-        (lambda: forms.piecewise_variance([0.5, math.nan], 1.0), "x must be from 0 to 1, got nan"),
-        (lambda: forms.duchi_variance(0.5, 0.0), r"epsilon must be from 0\.01 to 20, got 0\.0"),
+        (lambda: piecewise.piecewise_variance(1.5, 1.0), r"x must be from 0 to 1, got 1\.5"),
+        (lambda: piecewise.piecewise_variance([0.5, math.nan], 1.0), "x must be from 0 to 1, got nan"),
+        (lambda: finite.duchi_variance(0.5, 0.0), r"epsilon must be from 0\.01 to 20, got 0\.0"),
         (lambda: POWER(1.0, "pm-best"), "member must be one of pm, pm-sub, pm-opt; got 'pm-best'"),
-        (lambda: forms.least_half_range(1.0, 0.0), r"s must be positive and finite, got 0\.0"),
-        (lambda: forms.transformation_variance(0.5, 1.0, half_range=1.0), r"half_range must be at least 4\."),
-        (lambda: forms.three_outputs_variance(0.5, 1.0, a=0.9), r"a must be from 0 to 0\.57.*, got 0\.9"),
-        (lambda: forms.randomized_response_variance(0.5, 1.0, 1), "nodes must be an integer of at least 2"),
-        (lambda: forms.square_wave_expected_error(0.5, 1.0, 0.5), "power must be finite and at least 1"),
-        (lambda: forms.renormalised_laplace_epsilon(1.0, 0.0), "distance must be more than 0 and at most 1"),
+        (lambda: piecewise.least_half_range(1.0, 0.0), r"s must be positive and finite, got 0\.0"),
+        (
+            lambda: piecewise.transformation_variance(0.5, 1.0, half_range=1.0),
+            r"half_range must be at least 4\.",
+        ),
+        (lambda: finite.three_outputs_variance(0.5, 1.0, a=0.9), r"a must be from 0 to 0\.57.*, got 0\.9"),
+        (lambda: finite.randomized_response_variance(0.5, 1.0, 1), "nodes must be an integer of at least 2"),
+        (
+            lambda: square_wave.square_wave_expected_error(0.5, 1.0, 0.5),
+            "power must be finite and at least 1",
+        ),
+        (
+            lambda: laplace.renormalised_laplace_epsilon(1.0, 0.0),
+            "distance must be more than 0 and at most 1",
+        ),
     ],
 )
 def test_bad_arguments_are_refused(call: Any, message: str) -> None:
@@ -324,11 +333,11 @@ def test_variances_near_an_end_keep_their_digits_at_large_epsilon() -> None:
             t, a = 1 - 2 * u, Fraction(0.3)
             reach = (growth + 1) / ((growth - 1) * (1 - a / growth))
             three = (reach**2 * (1 - a + a * (1 - 1 / growth) * t) - t**2) / 4
-            assert forms.three_outputs_variance(x, 20.0, a=0.3) == pytest.approx(float(three), rel=1e-9)
+            assert finite.three_outputs_variance(x, 20.0, a=0.3) == pytest.approx(float(three), rel=1e-9)
             # Randomised response on 4 nodes, by its law.
             q, f = 1 / (growth + 3), 3 * u
             law = [q + (growth - 1) * q * share for share in (1 - f, f, 0, 0)]
             mean = sum(p * Fraction(j, 3) for j, p in enumerate(law))
             square = sum(p * Fraction(j, 3) ** 2 for j, p in enumerate(law))
             response = (square - mean**2) / ((growth - 1) * q) ** 2
-            assert forms.randomized_response_variance(x, 20.0, 4) == pytest.approx(float(response), rel=1e-9)
+            assert finite.randomized_response_variance(x, 20.0, 4) == pytest.approx(float(response), rel=1e-9)

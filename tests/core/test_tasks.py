@@ -314,7 +314,9 @@ def test_bad_domains_are_refused(bad: Any) -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, 3600.0, True, None, "day", 366 * DAY + 1])
 def test_bad_periods_are_refused(bad: Any) -> None:
-    with pytest.raises(TaskError, match="epoch_seconds must be an integer from 1 to 31622400, got .* seconds, up to a year"):
+    with pytest.raises(
+        TaskError, match=r"epoch_seconds must be an integer .* 31622400, got .* seconds, up to a year"
+    ):
         Task("x", HEIGHT, 1.0, epoch_seconds=bad)
 
 
@@ -439,7 +441,9 @@ def test_bad_caps_are_refused(name: str, bad: Any) -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, None, 366 * DAY + 1])
 def test_bad_windows_are_refused(bad: Any) -> None:
-    with pytest.raises(ParameterError, match="window must be an integer from 1 to 31622400, got .* seconds, up to a year"):
+    with pytest.raises(
+        ParameterError, match=r"window must be an integer .* 31622400, got .* seconds, up to a year"
+    ):
         Caps(window=bad)
 
 

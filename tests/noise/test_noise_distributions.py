@@ -289,9 +289,17 @@ BAD: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("Laplace", {"epsilon": 1, "sensitivity": 0}, r"sensitivity must be positive and finite, got 0\.0"),
     ("Laplace", {"epsilon": 1, "sensitivity": math.inf}, "sensitivity must be positive and finite, got inf"),
     ("Staircase", {"epsilon": 1, "sensitivity": 1, "gamma": 1.5}, r"gamma must be from 0 to 1, got 1\.5"),
-    ("Geometric", {"epsilon": 1, "sensitivity": 1.5}, r"sensitivity must be an integer of at least 1, got 1\.5"),
+    (
+        "Geometric",
+        {"epsilon": 1, "sensitivity": 1.5},
+        r"sensitivity must be an integer of at least 1, got 1\.5",
+    ),
     ("Geometric", {"epsilon": 1, "sensitivity": 0}, "sensitivity must be an integer of at least 1, got 0"),
-    ("DiscreteStaircase", {"epsilon": 1, "sensitivity": 4, "r": 5}, "r must be an integer from 1 to 4, got 5"),
+    (
+        "DiscreteStaircase",
+        {"epsilon": 1, "sensitivity": 4, "r": 5},
+        "r must be an integer from 1 to 4, got 5",
+    ),
     (
         "TruncatedLaplace",
         {"epsilon": 1, "delta": 0.6},

@@ -11,10 +11,14 @@ from arcwise.analysis.design import randomized_response, worst_case
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.rounding import integer_rows
 from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
-from arcwise.mechanisms.closed_forms import circle_expected_error, interval_expected_error, optimal_levels
 from arcwise.mechanisms.closed_forms.laplace import (
     clamped_laplace_expected_error,
     renormalised_laplace_expected_error,
+)
+from arcwise.mechanisms.closed_forms.optimal import (
+    circle_expected_error,
+    interval_expected_error,
+    optimal_levels,
 )
 from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error
 from arcwise.mechanisms.registry import MECHANISMS

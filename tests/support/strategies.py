@@ -41,7 +41,7 @@ from arcwise.mechanisms import (
     UniformAtomMechanism,
     VonMises,
 )
-from arcwise.mechanisms.closed_forms import least_half_range
+from arcwise.mechanisms.closed_forms.piecewise import least_half_range
 from arcwise.tasks import DAY, Caps, Task
 
 if TYPE_CHECKING:

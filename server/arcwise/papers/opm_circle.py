@@ -10,8 +10,8 @@ from scipy.optimize import minimize_scalar
 
 from arcwise.analysis.design.circle import CircularLoss, circle_bound
 from arcwise.analysis.plotting.style import COLOURS
-from arcwise.mechanisms.closed_forms import circle_expected_error
 from arcwise.mechanisms.closed_forms.directional import purkayastha, von_mises
+from arcwise.mechanisms.closed_forms.optimal import circle_expected_error
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.exact import circular_error
 from arcwise.papers.interval_laws import EPSILONS, SOURCE, optimal_pieces

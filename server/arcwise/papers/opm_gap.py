@@ -8,7 +8,7 @@ import numpy as np
 
 from arcwise.analysis.design import randomized_response
 from arcwise.analysis.plotting.style import COLOURS
-from arcwise.mechanisms.closed_forms import interval_expected_error
+from arcwise.mechanisms.closed_forms.optimal import interval_expected_error
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.interval_laws import EPSILONS, SOURCE, below
 from arcwise.papers.interval_optimum import (

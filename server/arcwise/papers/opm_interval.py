@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from arcwise.mechanisms.closed_forms import interval_expected_error
+from arcwise.mechanisms.closed_forms.optimal import interval_expected_error
 from arcwise.noise import Laplace
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.exact import interval_error

@@ -9,7 +9,11 @@ import numpy as np
 from arcwise.analysis.design import optimal_pieces, search_pieces
 from arcwise.analysis.plotting.style import COLOURS
 from arcwise.domains import Interval
-from arcwise.mechanisms.closed_forms import circle_expected_error, interval_expected_error, optimal_levels
+from arcwise.mechanisms.closed_forms.optimal import (
+    circle_expected_error,
+    interval_expected_error,
+    optimal_levels,
+)
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.interval_laws import SOURCE
 from arcwise.papers.pictures import Panel, Picture, mark

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         UniformAtomMechanism,
     )
     from arcwise.mechanisms.base import Mechanism
-    from arcwise.mechanisms.closed_forms import (
+    from arcwise.mechanisms.closed_forms.optimal import (
         Levels,
         circle_attenuation,
         circle_expected_error,
@@ -89,7 +89,7 @@ if not TYPE_CHECKING:  # a type checker would let every name pass
                 "UniformAtomMechanism",
             ),
             "base": ("Mechanism",),
-            "closed_forms": (
+            "closed_forms.optimal": (
                 "Levels",
                 "circle_attenuation",
                 "circle_expected_error",

@@ -26,7 +26,11 @@ from arcwise.analysis.threads import one_thread
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
-from arcwise.mechanisms.closed_forms import circle_expected_error, interval_expected_error, optimal_levels
+from arcwise.mechanisms.closed_forms.optimal import (
+    circle_expected_error,
+    interval_expected_error,
+    optimal_levels,
+)
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain

@@ -11,7 +11,7 @@ from arcwise.analysis.design.integers import exact_bias
 from arcwise.analysis.design.measures import lower_bound, worst_case
 from arcwise.analysis.threads import one_thread
 from arcwise.domains import Interval
-from arcwise.mechanisms.closed_forms import interval_expected_error
+from arcwise.mechanisms.closed_forms.optimal import interval_expected_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -9,7 +9,7 @@ from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms import Piecewise
 from arcwise.mechanisms.circular import CircularMechanism
-from arcwise.mechanisms.closed_forms import piecewise_worst_variance
+from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
 from arcwise.mechanisms.moments import variances
 
 if TYPE_CHECKING:
