@@ -83,8 +83,8 @@ def test_files_are_written() -> None:
     [
         (["--domain", "0:1", "--epsilon", "1"], "give two of --epsilon, --error and --reports"),
         (["--epsilon", "1", "--error", "1"], "give one of --domain"),
-        (["--domain", "0:1", "--epsilon", "1", "--reports", "many"], "'many' is no whole number"),
-        (["--domain", "0:1", "--epsilon", "1", "--reports", "1.5"], "'1.5' is no whole number"),
+        (["--domain", "0:1", "--epsilon", "1", "--reports", "many"], "'many' is not a whole number"),
+        (["--domain", "0:1", "--epsilon", "1", "--reports", "1.5"], "'1.5' is not a whole number"),
         (["--domain", "0:1", "--epsilon", "1", "--error", "2"], "error must be at most the range 1"),
         (["--domain", "0:1", "--epsilon", "1", "--error", ".1", "--plot", "a.doc"], "--plot takes a file"),
         (["--circle", "1", "--epsilon", "1", "--error", ".1", "--csv", "no/a.csv"], "cannot write no/a.csv"),

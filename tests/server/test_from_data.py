@@ -174,7 +174,7 @@ def test_files_of_every_kind(text: str, args: list[str]) -> None:
         ("[1, null]", [], "must hold numbers, got None as item 2"),
         ('{"a": 1}', [], "--from-data holds objects: name one of a with --column"),
         ('{"a": 1}', ["--column", "b"], "must hold numbers, got None as item 1 of a"),
-        ("[1, 2", [], "--from-data is no JSON"),
+        ("[1, 2", [], "--from-data is not JSON"),
         (
             "1\n2.5",
             ["--rounding", "nearest"],

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from arcwise.analysis.mechanism_table import DEFAULT_DELTA, SORTS
 from arcwise.analysis.mechanism_table import compare as compare_mechanisms
 from arcwise.analysis.mechanism_table.output import write_csv, write_plot
 from arcwise.cli.domain import domain_options, lattice_options, read_domain
 from arcwise.cli.picture import checked_picture
-from arcwise.cli.progress import counted_progress
+from arcwise.cli.terminal import number_table, progress_bar, wide_console, writing_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,26 +34,26 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=float,
     default=DEFAULT_DELTA,
     show_default=True,
-    help="What mechanisms that spend a delta aim at; the table shows the exact one.",
+    help="The delta that approximate mechanisms aim at; the table shows the exact one.",
 )
 @click.option(
-    "--nodes", type=int, help="N of mechanisms that let it be chosen; each one's default unless given."
+    "--nodes",
+    type=int,
+    help="Number of nodes, where a mechanism lets it be chosen; its default unless given.",
 )
 @click.option(
     "--sort",
     type=click.Choice(SORTS),
     default=SORTS[0],
     show_default=True,
-    help="Ascending.",
+    help="Column to sort by, ascending.",
 )
-@click.option("--designs/--no-designs", default=True, help="With what linear programming finds (seconds).")
+@click.option(
+    "--designs/--no-designs", default=True, help="Include designs by linear programming, which take seconds."
+)
 @click.option("--csv", "csv_file", type=_FILE, help="Write every column to this file.")
 @click.option(
-    "--plot",
-    "plot_file",
-    type=_FILE,
-    callback=checked_picture,
-    help="Draw a picture: .png, .svg or .pdf.",
+    "--plot", "plot_file", type=_FILE, callback=checked_picture, help="Draw a picture: .png, .svg or .pdf."
 )
 def compare(  # noqa: PLR0917 (click calls it by keyword)
     epsilon: float,
@@ -78,15 +76,9 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     arcwise compare --epsilon 2 --circle 360 --sort mean-absolute --csv circle.csv --plot circle.png
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     domain = read_domain(domain_text, circle, step=step, rounding=rounding)
-    with counted_progress() as progress:
+    with progress_bar() as progress:
         table = compare_mechanisms(
-            domain,
-            epsilon,
-            delta=delta,
-            nodes=nodes,
-            designs=designs,
-            sort=sort,
-            progress=progress,
+            domain, epsilon, delta=delta, nodes=nodes, designs=designs, sort=sort, progress=progress
         )
     rows = table.rows
     if not rows:
@@ -94,34 +86,27 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     _print(rows, domain, epsilon, sort)
     for label, reason in table.left_out.items():
         click.echo(f"Left out: {label}: {reason}.")
-    try:
+    with writing_files():
         if csv_file is not None:
             write_csv(csv_file, rows)
             click.echo(f"wrote {csv_file}")
         if plot_file is not None:
             write_plot(plot_file, rows, domain, epsilon)
             click.echo(f"wrote {plot_file}")
-    except OSError as error:
-        raise click.ClickException(f"cannot write {error.filename}: {error.strerror}") from error
 
 
 def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: str) -> None:
     circular = domain.circular
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)  # a file or a pipe has no width to keep to
-    table = Table(box=None, pad_edge=False, title=f"One report at epsilon = {epsilon:g}, values in {domain}")
     distance = "d" if circular else "|y-x|"
     headings = [f"worst\n{distance}", f"mean\n{distance}", f"worst\n{distance}^2", f"mean\n{distance}^2"]
     headings += ["\nrho_1"] if circular else ["worst |y-x|\ntruncated", "\nbias"]
     headings += ["\ncodes", "bytes a\nreport", "bytes a\ntask"]
-    table.add_column("\nmechanism", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    title = f"One report at epsilon = {epsilon:g}, values in {domain}"
+    table = number_table("\nmechanism", headings, title)
     table.add_column("\ncertificate", no_wrap=True)
     for row in rows:
         table.add_row(*_cells(row, circular), style="yellow" if row.delta else None)
-    console.print(table, highlight=False)
+    wide_console(160).print(table, highlight=False)
     click.echo(
         "\nSorted by "
         + sort

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from arcwise.analysis.design import figures
+from arcwise.cli.terminal import number_table, progress_bar, wide_console
 from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
 from arcwise.mechanisms.closed_forms.published import best_published_variance
@@ -44,21 +42,12 @@ def design(more: tuple[float, ...], epsilon: tuple[float, ...], cache: bool) -> 
     arcwise design --epsilon 0.5 1 2 4
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     epsilons = sorted({check_epsilon(value) for value in (*epsilon, *more)} or set(_EPSILONS))
-    console = Console(stderr=True)
-    with Progress(
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
-        job = bar.add_task("", total=1.0)
+    with progress_bar(counted=False) as progress:
         rows = figures(
             epsilons,
             published={value: best_published_variance(value) for value in epsilons},
             cache=cache,
-            progress=lambda share, text: bar.update(job, completed=share, description=text),
+            progress=lambda share, text: progress(share, 1.0, text),
         )
     _print(rows)
     broken = [claim for row in rows for claim in broken_claims(row)]
@@ -100,17 +89,12 @@ def _better(worst: float, published: float, epsilon: float) -> bool:
 
 
 def _print(rows: Sequence[Figure]) -> None:
-    table = Table(box=None, pad_edge=False, title="Worst-case variance of one report, interval of length 1")
     headings = ["\nepsilon", "no mechanism\nis below", "\ndesign", "\nexcess", "best\npublished"]
     headings += ["published:\nusers", "PM:\nusers", "largest\nbias", "nodes x\ncodes", "\nseconds"]
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = number_table("", headings, "Worst-case variance of one report, interval of length 1")
     for row in rows:
         table.add_row(*_cells(row))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=120)  # a file or a pipe has no width to keep to
-    console.print(table, highlight=False)
+    wide_console(120).print(table, highlight=False)
     click.echo(
         "\nUsers: how many times as many the other mechanism needs for the same error of a mean.\n"
         "Seconds: near 0 where the design was on disk; --no-cache makes it anew."

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arcwise.cli.terminal import writing_files
+
 if TYPE_CHECKING:
     from arcwise.tasks import Group, Task
 
@@ -17,10 +19,8 @@ __all__ = ["new_path", "write_new"]
 def new_path(name: str, output: Path | None, force: bool) -> Path:
     """Return the file to write, NAME.json unless given; raises `click.ClickException` when it is taken."""
     path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ".json")
-    try:
+    with writing_files():
         taken = path.exists() and not force
-    except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror}") from error
     if taken:
         raise click.ClickException(f"{path} exists; give another --output, or --force")
     return path
@@ -28,9 +28,7 @@ def new_path(name: str, output: Path | None, force: bool) -> Path:
 
 def write_new(made: Task | Group, path: Path) -> None:
     """Save a task or a group, in folders that are made where they are missing."""
-    try:
+    with writing_files():
         path.parent.mkdir(parents=True, exist_ok=True)
         made.save(path)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror}") from error
     click.echo(f"wrote {path}\n")

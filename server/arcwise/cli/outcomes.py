@@ -1,4 +1,4 @@
-"""What `arcwise estimate` tells of a task: an estimate, a time series, or that nothing came."""
+"""The result of `arcwise estimate` for a task: an estimate, a time series, or that there are no reports."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def estimated(
 ) -> Outcome:
     """Return an estimate from these epochs, with the comparisons, by name, and the test asked for."""
     document, words = result.to_dict() | _epochs(task, span), str(result)
-    if told := _words(task, span):
-        words += f"\n  {'epochs':<18} {told}"
+    if epochs := _words(task, span):
+        words += f"\n  {'epochs':<18} {epochs}"
     for name, comparison in comparisons.items():
         document[name] = comparison.to_dict()
         words += f"\n{comparison}"

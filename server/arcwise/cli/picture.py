@@ -21,7 +21,7 @@ def checked_picture(context: click.Context, parameter: click.Parameter, path: Pa
     Raises
     ------
     click.UsageError
-        When its suffix is of no picture.
+        When its suffix is not that of a picture.
     MissingExtraError
         When what draws is not installed.
     """

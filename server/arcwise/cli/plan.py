@@ -1,23 +1,22 @@
-"""`arcwise plan`: of reports, error and epsilon give two; it tells the third, for every mechanism."""
+"""`arcwise plan`: given two of reports, error and epsilon, find the third for every mechanism."""
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from arcwise.analysis.planning import plan as make_plan
 from arcwise.analysis.planning.picture import write_csv
 from arcwise.cli.domain import domain_options, lattice_options, read_domain
 from arcwise.cli.picture import checked_picture
-from arcwise.cli.progress import counted_progress
+from arcwise.cli.terminal import number_table, progress_bar, whole_number, wide_console, writing_files
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from arcwise.analysis.planning import Plan
 
 __all__ = ["plan"]
@@ -25,25 +24,14 @@ __all__ = ["plan"]
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-def _count(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    """Read a number of reports that may be written 1e6; its bounds are the planner's to check."""
-    if text is None:
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number) or number != int(number):
-        raise click.BadParameter(f"{text!r} is no whole number, such as 250000 or 1e6")
-    return int(number)
-
-
 @click.command()
 @domain_options
 @lattice_options
 @click.option("--epsilon", type=float, help="Privacy loss of one report, 0.01 to 20.")
-@click.option("--error", help="In the unit of the values, or a share of the range or period such as 1%.")
-@click.option("--reports", metavar="N", callback=_count, help="Devices that report, such as 1e5.")
+@click.option(
+    "--error", help="Error in the unit of the values, or a share of the range or period such as 1%."
+)
+@click.option("--reports", metavar="N", callback=whole_number, help="Devices that report, such as 1e5.")
 @click.option(
     "--goal", help="Interval: mean (default), distribution. Circle: direction (default), distribution."
 )
@@ -52,8 +40,8 @@ def _count(_context: click.Context, _option: click.Parameter, text: str | None) 
     "populations",
     multiple=True,
     metavar="LINE",
-    help="What values are drawn from, as `arcwise simulate --distribution` takes it; else the worst. Several "
-    "count alike.",
+    help="Distribution of the values, as for `arcwise simulate --distribution`; the worst unless given. "
+    "Several weigh the same.",
 )
 @click.option("--length", type=float, help="Resultant length of a direction's population; 0.5 unless given.")
 @click.option(
@@ -64,8 +52,8 @@ def _count(_context: click.Context, _option: click.Parameter, text: str | None) 
     help="Whose mean: the population's, or that of those who report.",
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the interval beside the error.")
-@click.option("--delta", type=float, help="Compare mechanisms that spend a delta too, this one.")
-@click.option("--compare/--no-compare", default=True, help="With other mechanisms than the goal's own.")
+@click.option("--delta", type=float, help="Compare mechanisms that spend this delta, too.")
+@click.option("--compare/--no-compare", default=True, help="Compare mechanisms other than the goal's own.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write a line for each mechanism to this file.")
 @click.option(
@@ -122,45 +110,37 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
         click.echo(json.dumps(made.to_dict(), indent=2))
     else:
         _print(made)
-    try:
+    with writing_files():
         if csv_file is not None:
             write_csv(csv_file, made)
             click.echo(f"wrote {csv_file}", err=True)
         if plot_file is not None:
             made.plot().savefig(plot_file)
             click.echo(f"wrote {plot_file}", err=True)
-    except OSError as failure:
-        raise click.ClickException(f"cannot write {failure.filename}: {failure.strerror}") from failure
 
 
 def _planned(domain: Any, **given: Any) -> Plan:
     """Return the plan, and show on a terminal how far it is."""
-    with counted_progress() as progress:
+    with progress_bar() as progress:
         return make_plan(domain, **given, progress=progress)
 
 
 def _print(made: Plan) -> None:
     click.echo(made.summary())
     if len(made.rows) > 1:
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=120)  # a file or a pipe has no width to keep to
         click.echo()
-        console.print(_table(made), highlight=False)
+        wide_console(120).print(_table(made), highlight=False)
         click.echo("* what a task with this goal gets")
     for label, reason in made.left_out.items():
         click.echo(f"Left out: {label}: {reason}.")
 
 
 def _table(made: Plan) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("mechanism", no_wrap=True)
     half_widths = any(row.half_width is not None for row in made.rows)
     headings = ["reports", "epsilon", "error"]
     headings += [f"{made.level:.4g} interval"] if half_widths else []
     headings += [f"times the {made.compared}"]
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = number_table("mechanism", headings)
     for row in made.rows:
         cells = [
             f"{row.label}{' *' if row.chosen else ''}{' †' if row.delta else ''}",
@@ -171,9 +151,7 @@ def _table(made: Plan) -> Table:
         if half_widths:
             cells.append("" if row.half_width is None else f"± {row.half_width:.4g}")
         table.add_row(
-            *cells,
-            f"{row.relative:.3f}",
-            style="bold" if row.chosen else "yellow" if row.delta else None,
+            *cells, f"{row.relative:.3f}", style="bold" if row.chosen else "yellow" if row.delta else None
         )
     if any(row.delta for row in made.rows):
         table.caption = "† spends a delta as well"

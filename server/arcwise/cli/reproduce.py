@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from arcwise.cli.terminal import progress_bar, wide_console, writing_files
 from arcwise.extras import check_extra
 from arcwise.papers import find, reproductions, write_outcome
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arcwise.papers import Outcome, Reproduction
 
 __all__ = ["reproduce"]
@@ -37,18 +38,16 @@ __all__ = ["reproduce"]
     type=click.Choice(["png", "svg"]),
     default="png",
     show_default=True,
-    help="Of pictures.",
+    help="Format of pictures.",
 )
-@click.option("--full", is_flag=True, help="The size of the publication where the default is a sample.")
+@click.option("--full", is_flag=True, help="Use the size of the publication where the default is a sample.")
 def reproduce(name: str | None, listed: bool, output: Path, picture: str, full: bool) -> None:
     """Compute a table or figure of a source anew; NAME "all" computes every one.
 
     Writes CSV files and a picture, prints the largest deviation from the published values where there are
     any, and says where the publication errs.
     """
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)  # a file or a pipe has no width to keep to
+    console = wide_console(160)
     if listed or name is None:
         _print_list(console)
         if name is None and not listed:
@@ -57,12 +56,10 @@ def reproduce(name: str | None, listed: bool, output: Path, picture: str, full: 
     check_extra("plots", "matplotlib")
     chosen = list(reproductions().values()) if name == "all" else [find(name)]
     started = time.monotonic()
-    try:
+    with writing_files():
         output.mkdir(parents=True, exist_ok=True)
         for one in chosen:
             _run(console, one, output, picture, full)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {error.filename}: {error.strerror}") from error
     if len(chosen) > 1:
         _say(
             console,
@@ -72,17 +69,8 @@ def reproduce(name: str | None, listed: bool, output: Path, picture: str, full: 
 
 def _run(console: Console, one: Reproduction, output: Path, picture: str, full: bool) -> None:
     started = time.monotonic()
-    with Progress(
-        TextColumn(one.name),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
-        job = bar.add_task(one.name, total=None)
-        outcome = one.run(full, lambda done, total: bar.update(job, completed=done, total=total))
+    with progress_bar(one.name, console=console) as progress:
+        outcome = one.run(full, lambda done, total: progress(done, total, one.name))
     paths = write_outcome(output, one.name, outcome, picture=picture)
     took = time.monotonic() - started
     console.print(f"[bold]{one.name}[/bold]  ", end="", soft_wrap=True)

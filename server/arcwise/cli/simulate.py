@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from arcwise.analysis import estimate
@@ -20,6 +19,7 @@ from arcwise.analysis.estimators.quantiles import LEVELS
 from arcwise.analysis.simulate import MAX_DEVICES, as_population, simulate_counts
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL
 from arcwise.analysis.simulate.truth import NO_DIRECTION
+from arcwise.cli.terminal import whole_number, wide_console, writing_files
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -53,17 +53,12 @@ A DISTRIBUTION is one part, or several parts with weights, in the unit of the do
 """
 
 
-def _count(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """Read a whole number that may be written 1e6."""
-    if text is None:
-        return None
-    try:
-        number = int(text) if text.isdigit() else float(text)
-    except ValueError:
-        number = math.nan
-    if not 1 <= number <= MAX_DEVICES or number != int(number):
-        raise click.BadParameter(f"{text!r} is no whole number from 1 to 10^12, such as 250000 or 1e6")
-    return int(number)
+def _devices(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """Read a number of devices that may be written 1e6."""
+    number = whole_number(context, option, text)
+    if number is not None and not 1 <= number <= MAX_DEVICES:
+        raise click.BadParameter(f"{text!r} is not a whole number from 1 to 10^12, such as 250000 or 1e6")
+    return number
 
 
 @click.command(epilog=_POPULATIONS)
@@ -76,14 +71,19 @@ def _count(_context: click.Context, _option: click.Parameter, text: str | None) 
 )
 @click.option("--column", help="Name of the column, when --data is a CSV file with a header.")
 @click.option(
-    "--reports", metavar="N", callback=_count, help="Devices, up to 1e12; with --data, its rows unless given."
+    "--reports",
+    metavar="N",
+    callback=_devices,
+    help="Devices, up to 1e12; with --data, its rows unless given.",
 )
 @click.option(
     "--fixed",
     is_flag=True,
     help="Each row of --data is the same number of devices, and only their randomness varies.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="For the same counts again; none for new ones.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Repeats the same counts; new ones each time unless given."
+)
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write the counts to this file."
 )
@@ -127,10 +127,8 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
     numbers = counts.tolist()
     text = "\n".join(map(str, numbers)) if lines else json.dumps(numbers)
     if output is not None:
-        try:
+        with writing_files():
             output.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise click.ClickException(f"cannot write {output}: {error.strerror}") from error
         click.echo(f"wrote {output}", err=True)
     elif not estimated:
         click.echo(text)
@@ -149,7 +147,7 @@ def _read(file: TextIO, column: str | None) -> FloatArray:
                 raise click.ClickException(f"--column must be one of {', '.join(names)}; got {column!r}")
             wanted = [names.index(column)]
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "loadtxt: input contained no data")  # told below
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data")  # reported below
             table = np.loadtxt(file, delimiter=",", quotechar='"', usecols=wanted, ndmin=2)
     except ValueError as error:
         raise click.ClickException(f"--data must hold numbers, one a line or a --column: {error}") from None
@@ -161,9 +159,7 @@ def _read(file: TextIO, column: str | None) -> FloatArray:
 
 
 def _print(result: Estimate, population: Population, domain: Domain, *, fixed: bool) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=100)  # a file or a pipe has no width to keep to
+    console = wide_console(100)
     head = f"{result.n:,} simulated reports at epsilon {result.epsilon:g}, values in {result.domain}"
     console.print(head, markup=False)
     table = Table(box=None, pad_edge=False)
@@ -193,7 +189,7 @@ def _print(result: Estimate, population: Population, domain: Domain, *, fixed: b
 def _rows(
     result: Estimate, population: Population, domain: Domain
 ) -> list[tuple[str, float, Value, float | None]]:
-    """Return name, truth, estimate and period of everything that the estimate tells as a number."""
+    """Return name, truth, estimate and period of every number in the estimate."""
     if domain.circular:
         moment = population.trigonometric_moment()
         # Without a direction no interval is right but the whole circle.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arcwise.cli.progress import counted_progress
+from arcwise.cli.terminal import progress_bar
 from arcwise.server.store import migrate_store, open_store
 from arcwise.server.store.export import BatchIds, Counts, Header, read_export, write_export
 
@@ -113,7 +113,7 @@ def export(url: str, file: Path, ids: bool, force: bool) -> None:
         raise click.ClickException(f"{file} exists; name another file, or --force")
     part = file.with_name(file.name + ".part")  # a file of the right name is a whole one
     tally = _Tally()
-    with _existing(url) as opened, closing(opened.export(ids=ids)) as records, counted_progress() as show:
+    with _existing(url) as opened, closing(opened.export(ids=ids)) as records, progress_bar() as show:
         try:
             part.unlink(missing_ok=True)  # of an export that was ended: its mode would stay
             with open(part, "x", encoding="utf-8", opener=_private) as text:
@@ -148,7 +148,7 @@ def merge(target: str, sources: tuple[str, ...], without_ids: bool) -> None:
     with closing(open_store(target)) as opened:
         for source in sources:
             tally = _Tally()
-            with _records(source, ids=not without_ids) as records, counted_progress() as show:
+            with _records(source, ids=not without_ids) as records, progress_bar() as show:
                 kept = (each for each in records if not (without_ids and isinstance(each, BatchIds)))
                 opened.merge(tally.watch(kept, show), int(time.time()))
             click.echo(f"merged {source if '://' not in source else 'a store'}: {tally}")

@@ -12,7 +12,7 @@ from arcwise.cli.group.making import SPLITS, Request, made_group
 from arcwise.cli.group.words import describe
 from arcwise.cli.new_file import new_path, write_new
 from arcwise.cli.task.checks import verified
-from arcwise.errors import ArcwiseError
+from arcwise.cli.terminal import verify_files
 from arcwise.tasks import DAY, Group
 
 if TYPE_CHECKING:
@@ -81,11 +81,7 @@ def group() -> None:
     "--unit", "units", multiple=True, metavar="NAME=TEXT", help="A task's unit, as of arcwise task new."
 )
 @click.option(
-    "--description",
-    "descriptions",
-    multiple=True,
-    metavar="NAME=TEXT",
-    help="What a task asks, likewise.",
+    "--description", "descriptions", multiple=True, metavar="NAME=TEXT", help="What a task asks, likewise."
 )
 @caps_options
 @click.option(
@@ -152,13 +148,4 @@ def verify(files: tuple[Path, ...]) -> None:
 
     Exits with 1 when one does not hold.
     """
-    failed = 0
-    for path in files:
-        try:
-            for task in Group.load(path).tasks:
-                click.echo(f"ok      {path}: {task.name}: {verified(task)}")
-        except ArcwiseError as error:  # noqa: PERF203 (one bad file must not hide the others)
-            failed += 1
-            click.echo(f"FAILED  {error}", err=True)  # the error names the file
-    if failed:
-        raise click.exceptions.Exit(1)
+    verify_files(files, lambda path: (f"{task.name}: {verified(task)}" for task in Group.load(path).tasks))

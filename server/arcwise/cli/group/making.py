@@ -43,7 +43,7 @@ class Request(NamedTuple):
 
 
 def made_group(name: str, request: Request, caps: Caps) -> Group:
-    """Return the group; raises `click.UsageError` where an option is no option's text."""
+    """Return the group; raises `click.UsageError` where the text of an option is not valid."""
     texts = _pairs("--task", request.tasks)
     steps = _numbers("--step", request.steps)
     roundings = _pairs("--rounding", request.roundings)
@@ -74,7 +74,7 @@ def made_group(name: str, request: Request, caps: Caps) -> Group:
             raise click.UsageError(f"--split {request.split} goes with --sample all and without --weight")
         if (
             request.split != "estimate"
-        ):  # single reports: a task that reports for averages has none that are near
+        ):  # a task that reports for averages has no single reports that are near
             values = {name: "value" for name, domain in domains.items() if not domain.circular}
             goals = values | goals
         weights = best_shares(domains, request.epsilon, goals=goals, measure=cast("Measure", request.split))

@@ -14,7 +14,7 @@ from arcwise.cli.task.checks import verified
 from arcwise.cli.task.making import NAMES, mechanism_for
 from arcwise.cli.task.sample import command_line, proposed, read_sample
 from arcwise.cli.task.words import describe
-from arcwise.errors import ArcwiseError
+from arcwise.cli.terminal import verify_files
 from arcwise.tasks import DAY, Task
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ def task() -> None:
 @lattice_options
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
 @click.option(
-    "--goal",
-    help="Interval: distribution (default), mean, value. Circle: direction (default), distribution.",
+    "--goal", help="Interval: distribution (default), mean, value. Circle: direction (default), distribution."
 )
 @click.option(
     "--mechanism",
@@ -164,12 +163,4 @@ def verify(files: tuple[Path, ...]) -> None:
 
     Exits with 1 when one does not hold.
     """
-    failed = 0
-    for path in files:
-        try:
-            click.echo(f"ok      {path}: {verified(Task.load(path))}")
-        except ArcwiseError as error:  # noqa: PERF203 (one bad file must not hide the others)
-            failed += 1
-            click.echo(f"FAILED  {error}", err=True)  # the error names the file
-    if failed:
-        raise click.exceptions.Exit(1)
+    verify_files(files, lambda path: [verified(Task.load(path))])

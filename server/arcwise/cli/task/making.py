@@ -12,6 +12,7 @@ from arcwise.analysis.design.prior import as_populations
 from arcwise.analysis.design.request import designable
 from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.cli.task.words import worst_unit_variance
+from arcwise.cli.terminal import progress_bar
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.registry import MECHANISMS
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "mechanism_for"]
 
-# What was designed is no family with defaults. Later versions of a name replace earlier ones for new tasks.
+# A designed mechanism has no defaults. Later versions of a name replace earlier ones for new tasks.
 _NEWEST = {name: version for name, version in sorted(MECHANISMS) if not name.startswith("designed-")}
 
 NAMES = tuple(_NEWEST)
@@ -96,7 +97,7 @@ def _designed(domain: Interval, epsilon: float, populations: tuple[str, ...]) ->
 def _say_what_a_population_does(
     designed: Mechanism, domain: Interval, epsilon: float, populations: tuple[str, ...]
 ) -> None:
-    """Tell what is gained where the population is right, and what is lost where it is wrong."""
+    """Print what is gained where the population is right, and what is lost where it is wrong."""
     general = _solved(domain, epsilon, "mean")
     right = _variance(general, populations) / _variance(designed, populations)
     wrong = worst_unit_variance(designed) / worst_unit_variance(general)
@@ -134,21 +135,15 @@ def _nearest(domain: Interval, epsilon: float) -> Mechanism | None:
 
 def _solved(domain: Interval, epsilon: float, goal: str, populations: tuple[str, ...] = ()) -> Mechanism:
     """Return the mechanism that the solver designs, and show how far it is."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     from arcwise.analysis.design import minimax
 
-    columns = BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        job = bar.add_task("designing the mechanism", total=1.0)
+    with progress_bar("designing the mechanism", counted=False) as progress:
         return minimax(
             domain,
             epsilon,
             goal=goal,
             population=populations or None,
-            progress=lambda share, text: bar.update(job, completed=share, description=text),
+            progress=lambda share, text: progress(share, 1.0, text),
         )
 
 

@@ -36,11 +36,11 @@ values, such as zeros, are multiples of everything."""
 _REPLACED = frozenset(
     ("domain_text", "circle", "clip", "step", "rounding", "sample", "column", "dry_run", "force")
 )
-"""Options that the command which is told does not need."""
+"""Options that the proposed command does not need."""
 
 _TAIL = 0.005
 _TOO_LONG = 3.0
-"""The bounds leave out half a per cent on either side where the whole range is so many times as long."""
+"""The bounds leave out half a per cent on either side where the whole range is this many times as long."""
 
 _MANTISSAS = (6.0, 5.0, 3.0, 2.5, 2.0, 1.5, 1.0)
 """Of steps, times powers of ten; half hours and quarters of an hour in minutes among them."""
@@ -78,7 +78,7 @@ def read_sample(file: TextIO, column: str | None) -> FloatArray:
         else:
             found = _of_rows(text, column)
     except json.JSONDecodeError as error:
-        raise click.ClickException(f"--from-data is no JSON: {error}") from None
+        raise click.ClickException(f"--from-data is not JSON: {error}") from None
     if not found:
         raise click.ClickException("--from-data must hold at least one number, got none")
     values = np.array(found, dtype=np.float64)
@@ -114,7 +114,7 @@ def _names(item: dict[str, Any]) -> str:
 
 
 def _of_rows(text: str, column: str | None) -> list[float]:
-    """Return the column of a CSV file; a first line that is no number is its header."""
+    """Return the column of a CSV file; a first line that is not a number is its header."""
     rows = [row for row in csv.reader(text.splitlines()) if row]
     if not rows:
         return []
