@@ -16,7 +16,6 @@ from arcwise.analysis.design.worst import (
     variance_peaks,
 )
 from arcwise.analysis.threads import one_thread
-from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
 
@@ -56,11 +55,11 @@ def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | 
         When the mechanism has no such rows, or the goal is "mean" and it is biased.
     """
     domain = mechanism.domain
-    chosen = goal if goal is not None else "direction" if isinstance(domain, Circle) else "mean"
+    chosen = goal if goal is not None else "direction" if domain.circular else "mean"
     exponent = check_goal(domain, chosen, power)
     if mechanism.kind not in ("table", "circulant"):
         raise ParameterError(f"mechanism must have a table or a turned row, got the kind {mechanism.kind!r}")
-    if isinstance(domain, Circle):
+    if domain.circular:
         row = mechanism.kernel.probabilities([0])[0]
         worst = circle_worst(row, CircularLoss(exponent), rounds=mechanism.rounds)
         return worst * _unit(domain.length, exponent or 0.0)
@@ -118,7 +117,7 @@ def lower_bound(
     number = check_epsilon(epsilon)
     exponent = check_goal(domain, goal, power)
     if domain.discrete:
-        if isinstance(domain, Circle) or domain.rounding == "stochastic":
+        if domain.circular or domain.rounding == "stochastic":
             raise ParameterError(
                 f"domain must be an Interval with other rounding for a bound, got {domain!r}"
             )
@@ -129,7 +128,7 @@ def lower_bound(
             raise ParameterError(
                 f"domain must have an odd number of values, at least 5, for a bound, got {inputs}"
             )
-    if isinstance(domain, Circle):
+    if domain.circular:
         return circle_bound(number, CircularLoss(exponent)) * _unit(domain.length, exponent or 0.0)
     if number > _LARGEST:
         raise ParameterError(f"epsilon must be at most {_LARGEST:g} for a bound on Interval, got {number!r}")

@@ -87,7 +87,7 @@ def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Piec
         raise ParameterError(f"power must be finite and at least 1, got {power!r}")
     if not isinstance(domain, (Interval, Circle)):
         raise ParameterError(f"domain must be an Interval or a Circle, got {domain!r}")
-    circular = isinstance(domain, Circle)
+    circular = domain.circular
     if m == 1:
         x, start, width, high = (0.5 if circular else 0.0), 0.0, 1.0, 1.0
         worst = _window_error(x, 1.0, 0.0, power, circular=circular)
@@ -106,7 +106,7 @@ def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Piec
     edges = [0.0, start, start + width, 1.0]
     levels = [high * math.exp(-number), high, high * math.exp(-number)]
     kept = [i for i in range(3) if edges[i] < edges[i + 1]]
-    low = domain.low if isinstance(domain, Interval) else 0.0
+    low = domain.start
     length = float(domain.length)
     ends = (edges[kept[0]], *(edges[i + 1] for i in kept))
     return Pieces(

@@ -85,7 +85,7 @@ def check_goal(domain: Domain, goal: str, power: Any) -> float | None:
     """
     if not isinstance(domain, (Interval, Circle)):
         raise ParameterError(f"domain must be an Interval or a Circle, got {domain!r}")
-    goals = ("value", "direction") if isinstance(domain, Circle) else ("mean", "value")
+    goals = ("value", "direction") if domain.circular else ("mean", "value")
     if goal not in goals:
         names = " or ".join(f'"{name}"' for name in goals)
         raise ParameterError(f"goal must be {names} on {type(domain).__name__}, got {goal!r}")
@@ -118,7 +118,7 @@ def check_request(
     size = domain.size if domain.discrete else None
     if size is not None and nodes not in (None, size):
         raise ParameterError(f"nodes must be left out where the domain has {size} values, got {nodes!r}")
-    kind = "circle" if isinstance(domain, Circle) else "interval"
+    kind = "circle" if domain.circular else "interval"
     low, high = _SIZES[kind]
     most = high if kind == "circle" else MOST_DESIGNED
     if size is not None and not low <= size <= most:

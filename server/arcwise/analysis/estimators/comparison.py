@@ -33,7 +33,6 @@ from arcwise.analysis.estimators.smooth_test import SmoothTest, same_as, same_po
 from arcwise.analysis.simulate.counts import as_population, node_law
 from arcwise.analysis.simulate.truth import NO_DIRECTION, Truth, on_lattice
 from arcwise.analysis.threads import one_thread
-from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.circular import CircularMechanism
 
@@ -282,7 +281,7 @@ def compare_reference(
     result = estimate(task, counts, level=level, between=between, target=target, bands=bands, origin=origin)
     low, length = float(domain.from_unit(np.float64(0.0))), domain.length
     differences: dict[str, Any] = {}
-    if isinstance(domain, Circle):
+    if domain.circular:
         place = float(np.angle(truth.moment)) / (2 * np.pi) * length
         assert result.direction is not None  # noqa: S101 (circles have one)
         assert result.resultant_length is not None  # noqa: S101

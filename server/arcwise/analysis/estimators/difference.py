@@ -18,7 +18,6 @@ from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.threads import one_thread
-from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.circular import CircularMechanism
@@ -72,7 +71,7 @@ def mean_difference(
     """
     check_target(target)
     for mechanism, counts in (first, second):
-        if not isinstance(mechanism.domain, Interval):
+        if mechanism.domain.circular:
             raise ParameterError(
                 f"domain must be an Interval for a difference of means, got {mechanism.domain!r}"
             )
@@ -229,7 +228,7 @@ class _Average(NamedTuple):
 
 
 def _unbiased(mechanism: Mechanism, counts: FloatArray) -> bool:
-    if mechanism.placement == "clamp" and isinstance(mechanism.kernel, WindowKernel):
+    if mechanism.end_zones and isinstance(mechanism.kernel, WindowKernel):
         return False
     return not mean_numbers(mechanism, float(counts.sum())).bias
 
@@ -242,7 +241,7 @@ def _average(mechanism: Mechanism, counts: FloatArray) -> _Average:
     n = float(counts.sum())
     unit, error = average(mechanism.kernel, mean_numbers(mechanism, n).values, counts)
     length = mechanism.domain.length
-    low = mechanism.domain.low if isinstance(mechanism.domain, Interval) else 0.0
+    low = mechanism.domain.start
     return _Average(low + length * unit, (length * error) ** 2, n)
 
 

@@ -51,7 +51,7 @@ def mean(
         are the same, the error is that of the devices' randomness, and of the sampling where some were drawn.
     """
     kernel, domain = mechanism.kernel, mechanism.domain
-    if mechanism.placement == "clamp" and isinstance(kernel, WindowKernel):
+    if mechanism.end_zones and isinstance(kernel, WindowKernel):
         return _clamp(mechanism, kernel, counts, level, users)
     n = float(counts.sum())
     numbers = mean_numbers(mechanism, n)

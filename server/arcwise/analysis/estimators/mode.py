@@ -116,7 +116,7 @@ def mode(
     elif float((most @ fitted).max()) > shares[best]:
         why = "an end zone, where values are not told apart, may hold the mode"
     else:
-        atoms = not circular and mechanism.placement != "clamp"
+        atoms = not circular and not mechanism.end_zones
         value = float(domain.from_unit(np.float64(_densest(fitted, edges, least[best], atoms=atoms))))
     width = windows.width * domain.length
     method = f"densest cell of the fullest of {len(windows.starts)} windows {width:.4g} wide"

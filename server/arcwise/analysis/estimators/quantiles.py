@@ -112,7 +112,7 @@ def quantiles(
         unit = point(mechanism, probabilities, tau)
         note = ""
         value: float | None = None
-        if mechanism.placement == "clamp" and unit in (0.0, 1.0):
+        if mechanism.end_zones and unit in (0.0, 1.0):
             note = "in an end zone, where the reports do not tell values apart"
         else:
             value = float(domain.from_unit(np.float64(unit)))

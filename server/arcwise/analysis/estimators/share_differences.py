@@ -219,7 +219,7 @@ def quantile_differences(
         low, high = -_furthest_apart(one.high, two.low, most), _furthest_apart(two.high, one.low, most)
         apart = pair[1] - pair[0]
         low, high = min(low, high, apart), max(low, high, apart)
-        zones = [each for each in (first, second) if each.mechanism.placement == "clamp"]
+        zones = [each for each in (first, second) if each.mechanism.end_zones]
         known = not (zones and {*pair} & {0.0, 1.0})
         result[f"{tau:g}"] = _told(
             length * apart if known else None, (length * low, length * high), first, second

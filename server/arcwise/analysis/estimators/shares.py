@@ -18,7 +18,6 @@ from arcwise.analysis.estimators.grid import cell_edges, coarse_note, first_cell
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.threads import one_thread
-from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def fitted_share(mechanism: Mechanism, probabilities: FloatArray, first: float, 
         least = most = float(arc_cover(edges, first, last - first) @ fitted)
     else:
         least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
-    return None if mechanism.placement == "clamp" and most - least > 1e-9 else 0.5 * (least + most)
+    return None if mechanism.end_zones and most - least > 1e-9 else 0.5 * (least + most)
 
 
 def _units(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tuple[float, float]:
@@ -133,7 +132,7 @@ def _units(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tu
         raise ParameterError(
             f"low and high must satisfy low {'<=' if single else '<'} high, got {low!r} and {high!r}"
         )
-    start = domain.low if isinstance(domain, Interval) else 0.0
+    start = domain.start
     return (low - start) / domain.length, (high - start) / domain.length
 
 

@@ -90,7 +90,7 @@ def spread(
     if n < 2:
         method = "none: one report does not show its variance"
         found = _Found(None, 0.0, _LARGEST, 0.0, method, "not told: the interval is all that is possible")
-    elif mechanism.placement == "clamp" and isinstance(kernel, WindowKernel):
+    elif mechanism.end_zones and isinstance(kernel, WindowKernel):
         found = _clamp(mechanism, kernel, counts, two_sided(level, n), users)
     else:
         numbers = moment_numbers(mechanism, n)
@@ -129,7 +129,7 @@ def strata_spread(
     strata, added in squares.
     """
     pairs = [moment_numbers(mechanism, float(counts.sum())) for counts in strata]
-    if any(each.bias for pair in pairs for each in pair) or mechanism.placement == "clamp":
+    if any(each.bias for pair in pairs for each in pair) or mechanism.end_zones:
         return None
     kernel = mechanism.kernel
     means = [average(kernel, pair[0].values, counts) for pair, counts in zip(pairs, strata, strict=True)]

@@ -90,7 +90,7 @@ def distribution(mechanism: Mechanism, fitted: EMFit, *, method: str | None = No
     ]
     if method is None and fitted.iterations == 0:
         notes.insert(0, "uniform: there are too few reports to hold any out")
-    if mechanism.placement == "clamp":
+    if mechanism.end_zones:
         notes.insert(0, "the first and the last bin are the end zones: their mass is known, its place is not")
     if method is None:
         method = f"EM averaged by {FOLDS}-fold held-out likelihood, {fitted.iterations} steps in the mean"
@@ -98,14 +98,14 @@ def distribution(mechanism: Mechanism, fitted: EMFit, *, method: str | None = No
     edges, values = cell_edges(mechanism), values_of(mechanism)
     places: FloatArray | None = None
     mean: float | None = None
-    if not mechanism.kernel.circular and mechanism.placement != "clamp":
+    if not mechanism.kernel.circular and not mechanism.end_zones:
         units = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
         mean = float(mechanism.domain.from_unit(fitted.probabilities @ units))
         notes.append("fitted_mean is biased towards the middle of the domain, and has no interval")
     if values is not None:
         if not mechanism.kernel.circular:
             edges[[0, -1]] = -0.5 / values.steps, 1.0 + 0.5 / values.steps
-        if mechanism.placement != "clamp":
+        if not mechanism.end_zones:
             places = mechanism.domain.from_unit(values.units(values.first))
     return Distribution(
         tuple(mechanism.domain.from_unit(edges).tolist()),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from arcwise.domains import Circle
 from arcwise.mechanisms import DesignedCircular, DesignedTable
 from arcwise.mechanisms.registry import MECHANISMS
 
@@ -81,7 +80,7 @@ def _designs(domain: Domain, epsilon: float) -> list[Candidate]:
     """Return what linear programming makes for this domain and epsilon."""
     from arcwise.analysis.design import minimax
 
-    first = "direction" if isinstance(domain, Circle) else "mean"
+    first = "direction" if domain.circular else "mean"
     wanted: dict[str, dict[str, Any]] = {
         first: {"goal": first},
         "value": {"goal": "value"},

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.domains import Circle
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.moments import laws
 from arcwise.tasks import Task
@@ -106,7 +105,7 @@ def measure(mechanism: Mechanism, label: str) -> MechanismRow:
     length = mechanism.domain.length
     area = length * length  # length**2 raises where a product becomes infinite
     certificate = mechanism.certificate()
-    circular = isinstance(mechanism.domain, Circle)
+    circular = mechanism.domain.circular
     kernel = mechanism.kernel
     task = Task("compared", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
     return MechanismRow(
@@ -142,7 +141,7 @@ def _grid(mechanism: Mechanism) -> FloatArray:
     if mechanism.lattice is not None and not mechanism.rounds:
         return np.arange(mechanism.lattice.size) / mechanism.lattice.steps
     nodes = mechanism.kernel.nodes
-    if isinstance(mechanism.domain, Circle):
+    if mechanism.domain.circular:
         return np.linspace(0.0, 1.0, _STEPS // 16 + 1) / nodes
     inside = mechanism.node_units(np.arange(4 * nodes - 3) / 4.0)
     return np.unique(np.clip(np.concatenate([inside, np.linspace(0.0, 1.0, _STEPS + 1)]), 0.0, 1.0))
@@ -157,9 +156,9 @@ def _average(mechanism: Mechanism) -> tuple[float, float, float]:
     if mechanism.lattice is not None and not mechanism.rounds:
         absolute, squared, truncated, _, _ = _moments(mechanism, _grid(mechanism))
         return float(absolute.mean()), float(squared.mean()), float(truncated.mean())
-    parts = _STEPS // 16 if isinstance(mechanism.domain, Circle) else 2 * _STEPS
+    parts = _STEPS // 16 if mechanism.domain.circular else 2 * _STEPS
     units = (np.arange(parts) + 0.5) / parts
-    if isinstance(mechanism.domain, Circle):
+    if mechanism.domain.circular:
         units /= mechanism.kernel.nodes
     absolute, squared, truncated, _, _ = _moments(mechanism, units)
     return float(absolute.mean()), float(squared.mean()), float(truncated.mean())
@@ -170,7 +169,7 @@ def _moments(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return for each input, on the unit domain: E|y-x|, E(y-x)^2, E|truncated y - x|, bias, variance."""
     decoded = mechanism.code_units()
-    circular = isinstance(mechanism.domain, Circle)
+    circular = mechanism.domain.circular
     parts = []
     size = max(1, _BLOCK // mechanism.kernel.codes)
     for start in range(0, units.size, size):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from arcwise.analysis.csv_rows import write_rows
 from arcwise.analysis.plotting.style import COLOURS, new_figure, plain_log
-from arcwise.domains import Circle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +42,7 @@ def write_plot(path: Path, rows: Sequence[MechanismRow], domain: Domain, epsilon
 
 
 def _draw(figure: Figure, rows: Sequence[MechanismRow], domain: Domain, epsilon: float) -> None:
-    circular = isinstance(domain, Circle)
+    circular = domain.circular
     distance = "d(y, x)" if circular else "|y - x|"
     left, right = figure.subplots(1, 2, sharey=True)
     _dots(left, [(row.mean_absolute, row.worst_absolute) for row in rows], COLOURS[0])

@@ -119,7 +119,7 @@ def number_moments(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
     ParameterError
         When no numbers per code are unbiased.
     """
-    if mechanism.placement == "clamp" and isinstance(mechanism.kernel, WindowKernel):
+    if mechanism.end_zones and isinstance(mechanism.kernel, WindowKernel):
         raise ParameterError("values near an end give the same reports: they tell a range of means, no mean")
     numbers = mean_numbers(mechanism, math.inf)
     if numbers.bias:

@@ -76,7 +76,7 @@ class Family:
         if self.label == _DESIGNS.get((goal, type(domain))) == "LP design, mean":
             return start
         if self.chosen and self.label == _CHOSEN[goal, type(domain)]:
-            finer = goal == "distribution" and isinstance(domain, Interval) and reports >= MANY_REPORTS
+            finer = goal == "distribution" and not domain.circular and reports >= MANY_REPORTS
             finer = finer and not domain.discrete
             return f"{start} --expected-reports {reports}" if finer else start
         name, _, member = self.label.partition(", ")
@@ -89,7 +89,7 @@ def domain_words(domain: Domain) -> str:
     """Return the options of a command that name the domain; clipping is left out."""
     words = (
         f"--circle {domain.period:.12g}"
-        if isinstance(domain, Circle)
+        if domain.circular
         else f"--domain {domain.low:.12g}:{domain.high:.12g}"
     )
     if domain.step is not None:

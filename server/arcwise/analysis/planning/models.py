@@ -8,7 +8,6 @@ from arcwise.analysis.planning.direction import DirectionCurve
 from arcwise.analysis.planning.distribution import SimulatedCurve, Surveys
 from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.analysis.simulate import named_population
-from arcwise.domains import Circle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,7 +74,7 @@ class Model:
                 else f"for every population with a resultant length of at least {request.length:g}"
             )
         else:
-            circular = isinstance(request.domain, Circle)
+            circular = request.domain.circular
             self.measure = (
                 "expected Wasserstein-1 distance to the values of those who report, "
                 f"simulated ({_SURVEYS.many} surveys)"

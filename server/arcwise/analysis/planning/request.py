@@ -156,7 +156,7 @@ def read_error(error: float | str, domain: Domain) -> float:
     unit = float(number) / domain.length
     if unit > 1.0:
         raise ParameterError(
-            f"error must be at most the {'period' if isinstance(domain, Circle) else 'range'} "
+            f"error must be at most the {'period' if domain.circular else 'range'} "
             f"{domain.length:g}, got {error!r}"
         )
     return max(unit, 1e-300)

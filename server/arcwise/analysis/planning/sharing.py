@@ -14,7 +14,6 @@ import numpy as np
 from arcwise.analysis.planning.direction import DirectionCurve
 from arcwise.analysis.planning.mean import number_moments, worst_variance
 from arcwise.analysis.planning.request import DEFAULT_LENGTH
-from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import EPSILON_MAX, EPSILON_MIN
 from arcwise.tasks import Task
@@ -97,7 +96,7 @@ def report_error(
     mechanism = _mechanism(domain.unit(), epsilon, goal)
     if measure == "estimate":
         return _estimate_error(mechanism)
-    circular = isinstance(domain, Circle)
+    circular = domain.circular
     if not mechanism.rounds:
         errors = mechanism.expected_errors(mechanism.domain.values())
         total = float(errors.max() if measure == "value" else errors.mean())
@@ -110,7 +109,7 @@ def report_error(
 
 
 def _mechanism(domain: Domain, epsilon: float, goal: str | None) -> Mechanism:
-    if goal == "mean" and isinstance(domain, Interval):
+    if goal == "mean" and not domain.circular:
         from arcwise.analysis.design import minimax
 
         return minimax(domain, epsilon, goal="mean")
@@ -118,7 +117,7 @@ def _mechanism(domain: Domain, epsilon: float, goal: str | None) -> Mechanism:
 
 
 def _estimate_error(mechanism: Mechanism) -> float:
-    if isinstance(mechanism.domain, Circle):
+    if mechanism.domain.circular:
         turns = DirectionCurve(cast("CircularMechanism", mechanism), None, DEFAULT_LENGTH).error(int(_MANY))
         return (2.0 * turns) ** 2 * _MANY
     return worst_variance(*number_moments(mechanism), "population")
@@ -221,7 +220,7 @@ def best_shares(
         )
     if measure != "estimate":
         for name, domain in domains.items():
-            if isinstance(domain, Interval) and goals.get(name) != "value":
+            if not domain.circular and goals.get(name) != "value":
                 raise ParameterError(
                     f'goals must be "value" for {name!r} with measure {measure!r}, which asks how near '
                     "single reports are: those of other goals are for averages"

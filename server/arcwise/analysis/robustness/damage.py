@@ -149,7 +149,7 @@ class _Programs:
     def interval(self) -> dict[str, float]:
         """Return the bounds in the unit of the domain."""
         mechanism, length = self._mechanism, self._mechanism.domain.length
-        if not self._solvable or mechanism.placement == "clamp":
+        if not self._solvable or mechanism.end_zones:
             return {}
         numbers = mean_numbers(mechanism, self._reports).values
         shift = max(self._push(numbers), self._push(-numbers))

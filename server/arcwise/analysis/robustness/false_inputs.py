@@ -126,7 +126,7 @@ def interval_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dic
     - variance: `_variances`. Distribution: `_farthest`; liars move it by ``k max(m, 1-m)``.
     """
     edges = cell_edges(mechanism)
-    clamp = mechanism.placement == "clamp"
+    clamp = mechanism.end_zones
     # Where in an end zone people are is not told; otherwise the end nodes are atoms at the ends.
     lows = _law(edges, nodes, 0.0, edges[-2] if clamp else 1.0)
     highs = _law(edges, nodes, edges[1] if clamp else 0.0, 1.0)

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.integrate import quad_vec
 
 from arcwise.analysis.simulate.base import Population
-from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ class Continuous(Population):
             )
         self._distribution = distribution
         self._length = domain.length
-        self._circular = isinstance(domain, Circle)
-        self._low = 0.0 if isinstance(domain, Circle) else domain.low
+        self._circular = domain.circular
+        self._low = domain.start
         if self._circular:
             ends = [float(distribution.ppf(p)) / self._length for p in (_TAIL, 1.0 - _TAIL)]
             if not ends[1] - ends[0] <= _MOST_TURNS:

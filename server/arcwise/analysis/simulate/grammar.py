@@ -51,7 +51,7 @@ class _Kind(NamedTuple):
 
 def _position(domain: Domain, number: float) -> float:
     """Return where a number is on the unit domain; on a lattice it need not be a value, as an atom has to."""
-    if isinstance(domain, Circle):
+    if domain.circular:
         return number % domain.period / domain.period % 1.0
     return (number - domain.low) / domain.length
 
@@ -60,7 +60,7 @@ def _uniform(domain: Domain, numbers: Sequence[float]) -> Population:
     if not numbers:
         return uniform()
     low, high = numbers
-    if isinstance(domain, Circle):
+    if domain.circular:
         start, length = _position(domain, low), (high - low) / domain.period
         length = length % 1.0 if low > high else length  # uniform:350,10 goes through 0
         if not length > 0:
@@ -86,7 +86,7 @@ def _beta(domain: Domain, numbers: Sequence[float]) -> Population:
 
 def _normal(domain: Domain, numbers: Sequence[float]) -> Population:
     mean, sd = numbers
-    if isinstance(domain, Circle):
+    if domain.circular:
         return WrappedNormal(_position(domain, mean), sd / domain.period)
     return CutNormal(_position(domain, mean), sd / domain.length)
 
@@ -97,7 +97,7 @@ def _von_mises(domain: Domain, numbers: Sequence[float]) -> Population:
 
 def _atom(domain: Domain, numbers: Sequence[float]) -> Population:
     (place,) = numbers
-    if isinstance(domain, Interval) and not domain.low <= place <= domain.high:
+    if not domain.circular and not domain.low <= place <= domain.high:
         raise ParameterError(f"atom:PLACE must be in {domain}, got {place:g}")
     return Atoms([domain.to_unit(place)])
 
@@ -110,12 +110,10 @@ def _comb(domain: Domain, numbers: Sequence[float]) -> Population:
             f"got {step:g} and {count:g}"
         )
     last = first + step * (count - 1)
-    if isinstance(domain, Interval) and not domain.low <= first <= last <= domain.high + 1e-9 * step:
+    if not domain.circular and not domain.low <= first <= last <= domain.high + 1e-9 * step:
         raise ParameterError(f"comb:FIRST,STEP,COUNT must stay in {domain}, got {first:g} to {last:g}")
     places = first + step * np.arange(count)
-    return Atoms(
-        domain.to_unit_many(places if isinstance(domain, Circle) else places.clip(None, domain.high))
-    )
+    return Atoms(domain.to_unit_many(places if domain.circular else places.clip(None, domain.high)))
 
 
 def _log_normal(domain: Domain, numbers: Sequence[float]) -> Population:
@@ -212,7 +210,7 @@ def _part(text: str, domain: Domain) -> Population:
     if at:
         return _multiples(_part(text, domain), _number(step, "a step after @"), domain)
     name, colon, after = (piece.strip() for piece in text.partition(":"))
-    circular = isinstance(domain, Circle)
+    circular = domain.circular
     kind = _KINDS.get(name)
     if kind is None:
         if name not in (CIRCLE if circular else INTERVAL) or colon:
@@ -231,7 +229,7 @@ def _part(text: str, domain: Domain) -> Population:
 
 def _continuous(domain: Domain) -> Domain:
     """Return the domain without its step: the mean and the ends of a law need not be values."""
-    return Circle(domain.period) if isinstance(domain, Circle) else Interval(domain.low, domain.high)
+    return Circle(domain.period) if domain.circular else Interval(domain.low, domain.high)
 
 
 def _multiples(population: Population, step: float, domain: Domain) -> Population:
@@ -240,7 +238,7 @@ def _multiples(population: Population, step: float, domain: Domain) -> Populatio
         raise ParameterError(
             f"a step after @ must be from {domain.length / _MOST_PLACES:g} to {domain.length:g}, got {step:g}"
         )
-    if isinstance(domain, Circle):
+    if domain.circular:
         count = round(domain.period / step)
         if abs(count * step - domain.period) > 1e-9 * domain.period:
             raise ParameterError(
@@ -264,6 +262,6 @@ def _number(text: str, where: str) -> float:
 
 def allowed(domain: Domain) -> str:
     """Return the kinds and names that can stand in a part on this domain, for messages."""
-    circular = isinstance(domain, Circle)
+    circular = domain.circular
     kinds = [f"{name}:{kind.numbers}" for name, kind in _KINDS.items() if kind.circular in {None, circular}]
     return ", ".join([*kinds, *(CIRCLE if circular else INTERVAL)])

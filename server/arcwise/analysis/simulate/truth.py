@@ -15,7 +15,6 @@ import numpy as np
 
 from arcwise.analysis.simulate.laws import Atoms, Mixture
 from arcwise.analysis.simulate.rounded import rounded
-from arcwise.domains import Circle
 
 if TYPE_CHECKING:
     from arcwise.analysis.simulate.base import Population
@@ -90,4 +89,4 @@ def on_lattice(population: Population, domain: Domain) -> Population:
     if domain.lattice is None or domain.rounding == "stochastic":
         return population
     places = np.arange(domain.lattice.size) / domain.lattice.steps
-    return rounded(population, places, circular=isinstance(domain, Circle))
+    return rounded(population, places, circular=domain.circular)

@@ -15,7 +15,6 @@ from arcwise.analysis.threads import one_thread
 from arcwise.analysis.timeseries.epochs import Span, epoch_start
 from arcwise.analysis.timeseries.points import change_of, point_values
 from arcwise.analysis.timeseries.result import Point, Series
-from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.tasks import DAY
 
@@ -111,7 +110,7 @@ def series(
         raise ParameterError(f"level must be from 0.5 to {_HIGHEST_LEVEL}, got {level!r}")
     check_target(target)
     sampled = check_sampled(sampled)
-    period = task.domain.period if isinstance(task.domain, Circle) else None
+    period = task.domain.length if task.domain.circular else None
     if period is None:
         check_no_origin(origin)
     if period is not None and quantiles and origin is None:
