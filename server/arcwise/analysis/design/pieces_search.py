@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.analysis.threads import one_thread
-from arcwise.errors import ParameterError
+from arcwise.checks import checked_integer, checked_real
 from arcwise.kernels.certificate import check_epsilon
 
 if TYPE_CHECKING:
@@ -101,10 +101,8 @@ def search_pieces(m: int, epsilons: ArrayLike, power: float = 1.0, *, circular: 
     >>> search_pieces(5, [1.0]).error.round(6)
     array([0.377541])
     """
-    if type(m) is not int or m < 1:
-        raise ParameterError(f"m must be an integer of at least 1, got {m!r}")
-    if not (np.isfinite(power) and power >= 1.0):
-        raise ParameterError(f"power must be finite and at least 1, got {power!r}")
+    m = checked_integer("m", m, 1)
+    power = checked_real("power", power, least=1)
     numbers = np.array([check_epsilon(float(epsilon)) for epsilon in np.ravel(np.asarray(epsilons))])
     loss = _Loss(float(power), circular=circular)
     parts = [_search(m, numbers[i : i + _CHUNK], loss) for i in range(0, len(numbers), _CHUNK)]

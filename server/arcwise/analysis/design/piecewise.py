@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.analysis.threads import one_thread
+from arcwise.checks import checked_integer
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
@@ -81,8 +82,7 @@ def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Piec
         When an argument is out of its bounds.
     """
     number = check_epsilon(epsilon)
-    if type(m) is not int or m < 1:
-        raise ParameterError(f"m must be an integer of at least 1, got {m!r}")
+    m = checked_integer("m", m, 1)
     if not (math.isfinite(power) and power >= 1.0):
         raise ParameterError(f"power must be finite and at least 1, got {power!r}")
     if not isinstance(domain, (Interval, Circle)):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from arcwise.analysis.design.prior import as_populations, node_prior
+from arcwise.checks import checked_integer, checked_real
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
@@ -95,9 +95,7 @@ def check_goal(domain: Domain, goal: str, power: Any) -> float | None:
         return 2.0 if goal == "mean" else None
     if power is None:
         return 1.0
-    if isinstance(power, bool) or not isinstance(power, (int, float)) or not 1.0 <= power < math.inf:
-        raise ParameterError(f"power must be finite and at least 1, got {power!r}")
-    return float(power)
+    return checked_real("power", power, least=1)
 
 
 def check_request(
@@ -137,9 +135,8 @@ def check_request(
         if nodes is None:
             few = number <= _SMALL and population is None
             nodes = size if size is not None else 17 if few else 33
-    for name, count in (("outputs", outputs), ("nodes", nodes)):
-        if type(count) is not int or not low <= count <= high:
-            raise ParameterError(f"{name} must be an integer from {low} to {high}, got {count!r}")
+    outputs = checked_integer("outputs", outputs, low, high)
+    nodes = checked_integer("nodes", nodes, low, high)
     if kind == "circle" and outputs != nodes:
         raise ParameterError(f"outputs and nodes must be equal on a Circle, got {outputs} and {nodes}")
     rounds = size is None or domain.rounding == "stochastic"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.analysis.design.prior import as_populations
@@ -11,6 +10,7 @@ from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.planning.base import MAX_REPORTS
 from arcwise.analysis.planning.distribution import FEWEST
 from arcwise.analysis.simulate import MAX_DEVICES
+from arcwise.checks import real_or_nan
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
@@ -151,7 +151,7 @@ def read_error(error: float | str, domain: Domain) -> float:
         except ValueError:
             number = math.nan
         number = number / 100.0 * domain.length if share else number
-    if not _is_real(number) or not 0.0 < number < math.inf:
+    if not 0.0 < real_or_nan(number) < math.inf:
         raise ParameterError(f"error must be a positive number or a share such as '1%', got {error!r}")
     unit = float(number) / domain.length
     if unit > 1.0:
@@ -164,12 +164,8 @@ def read_error(error: float | str, domain: Domain) -> float:
 
 def _checked_reports(reports: float, goal: str) -> int:
     least, most = (FEWEST, MAX_DEVICES) if goal == "distribution" else (1, MAX_REPORTS)
-    if not _is_real(reports) or not least <= reports <= most or reports != int(reports):
+    if not least <= real_or_nan(reports) <= most or reports != int(reports):
         raise ParameterError(
             f"reports must be a whole number from {least} to {most} for a {goal}, got {reports!r}"
         )
     return int(reports)
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)

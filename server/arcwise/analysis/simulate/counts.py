@@ -17,6 +17,7 @@ from arcwise.analysis.simulate.continuous import Continuous
 from arcwise.analysis.simulate.grammar import parse_population
 from arcwise.analysis.simulate.laws import Atoms, Mixture
 from arcwise.analysis.threads import one_thread
+from arcwise.checks import checked_integer
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.base import Mechanism
 
@@ -84,8 +85,7 @@ def simulate_counts(
     1000000000000
     """
     mechanism = task if isinstance(task, Mechanism) else task.mechanism
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n <= MAX_DEVICES:
-        raise ParameterError(f"n must be an integer from 1 to {MAX_DEVICES}, got {n!r}")
+    n = checked_integer("n", n, 1, MAX_DEVICES)
     if not isinstance(generator, np.random.Generator):
         raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
     if not fixed:
@@ -96,7 +96,7 @@ def simulate_counts(
     unit = mechanism.domain.to_unit_many(population).ravel()
     if not unit.size or n % unit.size:
         raise ParameterError(f"n must be a multiple of the {unit.size} values when they are fixed, got {n!r}")
-    return _fixed_counts(mechanism, unit, int(n) // unit.size, generator)
+    return _fixed_counts(mechanism, unit, n // unit.size, generator)
 
 
 def as_population(population: Population | ArrayLike | str | Any, domain: Domain) -> Population:

@@ -15,6 +15,7 @@ from arcwise.analysis.threads import one_thread
 from arcwise.analysis.timeseries.epochs import Span, epoch_start
 from arcwise.analysis.timeseries.points import change_of, point_values
 from arcwise.analysis.timeseries.result import Point, Series
+from arcwise.checks import checked_integer
 from arcwise.errors import ParameterError
 from arcwise.tasks import DAY
 
@@ -185,11 +186,10 @@ def point_starts(task: Task, epochs: Iterable[int], *, every: int, span: Span) -
     Raises
     ------
     ParameterError
-        When `every` is no positive integer, the range is empty, or the points are too many or end after the
-        year 9999.
+        When `every` is not a positive integer, the range is empty, or the points are too many or end after
+        the year 9999.
     """
-    if type(every) is not int or every < 1:
-        raise ParameterError(f"every must be an integer of at least 1, got {every!r}")
+    every = checked_integer("every", every, 1)
     known = sorted(epochs)
     anchor = MONDAY // task.epoch_seconds
     first = known[0] - (known[0] - anchor) % every if span.first is None else index(span.first)
