@@ -6,7 +6,7 @@ computes and says what it found; files, pictures and messages are made elsewhere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -39,9 +39,15 @@ class Table:
     @classmethod
     def of(cls, **columns: Any) -> Table:
         """Return the table of these columns, arrays of one length."""
-        return cls(
-            tuple(columns), list(zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True))
-        )
+        values = [np.asarray(column).tolist() for column in columns.values()]
+        return cls(tuple(columns), list(zip(*values, strict=True)))
+
+    @classmethod
+    def stacked(cls, keys: Sequence[str], parts: Mapping[Any, Mapping[str, Any]]) -> Table:
+        """Return the table of several parts, columns by heading, each led by its key, a tuple."""
+        tables = {key: cls.of(**columns) for key, columns in parts.items()}
+        headings = next(iter(tables.values())).columns
+        return cls((*keys, *headings), [(*key, *row) for key, table in tables.items() for row in table.rows])
 
 
 @dataclass(frozen=True)

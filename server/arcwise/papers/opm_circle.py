@@ -90,31 +90,15 @@ def _circle(_full: bool, _progress: Progress) -> Outcome:
         over = marks(EPSILONS, worst, power)
         panels.append(Panel(over, r"$\varepsilon$", y, xlim=(0.0, 8.0), log="y", legend=None))
 
-    columns = tuple(line.name for line in _LINES)
+    over_domain, over_epsilon = {}, {}
+    for power in _POWERS:
+        curves = {line.name: domain[power, line.name] for line in _LINES}
+        over_domain[power,] = {"x": _TURN * _X, **curves}
+        curves = {line.name: worst[power, line.name] for line in _LINES}
+        bound = [_bound(epsilon, power) for epsilon in EPSILONS]
+        over_epsilon[power,] = {"epsilon": EPSILONS, **curves, "bound": bound}
     return Outcome(
-        {
-            "domain": Table(
-                ("power", "x", *columns),
-                [
-                    (power, float(_TURN * x), *(float(domain[power, name][i]) for name in columns))
-                    for power in _POWERS
-                    for i, x in enumerate(_X)
-                ],
-            ),
-            "worst": Table(
-                ("power", "epsilon", *columns, "bound"),
-                [
-                    (
-                        power,
-                        float(epsilon),
-                        *(float(worst[power, name][i]) for name in columns),
-                        _bound(epsilon, power),
-                    )
-                    for power in _POWERS
-                    for i, epsilon in enumerate(EPSILONS)
-                ],
-            ),
-        },
+        {"domain": Table.stacked(("power",), over_domain), "worst": Table.stacked(("power",), over_epsilon)},
         Picture([panels], (9.2, 3.3), legend={"loc": "outside lower center", "ncols": 4}),
         [*(_window_check(epsilon) for epsilon in (1.0, 4.0)), _distance_check()],
         _findings(worst, domain),

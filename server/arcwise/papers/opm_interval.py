@@ -44,14 +44,13 @@ def _over_domain(_full: bool, progress: Progress) -> Outcome:
         )
         for epsilon in (2.0, 4.0)
     ]
-    rows = [
-        (epsilon, power, float(x), *(float(curves[epsilon, power, line.name][i]) for line in LINES))
+    parts = {
+        (epsilon, power): {"x": _X, **{line.name: curves[epsilon, power, line.name] for line in LINES}}
         for epsilon in (2.0, 4.0)
         for power in _POWERS
-        for i, x in enumerate(_X)
-    ]
+    }
     return Outcome(
-        {"curves": Table(("epsilon", "power", "x", *(line.name for line in LINES)), rows)},
+        {"curves": Table.stacked(("epsilon", "power"), parts)},
         Picture([panels], (7.2, 3.7), legend={"loc": "outside lower center", "ncols": 3}),
         [*(_window_check(epsilon) for epsilon in (1.0, 2.0, 4.0)), _half_at_end()],
         [_domain_finding(epsilon, {line.name: curves[epsilon, 1.0, line.name] for line in LINES})
@@ -131,11 +130,10 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
         legend={"loc": "outside lower center", "ncols": 4},
     )
 
-    rows = [
-        (power, float(epsilon), *(float(worst[power, line.name][i]) for line in LINES))
+    parts = {
+        (power,): {"epsilon": EPSILONS, **{line.name: worst[power, line.name] for line in LINES}}
         for power in _POWERS
-        for i, epsilon in enumerate(EPSILONS)
-    ]
+    }
     findings = [
         f"Worst-case E {_NAMES[power]}: below OPM are "
         + "; ".join(
@@ -153,7 +151,7 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
     )
     return Outcome(
         {
-            "worst": Table(("power", "epsilon", *(line.name for line in LINES)), rows),
+            "worst": Table.stacked(("power",), parts),
             "bound": Table(("power", "epsilon", "bound"), [(*key, bound) for key, bound in bounds.items()]),
         },
         picture,

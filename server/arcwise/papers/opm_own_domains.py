@@ -87,20 +87,11 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
             )
         )
 
-    rows: list[tuple[float | str, ...]] = [
-        (mechanism, power, float(epsilon), *(float(curves[name][i]) for name in _DASHES))
-        for (mechanism, power), curves in worst.items()
-        for i, epsilon in enumerate(EPSILONS)
-    ]
-    curves: list[tuple[float | str, ...]] = [
-        (
-            mechanism,
-            float(x * length - (length - 1.0)),
-            *(float(shown[mechanism][name][i]) for name in _DASHES),
-        )
+    over_domain = {
+        (mechanism,): {"x": _X * length - (length - 1.0), **shown[mechanism]}
         for mechanism, length in _LENGTHS.items()
-        for i, x in enumerate(_X)
-    ]
+    }
+    over_epsilon = {key: {"epsilon": EPSILONS, **curves} for key, curves in worst.items()}
     findings = []
     for mechanism in _LENGTHS:
         average = {name: float(np.trapezoid(curve, _X)) for name, curve in shown[mechanism].items()}
@@ -120,8 +111,8 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
     )
     return Outcome(
         {
-            "domain": Table(("mechanism", "x", *_DASHES), curves),
-            "worst": Table(("mechanism", "power", "epsilon", *_DASHES), rows),
+            "domain": Table.stacked(("mechanism",), over_domain),
+            "worst": Table.stacked(("mechanism", "power"), over_epsilon),
         },
         Picture([upper, lower], (7.2, 5.2)),
         (),

@@ -83,26 +83,18 @@ def _pieces(full: bool, progress: Progress) -> Outcome:
         for power in _POWERS
     }
     few = {m: np.array([optimal_pieces(m, float(e), 1.0, _UNIT).worst for e in _CURVE]) for m in (1, 2, 3)}
-    rows: list[tuple[float | str, ...]] = [
-        (
-            "circle" if circular else "interval",
-            power,
-            float(epsilon),
-            float(closed[circular, power][i]),
-            *(float(found[circular, power, m].error[i]) for m in _PIECES),
-        )
-        for circular, power in closed
-        for i, epsilon in enumerate(epsilons)
-    ]
+    columns = {
+        ("circle" if circular else "interval", power): {
+            "epsilon": epsilons,
+            "closed_form": values,
+            **{f"m_{m}": found[circular, power, m].error for m in _PIECES},
+        }
+        for (circular, power), values in closed.items()
+    }
     return Outcome(
         {
-            "search": Table(
-                ("domain", "power", "epsilon", "closed_form", *(f"m_{m}" for m in _PIECES)), rows
-            ),
-            "few": Table(
-                ("epsilon", *(f"m_{m}" for m in few)),
-                [(float(e), *(float(values[i]) for values in few.values())) for i, e in enumerate(_CURVE)],
-            ),
+            "search": Table.stacked(("domain", "power"), columns),
+            "few": Table.of(epsilon=_CURVE, **{f"m_{m}": values for m, values in few.items()}),
         },
         _picture(epsilons, found, few),
         [_hypothesis(count, found)],
