@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING
 from arcwise.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from arcwise.mechanisms.additive import (
-        BoundedLaplaceMechanism,
-        DiscreteStaircaseMechanism,
-        GaussianMechanism,
-        GeometricMechanism,
-        LaplaceMechanism,
-        StaircaseMechanism,
-        TruncatedLaplaceMechanism,
-        UniformAtomMechanism,
-    )
+    from arcwise.mechanisms.additive.gaussian import GaussianMechanism
+    from arcwise.mechanisms.additive.geometric import GeometricMechanism
+    from arcwise.mechanisms.additive.laplace import BoundedLaplaceMechanism, LaplaceMechanism
+    from arcwise.mechanisms.additive.staircase import DiscreteStaircaseMechanism, StaircaseMechanism
+    from arcwise.mechanisms.additive.truncated_laplace import TruncatedLaplaceMechanism
+    from arcwise.mechanisms.additive.uniform_atom import UniformAtomMechanism
     from arcwise.mechanisms.base import Mechanism
     from arcwise.mechanisms.closed_forms.optimal import (
         Levels,
@@ -78,16 +74,12 @@ if not TYPE_CHECKING:  # a type checker would let every name pass
     __getattr__ = lazy_names(
         __name__,
         {
-            "additive": (
-                "BoundedLaplaceMechanism",
-                "DiscreteStaircaseMechanism",
-                "GaussianMechanism",
-                "GeometricMechanism",
-                "LaplaceMechanism",
-                "StaircaseMechanism",
-                "TruncatedLaplaceMechanism",
-                "UniformAtomMechanism",
-            ),
+            "additive.gaussian": ("GaussianMechanism",),
+            "additive.geometric": ("GeometricMechanism",),
+            "additive.laplace": ("BoundedLaplaceMechanism", "LaplaceMechanism"),
+            "additive.staircase": ("DiscreteStaircaseMechanism", "StaircaseMechanism"),
+            "additive.truncated_laplace": ("TruncatedLaplaceMechanism",),
+            "additive.uniform_atom": ("UniformAtomMechanism",),
             "base": ("Mechanism",),
             "closed_forms.optimal": (
                 "Levels",
@@ -97,31 +89,15 @@ if not TYPE_CHECKING:  # a type checker would let every name pass
                 "interval_expected_error",
                 "optimal_levels",
             ),
-            "designed": (
-                "DesignedCircular",
-                "DesignedTable",
-            ),
-            "directional": (
-                "Purkayastha",
-                "VonMises",
-            ),
+            "designed": ("DesignedCircular", "DesignedTable"),
+            "directional": ("Purkayastha", "VonMises"),
             "duchi": ("Duchi",),
             "hybrid": ("Hybrid",),
-            "optimal": (
-                "OptimalCircular",
-                "OptimalPiecewise",
-            ),
-            "piecewise": (
-                "Piecewise",
-                "PiecewiseOpt",
-                "PiecewiseSub",
-            ),
+            "optimal": ("OptimalCircular", "OptimalPiecewise"),
+            "piecewise": ("Piecewise", "PiecewiseOpt", "PiecewiseSub"),
             "randomized_response": ("RandomizedResponse",),
             "square_wave": ("SquareWave",),
             "three_outputs": ("ThreeOutputs",),
-            "transformation": (
-                "PiecewiseTransformation",
-                "UnbiasedOptimalPiecewise",
-            ),
+            "transformation": ("PiecewiseTransformation", "UnbiasedOptimalPiecewise"),
         },
     )

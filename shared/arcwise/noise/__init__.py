@@ -19,13 +19,9 @@ from arcwise.noise.geometric import Geometric
 from arcwise.noise.grid import GridNoise
 from arcwise.noise.laplace import Laplace
 from arcwise.noise.lower_bound import approximate_lower_bound
-from arcwise.noise.multivariate import (
-    BoxComponent,
-    BoxStaircase,
-    ConfidenceBox,
-    ConfidenceDiamond,
-    IndependentLaplace,
-)
+from arcwise.noise.multivariate.box_component import BoxComponent
+from arcwise.noise.multivariate.box_staircase import BoxStaircase, ConfidenceBox
+from arcwise.noise.multivariate.independent_laplace import ConfidenceDiamond, IndependentLaplace
 from arcwise.noise.staircase import Staircase
 from arcwise.noise.staircase_optima import heuristic_gamma, interval_gamma, optimal_gamma
 from arcwise.noise.truncated_laplace import TruncatedLaplace

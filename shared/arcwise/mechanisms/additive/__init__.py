@@ -5,22 +5,4 @@ The distributions themselves are in `arcwise.noise`; only constructors import th
 from a task's table never does.
 """
 
-from __future__ import annotations
-
-from arcwise.mechanisms.additive.gaussian import GaussianMechanism
-from arcwise.mechanisms.additive.geometric import GeometricMechanism
-from arcwise.mechanisms.additive.laplace import BoundedLaplaceMechanism, LaplaceMechanism
-from arcwise.mechanisms.additive.staircase import DiscreteStaircaseMechanism, StaircaseMechanism
-from arcwise.mechanisms.additive.truncated_laplace import TruncatedLaplaceMechanism
-from arcwise.mechanisms.additive.uniform_atom import UniformAtomMechanism
-
-__all__ = [
-    "BoundedLaplaceMechanism",
-    "DiscreteStaircaseMechanism",
-    "GaussianMechanism",
-    "GeometricMechanism",
-    "LaplaceMechanism",
-    "StaircaseMechanism",
-    "TruncatedLaplaceMechanism",
-    "UniformAtomMechanism",
-]
+__all__: list[str] = []
