@@ -14,8 +14,8 @@ from arcwise.analysis.timeseries.blocks import blocks_of
 from arcwise.analysis.timeseries.epochs import Span
 from arcwise.analysis.timeseries.series import MONDAY
 from arcwise.domains import Interval
+from arcwise.server.estimates.parts import parts_of
 from arcwise.server.problems import Problem
-from arcwise.server.routes.parts import parts_of
 from arcwise.tasks import Task
 
 TASK = Task("age", Interval(0, 100), 1.0)

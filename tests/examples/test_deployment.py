@@ -24,7 +24,7 @@ from click.testing import CliRunner
 from arcwise.cli import main
 from arcwise.cli.serve import serve
 from arcwise.domains import Circle
-from arcwise.server.serving.configuration import Configuration, configure
+from arcwise.server.process.configuration import Configuration, configure
 from arcwise.tasks import Task
 from tests.support.machines import DEPLOYMENT
 from tests.support.server_processes import serving

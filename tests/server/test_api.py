@@ -136,7 +136,7 @@ def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
         running -= 1
         return estimate(task, counts)
 
-    monkeypatch.setattr("arcwise.server.routes.estimates.estimate", watched)
+    monkeypatch.setattr("arcwise.server.estimates.service.estimate", watched)
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         url = f"/v1/tasks/{HEADING.id}/estimate"

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from arcwise.server.serving.connections import Connections, bounded_protocol
+from arcwise.server.process.connections import Connections, bounded_protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

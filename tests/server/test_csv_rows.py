@@ -18,7 +18,7 @@ from arcwise.analysis.csv_rows import write_rows
 from arcwise.cli.csv_file import write_csv
 from arcwise.domains import Interval
 from arcwise.errors import TaskError
-from arcwise.server.routes.forms import render
+from arcwise.server.estimates.representations import render
 from arcwise.tasks import Task
 
 FORMULAS = ("=1+1", "=cmd|' /C calc'!A0", "+1", "-1+1", "@SUM(1)", "＝1", "－1")  # noqa: RUF001

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from arcwise.domains import Interval
 from arcwise.errors import StoreError
-from arcwise.server.observing.logs import _JSONFormatter, _TextFormatter
+from arcwise.server.process.logs import _JSONFormatter, _TextFormatter
 from arcwise.server.store import SQLiteStore, open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch

@@ -388,7 +388,7 @@ def test_requests_that_arrive_together_share_a_commit(with_app: Run, monkeypatch
 
         monkeypatch.setattr(SQLiteStore, "add", watched)
         posts = [asyncio.create_task(post(http, encode_batch(batch(number=n)))) for n in range(100)]
-        while app.state.runtime.ingest.writer.waiting < 100:
+        while app.state.runtime.ingest.waiting < 100:
             await asyncio.sleep(0)
         go.set()
         await asyncio.gather(*posts)
@@ -402,7 +402,7 @@ def test_what_was_queued_is_written_when_the_app_stops(with_app: Run, tmp_path: 
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
         ingest = app.router.routes[0].endpoint  # type: ignore[attr-defined]
         for number in range(50):
-            ingest.writer.add(batch(number=number))
+            ingest._writer.add(batch(number=number))
 
     with_app(TASKS, scenario)
     store = open_store(f"sqlite:///{tmp_path}/app.db")

@@ -19,10 +19,11 @@ from fastapi import FastAPI
 from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
-from arcwise.server import Settings, access, create_app
-from arcwise.server.access import Gate, new_key
-from arcwise.server.access import gate as gate_module
-from arcwise.server.access.local import is_local
+from arcwise.server import Settings, create_app
+from arcwise.server import gate as gate_module
+from arcwise.server.gate import Gate
+from arcwise.server.keys import new_key
+from arcwise.server.local import is_local
 from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
@@ -268,7 +269,7 @@ def test_a_key_that_is_made_or_revoked_is_seen_by_an_app_that_runs(
         assert (await report(http, HEADING, bearer(first))).status_code == 204
 
     with_app(TASKS, scenario, open=None)
-    assert access.REFRESH_SECONDS <= 5  # and 10 seconds are promised
+    assert gate_module.REFRESH_SECONDS <= 5  # and 10 seconds are promised
 
 
 LOCAL = "http://127.0.0.1:8000"

@@ -21,7 +21,7 @@ import pytest
 
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.limits import Bodies
+from arcwise.server.bodies import Bodies
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch
@@ -268,7 +268,7 @@ def test_connections_are_answered_beyond_the_usual_limit_on_open_files(folder: P
 
 def test_a_limit_on_open_files_that_is_too_low_is_logged() -> None:
     program = (
-        "import resource as r; from arcwise.server.serving.files import allow_files\n"
+        "import resource as r; from arcwise.server.process.file_limit import allow_files\n"
         "r.setrlimit(r.RLIMIT_NOFILE, (64, 400)); allow_files(100); allow_files(200)\n"
         "print(*r.getrlimit(r.RLIMIT_NOFILE))"
     )
@@ -390,7 +390,7 @@ def test_codes_in_a_batch_are_bounded(with_app: Callable[..., None]) -> None:
 def test_too_many_requests_are_told_when_to_come_back(
     with_app: Callable[..., None], limit: str, tmp_path: Path
 ) -> None:
-    from arcwise.server.access import new_key
+    from arcwise.server.keys import new_key
 
     store = open_store(f"sqlite:///{tmp_path / 'app.db'}")
     key, stored = new_key("ingest", now=time.time())

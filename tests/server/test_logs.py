@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.server.observing import logs
-from arcwise.server.observing.logs import SparingHandler
+from arcwise.server.process import logs
+from arcwise.server.process.logs import SparingHandler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.access import new_key
+from arcwise.server.keys import new_key
 from arcwise.server.store import SQLiteStore, open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch, pack_codes

@@ -17,8 +17,8 @@ import pytest
 from arcwise.client import Client
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.access import new_key
-from arcwise.server.serving.configuration import configure
+from arcwise.server.keys import new_key
+from arcwise.server.process.configuration import configure
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE

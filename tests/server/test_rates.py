@@ -4,7 +4,8 @@ import pickle
 
 import pytest
 
-from arcwise.server.limits import Rate, address_of, rates
+from arcwise.server import rates
+from arcwise.server.rates import Rate, address_of
 
 
 class Clock:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arcwise.domains import Interval
 from arcwise.server import create_app
-from arcwise.server.limits.begun import Begun
+from arcwise.server.eager import Eager
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 
@@ -144,7 +144,7 @@ class TestBegun:
             async def at_once() -> int:
                 return 3
 
-            begun = Begun(at_once())
+            begun = Eager(at_once())
             assert begun.is_done
             assert await begun == 3
 
@@ -159,7 +159,7 @@ class TestBegun:
                 await asyncio.sleep(0)
                 return 3
 
-            begun = Begun(later())
+            begun = Eager(later())
             assert not begun.is_done
             asyncio.get_running_loop().call_soon(event.set)
             assert await begun == 3
@@ -176,8 +176,8 @@ class TestBegun:
                 raise ValueError("later")
 
             with pytest.raises(ValueError, match="at once"):
-                Begun(at_once())
-            begun = Begun(later())
+                Eager(at_once())
+            begun = Eager(later())
             with pytest.raises(ValueError, match="later"):
                 await begun
 
@@ -193,7 +193,7 @@ class TestBegun:
                 finally:
                     ended.append(True)
 
-            begun = Begun(for_ever())
+            begun = Eager(for_ever())
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(_wait(begun), 0.01)
             assert ended == [True]
@@ -209,7 +209,7 @@ class TestBegun:
                     await asyncio.sleep(0)
                 return 3
 
-            begun = Begun(stubborn())
+            begun = Eager(stubborn())
             waiting = asyncio.ensure_future(begun)
             await asyncio.sleep(0)
             waiting.cancel()
@@ -224,12 +224,12 @@ class TestBegun:
                 return 3
 
         async def main() -> None:
-            begun: Begun[int] = Begun(Awaitable())
+            begun: Eager[int] = Eager(Awaitable())
             assert not begun.is_done
             assert await begun == 3
 
         asyncio.run(main())
 
 
-async def _wait(begun: Begun[None]) -> None:
+async def _wait(begun: Eager[None]) -> None:
     await begun

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schemathesis.core.result import Ok
 
 from arcwise.domains import Circle, Interval
-from arcwise.server.access import new_key
+from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE

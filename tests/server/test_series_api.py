@@ -160,8 +160,8 @@ def test_few_variants_are_kept_and_none_is_made_twice(with_app: Run, monkeypatch
         made.append("estimate")
         return estimate(*args)
 
-    monkeypatch.setattr("arcwise.server.routes.estimates.series", watched_series)
-    monkeypatch.setattr("arcwise.server.routes.estimates.estimate", watched_estimate)
+    monkeypatch.setattr("arcwise.server.estimates.service.series", watched_series)
+    monkeypatch.setattr("arcwise.server.estimates.service.estimate", watched_estimate)
     today = now(DELAY)
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
@@ -222,7 +222,7 @@ def test_an_estimate_takes_the_memory_of_its_points_not_of_all_epochs(
     def brief(task: Task, counts: Any) -> Any:
         return SimpleNamespace(to_dict=lambda: {"n": int(counts.sum())})
 
-    monkeypatch.setattr("arcwise.server.routes.estimates.estimate", brief)
+    monkeypatch.setattr("arcwise.server.estimates.service.estimate", brief)
 
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
         second, packed = now(WIDE) - 3600, np.array([7], "<u2").tobytes()

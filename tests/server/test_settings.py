@@ -14,7 +14,7 @@ from arcwise.cli import main
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server import Settings
-from arcwise.server.serving.configuration import Configuration, configure
+from arcwise.server.process.configuration import Configuration, configure
 from arcwise.tasks import Task
 from tests.support.server_processes import serving
 

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from arcwise.domains import Circle, Interval
 from arcwise.errors import StoreError
 from arcwise.server import Settings, create_app
-from arcwise.server.access import new_key
+from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch

@@ -11,8 +11,8 @@ import pytest
 from fastapi import FastAPI
 
 from arcwise.domains import Circle
-from arcwise.server.limits import Turns
 from arcwise.server.store import Outcome
+from arcwise.server.turns import Turns
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 
@@ -68,7 +68,7 @@ def test_a_report_waits_for_few_of_the_requests_that_came_before_it(
 ) -> None:
     async def scenario(_http: httpx.AsyncClient, app: FastAPI) -> None:
         assert await call(app, "GET", path) in {200, 404}  # what is made once is made
-        monkeypatch.setattr(app.state.runtime.ingest, "writer", Counting())
+        monkeypatch.setattr(app.state.runtime.ingest, "_writer", Counting())
         served: list[int] = []
 
         async def read() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arcwise.errors import ParameterError
-from arcwise.server.access import SCOPES, new_key
+from arcwise.server.keys import SCOPES, new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 

@@ -12,9 +12,9 @@ import click
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback
 from arcwise.server.app import create_app
-from arcwise.server.observing import configure_logs
-from arcwise.server.serving import run
-from arcwise.server.serving.configuration import Configuration, configure
+from arcwise.server.process.configuration import Configuration, configure
+from arcwise.server.process.logs import configure_logs
+from arcwise.server.process.server import run
 from arcwise.server.store import open_store
 
 __all__ = ["run", "serve"]

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 from arcwise.errors import ParameterError
+from arcwise.server.ingest import INGEST_PATH, task_in
 from arcwise.server.openapi import describe
 from arcwise.server.origins import routes_for_origins
 from arcwise.server.problems import install_problem_handlers
-from arcwise.server.routes import INGEST_PATH, admin_routes, health_routes, reader_routes, task_in
+from arcwise.server.routes.admin import admin_routes
+from arcwise.server.routes.health import health_routes
+from arcwise.server.routes.tasks import reader_routes
 from arcwise.server.runtime import Runtime
 from arcwise.server.settings import Settings
 
@@ -20,8 +23,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from arcwise.server.limits import Turns
-    from arcwise.server.routes import Ingest
+    from arcwise.server.ingest import Ingest
+    from arcwise.server.turns import Turns
 
 __all__ = ["create_app"]
 

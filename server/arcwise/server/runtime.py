@@ -12,14 +12,15 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
-from arcwise.server.access import REFRESH_SECONDS, Gate
 from arcwise.server.catalogue import Catalogue
 from arcwise.server.clock import Clock
-from arcwise.server.limits import Turns
-from arcwise.server.observing import Metrics
-from arcwise.server.routes import Estimates, Ingest
-from arcwise.server.store import Store, Writer, open_store
+from arcwise.server.estimates.service import Estimates
+from arcwise.server.gate import REFRESH_SECONDS, Gate
+from arcwise.server.ingest import Ingest
+from arcwise.server.process.metrics import Metrics
+from arcwise.server.store import Store, open_store
 from arcwise.server.store.epochs import epochs_in
+from arcwise.server.turns import Turns
 
 if TYPE_CHECKING:
     from arcwise.server.settings import Settings
@@ -64,12 +65,12 @@ class Runtime:
             self.store,
             min_reports=settings.min_reports,
             min_reports_days=settings.min_reports_days,
-            apart=settings.estimates_apart,
+            own_process=settings.estimates_apart,
         )
         self.metrics = Metrics()
         self.clock = Clock()
         self.ingest = Ingest(self.catalogue, self.gate, self.metrics, self.clock, settings)
-        self.turns = Turns(lambda: self.ingest.writer is not None and self.ingest.writer.waiting > 0)
+        self.turns = Turns(lambda: self.ingest.waiting > 0)
         self._draining = False
         self._clock_side = ""
         self._read_at = -math.inf
@@ -78,12 +79,8 @@ class Runtime:
 
     def _show_gauges(self) -> None:
         gauge, ingest = self.metrics.gauge, self.ingest
-
-        def waiting() -> float:
-            return ingest.writer.waiting if ingest.writer else 0
-
-        gauge("arcwise_queue_batches", "Batches that wait for the store", waiting)
-        gauge("arcwise_queue_bytes", "Bytes of batches that wait for the store", self._waiting_bytes)
+        gauge("arcwise_queue_batches", "Batches that wait for the store", lambda: ingest.waiting)
+        gauge("arcwise_queue_bytes", "Bytes of batches that wait for the store", lambda: ingest.waiting_bytes)
         gauge("arcwise_reading_bytes", "Bytes of bodies on their way in", lambda: ingest.bodies.held)
         gauge("arcwise_ready", "1 when reports can be taken", lambda: self.trouble() is None)
 
@@ -118,12 +115,7 @@ class Runtime:
             store.close()
             raise
         self.estimates.start()
-        self._writer = Writer(
-            store,
-            max_waiting_bytes=settings.max_waiting_bytes,
-            watcher=self.metrics,
-        )
-        self.ingest.writer = self._writer
+        self.ingest.start(store)
         self._watching = asyncio.create_task(self._watch(), name="arcwise-watch")
         # Not on the writer's thread: a large store takes minutes to prune, and reports go on meanwhile.
         self._stopping = threading.Event()
@@ -135,8 +127,7 @@ class Runtime:
         self._watching.cancel()
         with suppress(asyncio.CancelledError):
             await self._watching
-        self.ingest.writer = None
-        await self._writer.close()
+        await self.ingest.stop()
         await asyncio.to_thread(self.estimates.close)
         self._stopping.set()
         store, self._store = self.store(), None
@@ -168,12 +159,9 @@ class Runtime:
             return "The server is starting or stopping."
         if time.monotonic() - self._read_at > _SILENT_SECONDS:
             return "The store does not answer."
-        if self._waiting_bytes() > _FULL * self._settings.max_waiting_bytes:
+        if self.ingest.waiting_bytes > _FULL * self._settings.max_waiting_bytes:
             return "The queue before the store is full."
         return None
-
-    def _waiting_bytes(self) -> int:
-        return self.ingest.writer.waiting_bytes if self.ingest.writer else 0
 
     def drain(self) -> None:
         """Be not ready from now on; requests are taken all the same, until the server stops."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from arcwise.server.observing import Metrics
 from arcwise.server.problems import Problem
+from arcwise.server.process.metrics import Metrics
 
 if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query, Request, Response
 
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
 from arcwise.errors import ParameterError
+from arcwise.server.estimates.representations import MEDIA_TYPES, negotiate
 from arcwise.server.problems import Problem, unknown_task
-from arcwise.server.routes.forms import FORMS, chosen_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,13 +109,13 @@ def reader_routes(runtime: Runtime) -> APIRouter:
         return await answered(request, task, span, epochs)
 
     async def answered(request: Request, task: Task, span: Span | None, every: int = 0) -> Response:
-        form = chosen_form(request.headers.get("accept"))
+        form = negotiate(request.headers.get("accept"))
         answer = await estimates.answer(task, form, _tags(request), span=span, every=every)
         # With a key in between, nobody else's cache may keep it; and each time the tag is asked about.
         headers = {"ETag": answer.tag, "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization"}
         if answer.body is None:
             return Response(status_code=304, headers=headers)
-        return Response(answer.body, headers=headers, media_type=FORMS[form])
+        return Response(answer.body, headers=headers, media_type=MEDIA_TYPES[form])
 
     return router
 

@@ -1,4 +1,4 @@
-"""Awaitables that are begun at once: what does not have to wait needs no deadline."""
+"""Awaitables that start at once, so that what never waits needs no deadline."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Generator
 
-__all__ = ["Begun"]
+__all__ = ["Eager"]
 
 _Result = TypeVar("_Result")
 
 
-class Begun(Generic[_Result]):
-    """An awaitable that has been taken to its first wait; await it to go on from there.
+class Eager(Generic[_Result]):
+    """An awaitable that has run to its first wait; await it to go on from there.
 
     Make it in the task that will await it. A timer costs several microseconds of event loop, and a request
-    that came in one piece never waits: `is_done` tells whether one is needed.
+    that came in one piece never waits: `is_done` says whether one is needed.
 
     Parameters
     ----------
     awaitable
-        What to begin; whatever it raises before it waits is raised here.
+        What to start; whatever it raises before it waits is raised here.
     """
 
     def __init__(self, awaitable: Awaitable[_Result]) -> None:
@@ -45,7 +45,7 @@ class Begun(Generic[_Result]):
         except GeneratorExit:
             self._steps.close()
             raise
-        except BaseException as error:  # cancelled: what was begun is told, and may have to wait once more
+        except BaseException as error:  # cancelled: pass it on, and wait once more if asked to
             try:
                 self._waits_for = self._steps.throw(error)
             except StopIteration as end:

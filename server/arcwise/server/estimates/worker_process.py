@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from arcwise.analysis.timeseries.epochs import Span
     from arcwise.typing import IntArray
 
-__all__ = ["Apart"]
+__all__ = ["WorkerProcess"]
 
 _NICE = 10
 
 
-class Apart:
+class WorkerProcess:
     """One process for estimates, started with the first of them, and again when it has died.
 
     It is spawned, not forked: a fork would take along the locks of threads that are gone.

@@ -1,4 +1,4 @@
-"""What is kept of estimates: the documents, and of which counts they are."""
+"""The cache of estimates: documents, and which counts each is of."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arcwise.analysis.timeseries.epochs import Span
-    from arcwise.server.routes.parts import Part
+    from arcwise.server.estimates.parts import Part
     from arcwise.typing import IntArray
 
-__all__ = ["Documents", "Kept", "Question", "digest_of", "tag_of"]
+__all__ = ["Cache", "Cached", "Question", "digest_of", "tag_of"]
 
 _MAX_KEPT = 16
 """Series and estimates of a part of the epochs that are kept, over all tasks: some 2 MB each at most."""
@@ -28,7 +28,7 @@ class Question(NamedTuple):
     every: int
 
 
-class Kept(NamedTuple):
+class Cached(NamedTuple):
     """What is known of a question.
 
     Attributes
@@ -46,18 +46,18 @@ class Kept(NamedTuple):
     document: dict[str, Any] | None
 
 
-class Documents:
+class Cache:
     """The last document of each task, and of other questions, of which readers can ask any number, a few."""
 
     def __init__(self) -> None:
-        self._last: dict[Question, Kept] = {}
-        self._few: dict[Question, Kept] = {}  # the one used last stands last
+        self._last: dict[Question, Cached] = {}
+        self._few: dict[Question, Cached] = {}  # the one used last stands last
 
-    def get(self, question: Question) -> Kept | None:
+    def get(self, question: Question) -> Cached | None:
         """Return what is known of a question."""
         return self._last.get(question) or self._few.get(question)
 
-    def keep(self, question: Question, kept: Kept) -> None:
+    def keep(self, question: Question, kept: Cached) -> None:
         """Take note of an answer, also of one that was given again."""
         if question.span is None:
             self._last[question] = kept

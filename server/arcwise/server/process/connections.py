@@ -15,7 +15,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from arcwise.server.serving.unread import Unread
+from arcwise.server.process.slow_readers import SlowReaders
 
 if TYPE_CHECKING:
     import asyncio
@@ -103,7 +103,7 @@ def bounded_protocol(
         Is called with a reason for every connection that the server ends before its client does: "invalid",
         "long-head", "slow-head", "slow-body", "too-far-ahead", "unread" or "too-many".
     """
-    unread = Unread(bounds.answer_seconds, bounds.most_unread, lambda: count("unread"))
+    unread = SlowReaders(bounds.answer_seconds, bounds.most_unread, lambda: count("unread"))
 
     class BoundedProtocol(HttpToolsProtocol):
         """One connection."""

@@ -1,4 +1,4 @@
-"""Open files: every connection takes one, and beyond the limit a connection is reset instead of answered."""
+"""The limit on open files: a connection takes one, and beyond the limit it is reset instead of answered."""
 
 from __future__ import annotations
 

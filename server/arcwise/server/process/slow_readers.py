@@ -1,4 +1,4 @@
-"""Answers that are written and not taken: how long they may wait, and how much of them there may be.
+"""Cuts clients that do not read their answers: how long an answer may wait, and how many bytes of them.
 
 uvicorn stops writing to a connection whose client does not read, and then waits for ever; so does a closing
 connection that still has something to send.
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection
 
-__all__ = ["Unread"]
+__all__ = ["SlowReaders"]
 
 _BYTES = 512 << 10
 """For every so many of a large answer a client has the same time again: some 17 kB a second by default."""
@@ -22,7 +22,7 @@ class _Connection(Protocol):
     transport: asyncio.Transport
 
 
-class Unread:
+class SlowReaders:
     """Cuts connections whose client does not take its answers.
 
     Parameters

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import uvicorn
 
-from arcwise.server.observing import finish_logs
-from arcwise.server.serving.connections import Connections, bounded_protocol
-from arcwise.server.serving.files import allow_files
+from arcwise.server.process.connections import Connections, bounded_protocol
+from arcwise.server.process.file_limit import allow_files
+from arcwise.server.process.logs import finish_logs
 
 if TYPE_CHECKING:
     import socket

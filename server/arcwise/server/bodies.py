@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from arcwise.server.limits.begun import Begun
+from arcwise.server.eager import Eager
 from arcwise.server.problems import Problem, store_busy
 
 if sys.version_info >= (3, 11):
@@ -69,7 +69,7 @@ class Bodies:
             # A length that is no number does not get through the HTTP parser.
             if name == b"content-length" and int(value) > most:
                 raise _too_large(most)
-        first = Begun(receive())
+        first = Eager(receive())
         if first.is_done:
             message = await first
             # Nearly always it is all there, in one piece: no timer, and nothing is held.

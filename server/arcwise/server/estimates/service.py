@@ -11,22 +11,21 @@ from arcwise.analysis import estimate
 from arcwise.analysis.timeseries.epochs import Span, no_reports, span_to_dict
 from arcwise.analysis.timeseries.series import series
 from arcwise.errors import StoreError
+from arcwise.server.estimates.cache import Cache, Cached, Question, digest_of, tag_of
+from arcwise.server.estimates.parts import parts_of
+from arcwise.server.estimates.representations import render
+from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.server.problems import Problem, store_busy
-from arcwise.server.routes.apart import Apart
-from arcwise.server.routes.forms import render
-from arcwise.server.routes.kept import Documents, Kept, Question, digest_of, tag_of
-from arcwise.server.routes.parts import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
-    from arcwise.server.routes.parts import Part
+    from arcwise.server.estimates.parts import Part
     from arcwise.server.store import Store
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
     Result = TypeVar("Result")
-    Sums = IntArray
 
 __all__ = ["Answer", "Estimates"]
 
@@ -56,7 +55,7 @@ class Estimates:
         two of them. Blocks of epochs with fewer are withheld (`blocks_of`).
     min_reports_days
         How long those blocks are.
-    apart
+    own_process
         Compute in a process of their own; the thread waits for it.
     """
 
@@ -66,15 +65,15 @@ class Estimates:
         *,
         min_reports: int = 0,
         min_reports_days: int = 7,
-        apart: bool = False,
+        own_process: bool = False,
     ) -> None:
         self._store = store
         self._min_reports = min_reports
         self._days = min_reports_days
-        self._apart = Apart() if apart else None
+        self._worker = WorkerProcess() if own_process else None
         self._executor: ThreadPoolExecutor | None = None
         self._waiting = 0
-        self._documents = Documents()
+        self._cache = Cache()
 
     def start(self) -> None:
         """Get ready; before this, and after `close`, every estimate is a 503."""
@@ -90,7 +89,7 @@ class Estimates:
         task
             Of which task.
         form
-            One of `FORMS`.
+            The representation: a name in `MEDIA_TYPES`.
         known
             Entity tags that the reader has.
         span
@@ -134,7 +133,7 @@ class Estimates:
 
         store = self._store()
         version = store.version(task)  # cheap; the counts of a year of many workers are not
-        kept = self._documents.get(question)
+        kept = self._cache.get(question)
         if kept is None or kept.version != version or not (kept.document or is_held(kept.digest)):
             # By the numbers of reports alone: no counts are read of what is too much, or withheld.
             reports = store.reports_by_epoch(task)
@@ -145,13 +144,15 @@ class Estimates:
             document = kept.document if kept is not None and kept.digest == digest else None
             if document is None and not is_held(digest):
                 document = self._document(question, task, parts, sums)
-            kept = Kept(version, digest, document)
-        self._documents.keep(question, kept)
+            kept = Cached(version, digest, document)
+        self._cache.keep(question, kept)
         if kept.document is None or is_held(kept.digest):
             return Answer(tag(kept.digest), None)
         return Answer(tag(kept.digest), render(kept.document, form))
 
-    def _document(self, question: Question, task: Task, parts: Sequence[Part], sums: Sums) -> dict[str, Any]:
+    def _document(
+        self, question: Question, task: Task, parts: Sequence[Part], sums: IntArray
+    ) -> dict[str, Any]:
         if question.every:
             document = self._over_time(task, parts, sums, question.every)
         else:
@@ -165,19 +166,19 @@ class Estimates:
                 shown["joined"] = [list(block) for block in part.across]
         return document
 
-    def _estimated(self, task: Task, counts: Sums) -> dict[str, Any]:
+    def _estimated(self, task: Task, counts: IntArray) -> dict[str, Any]:
         if not counts.any():
             return no_reports(task)
-        return self._apart.estimate(task, counts) if self._apart else estimate(task, counts).to_dict()
+        return self._worker.estimate(task, counts) if self._worker else estimate(task, counts).to_dict()
 
-    def _over_time(self, task: Task, parts: Sequence[Part], sums: Sums, every: int) -> dict[str, Any]:
+    def _over_time(self, task: Task, parts: Sequence[Part], sums: IntArray, every: int) -> dict[str, Any]:
         if not sums.any():
             points = [span_to_dict(task, part.span) | {"n": 0} for part in parts]
             return no_reports(task) | {"every": every, "points": points}
         span = Span(parts[0].span.first, parts[-1].span.last)
         by_epoch = {part.span.first or 0: row for part, row in zip(parts, sums, strict=True) if row.any()}
-        if self._apart:
-            return self._apart.series(task, by_epoch, every, span)
+        if self._worker:
+            return self._worker.series(task, by_epoch, every, span)
         return series(task, by_epoch, every=every, first=span.first, last=span.last).to_dict()
 
     def close(self) -> None:
@@ -185,5 +186,5 @@ class Estimates:
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.shutdown(cancel_futures=True)
-        if self._apart is not None:
-            self._apart.close()
+        if self._worker is not None:
+            self._worker.close()

@@ -18,7 +18,7 @@ import pytest
 
 from arcwise.domains import Interval
 from arcwise.mechanisms import DesignedTable
-from arcwise.server.serving.unread import Unread
+from arcwise.server.process.slow_readers import SlowReaders
 from arcwise.tasks import Task
 from tests.support.server_processes import serving
 from tests.support.sockets import PATIENCE, connect, peak_memory, rest
@@ -172,7 +172,7 @@ def test_many_stalled_connections_are_not_all_looked_at_each_time() -> None:
     Stalled.asked = 0
     loop: Any = Still()
     cut = []
-    unread = Unread(30.0, 1_000_000, lambda: cut.append(1))
+    unread = SlowReaders(30.0, 1_000_000, lambda: cut.append(1))
     transports = [Stalled(1000) for _ in range(1000)]
     for transport in transports:
         unread.stalled(loop, transport)
@@ -203,7 +203,7 @@ def test_a_connection_that_cannot_close_is_cut() -> None:
         with far:
             _, kept = await asyncio.get_running_loop().create_connection(Kept, sock=near)
             connections = {kept}
-            unread = Unread(0.2, 1 << 30)
+            unread = SlowReaders(0.2, 1 << 30)
             unread.watch(asyncio.get_running_loop(), connections)
             kept.transport.write(bytes(1 << 22))
             await asyncio.sleep(0.3)

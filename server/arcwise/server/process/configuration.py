@@ -14,7 +14,7 @@ from pydantic_settings import (
 )
 
 from arcwise.errors import ParameterError
-from arcwise.server.serving.connections import Connections
+from arcwise.server.process.connections import Connections
 from arcwise.server.settings import STORED_TASKS, Settings
 from arcwise.wire import MAX_BODY_BYTES
 

@@ -1,4 +1,4 @@
-"""The forms of an answer: JSON, CSV and msgpack, chosen by the Accept header."""
+"""The representations of an answer: JSON, CSV and msgpack, chosen by the Accept header."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from arcwise.server.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FORMS", "chosen_form", "render"]
+__all__ = ["MEDIA_TYPES", "negotiate", "render"]
 
-FORMS = {"json": "application/json", "csv": "text/csv", "msgpack": "application/msgpack"}
-"""Names of forms and their media types; the first one is sent to whoever takes anything."""
+MEDIA_TYPES = {"json": "application/json", "csv": "text/csv", "msgpack": "application/msgpack"}
+"""Representations by name; the first one is sent to whoever takes anything."""
 
 _ALIASES = {"application/x-msgpack": "msgpack", "application/vnd.msgpack": "msgpack"}
 
 
-def chosen_form(accept: str | None) -> str:
-    """Return the name of the form that an Accept header likes best.
+def negotiate(accept: str | None) -> str:
+    """Return the name of the representation that an Accept header likes best.
 
     Raises
     ------
@@ -41,16 +41,16 @@ def chosen_form(accept: str | None) -> str:
             if name.strip() == "q":
                 quality = _quality(value.strip())
         liked[media_type] = max(quality, liked.get(media_type, 0.0))
-    best = max(FORMS, key=lambda form: _liking(form, liked))  # of equals the first
+    best = max(MEDIA_TYPES, key=lambda form: _liking(form, liked))  # of equals the first
     if _liking(best, liked) <= 0.0:
         raise Problem(
-            406, "not-acceptable", f"There are {', '.join(FORMS.values())}; Accept asks for neither."
+            406, "not-acceptable", f"There are {', '.join(MEDIA_TYPES.values())}; Accept asks for neither."
         )
     return best
 
 
 def _liking(form: str, liked: dict[str, float]) -> float:
-    media_type = FORMS[form]
+    media_type = MEDIA_TYPES[form]
     names = [media_type, *(alias for alias, name in _ALIASES.items() if name == form)]
     exact = [liked[name] for name in names if name in liked]
     if exact:
@@ -66,7 +66,7 @@ def _quality(text: str) -> float:
 
 
 def render(document: dict[str, Any], form: str) -> bytes:
-    """Return a document in one of `FORMS`.
+    """Return a document in the representation of a name in `MEDIA_TYPES`.
 
     As CSV, a document with points has a row for each of them, any other has one row; a column is the path
     to a number, such as ``mean.low`` or ``distribution.probabilities.3``; texts are those of `write_rows`.

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcwise.errors import StoreError, WireError
-from arcwise.server.limits import Bodies
+from arcwise.server.bodies import Bodies
 from arcwise.server.problems import Problem, internal_error, store_busy, unknown_task
-from arcwise.server.store import Busy, Outcome
+from arcwise.server.store import Busy, Outcome, Writer
 from arcwise.server.store.epochs import DAYS_AHEAD, epochs_in
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from arcwise.server.access import Gate
     from arcwise.server.catalogue import Catalogue
     from arcwise.server.clock import Clock
-    from arcwise.server.observing import Metrics
+    from arcwise.server.gate import Gate
+    from arcwise.server.process.metrics import Metrics
     from arcwise.server.settings import Settings
-    from arcwise.server.store import Writer
+    from arcwise.server.store import Store
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
@@ -79,7 +79,28 @@ class Ingest:
             most_at_once=settings.max_reading_bytes,
             seconds=settings.body_seconds,
         )
-        self.writer: Writer | None = None  # set while the app runs
+        self._max_waiting_bytes = settings.max_waiting_bytes
+        self._writer: Writer | None = None  # while it runs
+
+    def start(self, store: Store) -> None:
+        """Hand batches to a store from now on; before this, and after `stop`, every batch is a 503."""
+        self._writer = Writer(store, max_waiting_bytes=self._max_waiting_bytes, watcher=self._metrics)
+
+    async def stop(self) -> None:
+        """Take nothing more, and write everything that was taken."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await writer.close()
+
+    @property
+    def waiting(self) -> int:
+        """Batches that wait for the store."""
+        return self._writer.waiting if self._writer else 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What they take in memory, of which `max_waiting_bytes` is the bound."""
+        return self._writer.waiting_bytes if self._writer else 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request that the router has matched."""
@@ -109,9 +130,9 @@ class Ingest:
         body = await self.bodies.read(scope, receive)
         batch = self._checked(task_id, body)
         try:
-            if self.writer is None:
+            if self._writer is None:
                 raise Busy
-            outcome = await self.writer.add(batch)
+            outcome = await self._writer.add(batch)
         except (Busy, StoreError):
             raise store_busy(
                 "The store cannot take the batch now. Send the same bytes again later: they count once."

@@ -6,10 +6,10 @@ import time
 from hmac import compare_digest
 from typing import TYPE_CHECKING
 
-from arcwise.server.access.keys import digest, key_id
-from arcwise.server.access.local import is_local
-from arcwise.server.limits import Rate, address_of
+from arcwise.server.keys import digest, key_id
+from arcwise.server.local import is_local
 from arcwise.server.problems import Problem, store_busy, too_many
+from arcwise.server.rates import Rate, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

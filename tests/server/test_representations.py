@@ -15,8 +15,8 @@ from fastapi import FastAPI
 
 from arcwise.analysis import estimate
 from arcwise.domains import Circle
+from arcwise.server.estimates.representations import negotiate
 from arcwise.server.problems import Problem
-from arcwise.server.routes.forms import chosen_form
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 
@@ -53,7 +53,7 @@ async def send(http: httpx.AsyncClient, codes: list[int], back: int = 0) -> None
     ],
 )
 def test_the_form_that_accept_likes_best(accept: str | None, form: str) -> None:
-    assert chosen_form(accept) == form
+    assert negotiate(accept) == form
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_form_that_accept_likes_best(accept: str | None, form: str) -> None:
 )
 def test_no_form_that_is_liked(accept: str) -> None:
     with pytest.raises(Problem, match="Accept asks for neither") as caught:
-        chosen_form(accept)
+        negotiate(accept)
     assert caught.value.status == 406
     assert "SECRET" not in caught.value.detail
 
@@ -116,7 +116,7 @@ def test_a_reader_who_has_it_already_is_told_so(with_app: Run, monkeypatch: pyte
         made.append(int(counts.sum()))
         return estimate(task, counts)
 
-    monkeypatch.setattr("arcwise.server.routes.estimates.estimate", watched)
+    monkeypatch.setattr("arcwise.server.estimates.service.estimate", watched)
     today = HEADING.epoch(time.time())
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
