@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -153,6 +154,21 @@ def test_imports_within_shared_run_one_way() -> None:
             assert RANKS[target] < RANKS[own], f"{name} imports {other}"
             if own in MAY_ONLY_IMPORT:
                 assert target in MAY_ONLY_IMPORT[own], f"{name} imports {other}"
+
+
+@pytest.mark.parametrize("package", ["arcwise.cli", "arcwise.server"])
+def test_no_circle_of_imports(package: str) -> None:
+    """At run time or for typing; the error of a circle names its modules."""
+    graph = {name: imported_modules(names) for name, names in SERVER.items() if within(name, package)}
+    assert imported_modules({"arcwise.server", "arcwise.server.app"}) == {"arcwise.server.app"}
+    assert imported_modules({"arcwise.server", "arcwise.server.Settings"}) == {"arcwise.server"}
+    TopologicalSorter(graph).prepare()
+
+
+def imported_modules(names: set[str]) -> set[str]:
+    """Return the modules of imported names: a package only where a member of it is imported."""
+    members = {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
+    return {name if name in SERVER else name.rpartition(".")[0] for name in members}
 
 
 @pytest.mark.parametrize("root", ROOTS)

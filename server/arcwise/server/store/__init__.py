@@ -9,8 +9,8 @@ from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.migrations import Migration
 from arcwise.server.store.records import StoredKey, StoredTask
-from arcwise.server.store.sqlite import SQLiteStore
 from arcwise.server.store.sqlite.database import Database
+from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.server.store.writer import Busy, Writer
 
 __all__ = [
@@ -51,7 +51,7 @@ def open_store(url: str, *, create: bool = True) -> Store:
         When the store cannot be opened, or has an older schema: the message names the command to run.
     """
     if _is_postgres(url):
-        from arcwise.server.store.postgres import PostgresStore
+        from arcwise.server.store.postgres.store import PostgresStore
 
         return PostgresStore(url, create=create)
     return SQLiteStore(_sqlite_path(url), create=create)

@@ -1,5 +1,7 @@
 """The store for several workers: one PostgreSQL database."""
 
+from __future__ import annotations
+
 from arcwise.errors import MissingExtraError
 
 # Before the modules of this package, each of which imports it.
@@ -8,6 +10,4 @@ try:
 except ImportError:  # also where it has no libpq
     raise MissingExtraError("a PostgreSQL store needs psycopg: pip install 'arcwise[postgres]'") from None
 
-from arcwise.server.store.postgres.store import PostgresStore
-
-__all__ = ["PostgresStore"]
+__all__: list[str] = []

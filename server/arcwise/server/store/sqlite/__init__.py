@@ -1,5 +1,3 @@
 """The embedded store: one SQLite file."""
 
-from arcwise.server.store.sqlite.store import SQLiteStore
-
-__all__ = ["SQLiteStore"]
+__all__: list[str] = []
