@@ -78,8 +78,8 @@ def serve(store: str, port_file: str) -> None:
     from fastapi import Response
     from starlette.routing import Route
 
-    from arcwise.cli.serve import run
     from arcwise.server import Settings, create_app
+    from arcwise.server.process.server import run
 
     app = create_app(Settings([TASK], store=store, estimates_apart=True))
 

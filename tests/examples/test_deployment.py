@@ -24,7 +24,8 @@ from click.testing import CliRunner
 from arcwise.cli import main
 from arcwise.cli.serve import serve
 from arcwise.domains import Circle
-from arcwise.server.process.configuration import Configuration, configure
+from arcwise.server.process.configuration import configure
+from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.tasks import Task
 from tests.support.machines import DEPLOYMENT
 from tests.support.server_processes import serving
@@ -57,13 +58,16 @@ def test_a_server_runs_with_the_settings(tmp_path: Path) -> None:
     assert all(json.loads(line) for line in (tmp_path / "stderr").read_text("utf-8").splitlines())
 
 
-def test_the_unit_runs_the_command_and_waits_for_its_end(unit: configparser.ConfigParser) -> None:
+def test_the_unit_runs_the_command_and_waits_for_its_end(
+    unit: configparser.ConfigParser, tmp_path: Path
+) -> None:
     service = unit["Service"]
     words = shlex.split(service["ExecStart"])
     assert Path(words[0]).name == "arcwise"
     assert words[1:] == ["serve", "--config", "/etc/arcwise/arcwise.toml", "--port", "%i"]
     serve.make_context("serve", ["--config", str(DEPLOYMENT / "arcwise.toml"), "--port", "8001"])
-    settings = configure({}, DEPLOYMENT / "arcwise.toml")
+    HEADING.save(tmp_path / "heading.json")
+    settings = configure({"tasks": tmp_path}, DEPLOYMENT / "arcwise.toml")
     assert int(service["TimeoutStopSec"]) >= settings.drain_seconds + 15
     assert int(service["LimitNOFILE"]) >= 2 * settings.max_connections
     assert settings.store.startswith(f"sqlite:////var/lib/{service['StateDirectory']}/")
@@ -123,7 +127,7 @@ def test_the_container_is_not_root_and_holds_the_wheel_only(container: Container
 
 def test_the_container_starts_is_healthy_and_stops(container: Container, tmp_path: Path) -> None:
     variables = dict(words.split("=", 1) for words in container.one("ENV").split())
-    assert {name.removeprefix("ARCWISE_").lower() for name in variables} <= set(Configuration.model_fields)
+    assert {name.removeprefix("ARCWISE_").lower() for name in variables} <= set(settings_of(ProcessSettings))
     assert variables["ARCWISE_PORT"] == container.one("EXPOSE")
     assert variables["ARCWISE_STORE"].startswith(f"sqlite:///{container.one('VOLUME')}/")
     assert f"install -d {variables['ARCWISE_TASKS']}" in container.one("RUN")

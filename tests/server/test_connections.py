@@ -14,12 +14,13 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from arcwise.server.process.connections import Connections, bounded_protocol
+from arcwise.server.process.connections import bounded_protocol
+from arcwise.server.settings import ProcessSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-BOUNDS = Connections(header_seconds=10.0, body_seconds=30.0)
+BOUNDS = ProcessSettings(header_seconds=10.0, body_seconds=30.0)
 LONGEST = 32 << 10
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 

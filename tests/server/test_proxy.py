@@ -27,6 +27,7 @@ from tests.support.postgres import fresh_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="devices are addresses in 127/8")
 
@@ -126,8 +127,9 @@ def test_a_client_reports_through_tls(deployed: Deployed, monkeypatch: pytest.Mo
         assert store.counts(HEADING).sum() == 300
 
 
-def test_rates_count_by_address_and_nobody_can_claim_another(deployed: Deployed) -> None:
-    most = configure({}, DEPLOYMENT / "arcwise.toml").requests_per_minute_per_address
+def test_rates_count_by_address_and_nobody_can_claim_another(deployed: Deployed, tmp_path: Path) -> None:
+    HEADING.save(tmp_path / "heading.json")
+    most = configure({"tasks": tmp_path}, DEPLOYMENT / "arcwise.toml").requests_per_minute_per_address
 
     def ask(forged: str) -> int:
         headers = {"x-forwarded-for": forged, "forwarded": f"for={forged}"} if forged else {}

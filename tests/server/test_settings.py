@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from arcwise.cli import main
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server import Settings
-from arcwise.server.process.configuration import Configuration, configure
+from arcwise.server.process.configuration import configure
+from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.tasks import Task
 from tests.support.server_processes import serving
 
@@ -47,9 +47,13 @@ def test_options_before_environment_before_file(monkeypatch: pytest.MonkeyPatch)
     [
         ("prot = 1", "prot: Extra inputs are not permitted"),
         ('port = "SECRET"', "port: Input should be a valid integer"),
-        ("port = 70000", "port: Input should be less than or equal to 65535"),
+        ("port = 70000", "port must be an integer from 0 to 65535, got 70000"),
+        ("retention_days = 0", "retention_days must be an integer from 1 to 36500, got 0"),
+        ("header_seconds = 0", "header_seconds must be above 0 and at most 3600, got 0"),
+        ('open = "SECRET"', "open: Input should be a valid boolean"),
+        ('allow_origins = "SECRET"', "allow_origins: Input should be a valid list"),
         ('log_format = "SECRET"', "log_format: Input should be 'json' or 'text'"),
-        ("drain_seconds = -1", "drain_seconds: Input should be greater than or equal to 0"),
+        ("drain_seconds = -1", "drain_seconds must be at least 0 and at most 600, got -1"),
         ("port = ", "settings cannot be read"),
     ],
 )
@@ -61,7 +65,7 @@ def test_what_is_wrong_is_named_and_not_repeated(text: str, message: str) -> Non
 
 
 def test_a_file_that_is_not_there_is_no_default() -> None:
-    with pytest.raises(ParameterError, match=r"config must be a TOML file, and nowhere\.toml is none"):
+    with pytest.raises(ParameterError, match=r"config: nowhere\.toml is not a file"):
         configure({}, Path("nowhere.toml"))
 
 
@@ -71,33 +75,47 @@ def test_a_password_in_a_store_is_not_shown() -> None:
 
 
 def test_every_setting_of_the_app_can_be_set_with_the_same_default() -> None:
-    names = {field.name for field in dataclasses.fields(Settings) if field.init}
-    assert names <= set(Configuration.model_fields)
     DELAY.save("delay.json")
-    made = configure({"tasks": Path()}).settings()
-    plain = Settings([DELAY])
-    for name in names - {"tasks", "estimates_apart"}:  # of these the command has its own
+    made, plain = configure({"tasks": Path()}), Settings([DELAY])
+    names = settings_of(Settings)
+    assert set(names) < set(settings_of(ProcessSettings))
+    for name in set(names) - {"tasks", "estimates_apart"}:  # of these the command has its own
+        assert getattr(made, name) == getattr(plain, name), name
+    assert made.served == plain.served
+    assert (made.estimates_apart, plain.estimates_apart) == (True, False)
+    assert configure({}).served == ()
+
+
+def test_not_open_in_a_file_is_the_default_and_still_serves_this_machine() -> None:
+    Path("arcwise.toml").write_text("open = false\n")
+    assert configure({}, Path("arcwise.toml")).open is None
+    assert configure({"open": True}, Path("arcwise.toml")).open is True
+
+
+@pytest.mark.parametrize("name", settings_of(ProcessSettings))
+def test_a_default_is_what_its_declaration_states(name: str) -> None:
+    stated = settings_of(ProcessSettings)[name].default
+    if stated:
+        is_text = isinstance(getattr(configure({}), name), str)
+        Path("arcwise.toml").write_text(f"{name} = {repr(stated) if is_text else stated}\n")
+        given, default = configure({}, Path("arcwise.toml")), configure({})
         assert (
-            tuple(getattr(made, name) or ()) == ()
-            if name == "allow_origins"
-            else (getattr(made, name) == getattr(plain, name))
+            tuple(getattr(given, name)) == ()
+            if stated == "[]"
+            else (getattr(given, name) == getattr(default, name))
         )
-    assert configure({}).settings().served == ()
 
 
 def test_every_setting_is_an_option_and_is_documented() -> None:
-    shown = CliRunner().invoke(main, ["serve", "--help"]).output
+    shown = " ".join(CliRunner().invoke(main, ["serve", "--help"]).output.split())
     page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
-    singular = {"allow_origins": "allow-origin", "trusted_proxies": "trusted-proxy"}
-    for name, setting in Configuration.model_fields.items():
-        assert f"--{singular.get(name, name.replace('_', '-'))}" in shown
-        assert setting.description
-        row = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
-        assert len(row) == 1, f"docs/operating.md has {len(row)} rows for {name}"
-        stated = row[0].split("|")[2].strip().strip("`")
-        default = setting.default
-        words = "" if default is None else str(default).lower() if type(default) is bool else str(default)
-        assert stated == words, f"docs/operating.md: the default of {name}"
+    table = page.partition("| setting | default | |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    rows = []
+    for name, setting in settings_of(ProcessSettings).items():
+        assert f"{setting.option or '--' + name.replace('_', '-')} " in shown
+        assert setting.help
+        rows.append(f"| `{name}` | {f'`{setting.default}`' if setting.default else ''} | {setting.help} |")
+    assert table.splitlines() == rows  # docs/operating.md
 
 
 def test_a_process_takes_a_file_and_the_environment() -> None:

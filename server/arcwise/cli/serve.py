@@ -5,42 +5,41 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback
 from arcwise.server.app import create_app
-from arcwise.server.process.configuration import Configuration, configure
+from arcwise.server.process.configuration import configure
 from arcwise.server.process.logs import configure_logs
 from arcwise.server.process.server import run
+from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.server.store import open_store
 
-__all__ = ["run", "serve"]
-
-_LISTS = {"allow_origins": "--allow-origin", "trusted_proxies": "--trusted-proxy"}
+__all__ = ["serve"]
 
 
 def _with_options(command: click.Command) -> click.Command:
     """Give the command an option for every setting."""
-    for name, setting in Configuration.model_fields.items():
-        words: dict[str, Any] = {"help": setting.description}
-        flag = _LISTS.get(name, f"--{name.replace('_', '-')}")
-        if name in _LISTS:
-            words |= {"multiple": True, "help": f"{setting.description} Can be given several times."}
-        elif setting.annotation is bool:
+    for name, setting in settings_of(ProcessSettings).items():
+        flag = setting.option or f"--{name.replace('_', '-')}"
+        text, words = setting.help, dict[str, Any]()
+        if setting.read_as == list[str]:
+            words["multiple"] = True
+            text += " Can be given several times."
+        elif setting.read_as is bool:
             words |= {"is_flag": True, "default": None}
-            if setting.default:
+            if setting.default == "true":
                 flag += "/--no-" + flag.removeprefix("--")
-        elif name == "tasks":
+        elif setting.read_as is Path:
             words["type"] = click.Path(exists=True, file_okay=False, path_type=Path)
-        elif setting.annotation in (int, float):
-            words["type"] = setting.annotation
-        if name not in _LISTS and setting.annotation is not bool and setting.default is not None:
-            words["help"] = f"{setting.description}  [default: {setting.default}]"
-        metavar = {"allow_origins": "ORIGIN", "trusted_proxies": "ADDRESS"}.get(name)
-        command.params.append(click.Option([flag, name], metavar=metavar, **words))
+        else:
+            choices = get_args(setting.read_as)
+            words["type"] = click.Choice(choices) if choices else setting.read_as
+            text += f"  [default: {setting.default}]"
+        command.params.append(click.Option([flag, name], help=text, metavar=setting.metavar, **words))
     return command
 
 
@@ -63,7 +62,7 @@ def serve(*, config: Path | None, **options: Any) -> None:
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     settings = configure(given, config)
     configure_logs(settings.log_format, settings.log_level)
-    app = create_app(settings.settings())
+    app = create_app(settings)
     _check_open(settings)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
@@ -72,19 +71,13 @@ def serve(*, config: Path | None, **options: Any) -> None:
         raise click.ClickException(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror}"
         ) from error
-    run(
-        app,
-        listener,
-        connections=settings.connections(),
-        trusted_proxies=settings.trusted_proxies,
-        drain_seconds=settings.drain_seconds,
-    )
+    run(app, listener, settings)
 
 
 _with_options(serve)
 
 
-def _check_open(settings: Configuration) -> None:
+def _check_open(settings: ProcessSettings) -> None:
     """Say what is wrong with the store before anything listens, and do not serve the world by accident."""
     with closing(open_store(settings.store)) as store:
         if not (settings.open or is_loopback(settings.host) or store.keys()):

@@ -1,12 +1,16 @@
-"""What a server is told: its tasks, its store and its limits."""
+"""The settings of a server, each declared once: its name, type, default, bounds and help.
+
+The options of `arcwise serve`, the environment variables, the keys of its file and the table in
+docs/operating.md are derived from these declarations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from arcwise.errors import ParameterError, TaskError
 from arcwise.server.origins import checked_origins
@@ -15,7 +19,7 @@ from arcwise.tasks import Group, Task
 from arcwise.tasks.files import load_json
 from arcwise.wire import MAX_BODY_BYTES
 
-__all__ = ["STORED_TASKS", "Settings", "load_tasks"]
+__all__ = ["STORED_TASKS", "ProcessSettings", "Setting", "Settings", "load_tasks", "settings_of"]
 
 
 class _Stored(tuple[Task, ...]):
@@ -58,18 +62,78 @@ def _tasks_in(path: Path) -> tuple[Task, ...]:
     return load_json(path, read)
 
 
-_BOUNDS = {
-    "retention_days": (1, 36_500),
-    "max_body_bytes": (1, MAX_BODY_BYTES),
-    "max_waiting_bytes": (1, 1 << 40),
-    "requests_per_minute_per_key": (0, 10**9),
-    "requests_per_minute_per_address": (0, 10**9),
-    "max_batch_codes": (1, MAX_BODY_BYTES),
-    "min_reports": (0, 1 << 53),
-    "min_reports_days": (1, 36_500),
-    "max_reading_bytes": (1 << 20, 1 << 40),
-}
-"""The least and the largest value of each limit."""
+class Setting(NamedTuple):
+    """The declaration of a setting, beside its name and its type.
+
+    Attributes
+    ----------
+    read_as
+        Type of what options, the environment and a file hold.
+    help
+        What it does, for the command's help and docs/operating.md.
+    default
+        The default as a file would state it; "" where it cannot be stated.
+    must_be, allows
+        What a value must be, for a message, and whether a value is so.
+    option, metavar
+        The option where it has another name, as those of lists do, and the word for its value.
+    """
+
+    read_as: Any
+    help: str
+    default: str
+    must_be: str
+    allows: Callable[[Any], bool]
+    option: str
+    metavar: str | None
+
+
+def settings_of(settings: type[Settings]) -> dict[str, Setting]:
+    """Return the declarations of a class of settings by name, in order."""
+    return {each.name: each.metadata["setting"] for each in fields(settings) if each.init}
+
+
+def _declared(
+    default: Any,
+    read_as: Any,
+    text: str,
+    must_be: str = "",
+    allows: Callable[[Any], bool] = lambda _value: True,
+    *,
+    stated: str | None = None,
+    option: str = "",
+    metavar: str | None = None,
+    may_be_secret: bool = False,
+) -> Any:
+    stated = str(default) if stated is None else stated
+    setting = Setting(read_as, text, stated, must_be, allows, option, metavar)
+    return field(default=default, metadata={"setting": setting}, repr=not may_be_secret)
+
+
+def _whole(default: int, least: int, most: int, text: str) -> Any:
+    words = f"an integer from {least} to {most}"
+    return _declared(default, int, text, words, lambda n: type(n) is int and least <= n <= most)
+
+
+def _seconds(default: float, most: int, text: str, *, above: bool = True) -> Any:
+    words = f"{'above' if above else 'at least'} 0 and at most {most}"
+
+    def allows(n: Any) -> bool:
+        return type(n) in (int, float) and 0 <= n <= most and (n > 0 or not above)
+
+    return _declared(default, float, text, words, allows)
+
+
+def _choice(default: str, choices: Any, text: str) -> Any:
+    known = get_args(choices)
+    return _declared(default, choices, text, f"one of {', '.join(known)}", known.__contains__)
+
+
+def _is_bool(value: object) -> bool:
+    return type(value) is bool
+
+
+_APART = "Compute estimates in a process of their own, so that readers cannot starve ingestion."
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,47 +194,73 @@ class Settings:
     Raises
     ------
     ParameterError
-        When a limit is not a positive integer, an origin is none, or two tasks share a name.
+        When a value is out of its bounds, an origin is not one, or two tasks share a name.
     TaskError, CertificateError
         When a directory of tasks does not hold valid task files.
     """
 
-    tasks: Iterable[Task] | str | PathLike[str] = STORED_TASKS
-    store: str = field(default="sqlite:///arcwise.db", repr=False)  # a URL may hold a password
-    retention_days: int = 30
-    max_body_bytes: int = MAX_BODY_BYTES
-    max_waiting_bytes: int = 64 << 20
-    allow_origins: Iterable[str] = ()
-    open: bool | None = None
-    requests_per_minute_per_key: int = 0
-    requests_per_minute_per_address: int = 0
-    max_batch_codes: int = MAX_BODY_BYTES
-    max_reading_bytes: int = 64 << 20
-    body_seconds: float = 30.0
-    min_reports: int = 0
-    min_reports_days: int = 7
-    estimates_apart: bool = False
+    tasks: Iterable[Task] | str | PathLike[str] = _declared(  # noqa: RUF009 (it is a tuple)
+        STORED_TASKS,
+        Path,
+        "Directory of task and group files (*.json), made with `arcwise task new` and `arcwise group new`. "
+        "Tasks that the store has are served too; without this, only they.",
+        stated="",
+    )
+    store: str = _declared("sqlite:///arcwise.db", str, "Where counts are kept.", may_be_secret=True)
+    open: bool | None = _declared(
+        None,
+        bool,
+        "Let everybody who reaches the server report and read, without a key.",
+        "True, False or None",
+        lambda value: value is None or _is_bool(value),
+        stated="false",
+    )
+    allow_origins: Iterable[str] = _declared(
+        (),
+        list[str],
+        "Origins such as https://app.example whose pages may report from a browser; * for all.",
+        stated="[]",
+        option="--allow-origin",
+        metavar="ORIGIN",
+    )
+    retention_days: int = _whole(30, 1, 36_500, "Days after its epoch that a batch is still taken.")
+    max_body_bytes: int = _whole(MAX_BODY_BYTES, 1, MAX_BODY_BYTES, "Largest body, at most 1 MiB.")
+    max_batch_codes: int = _whole(MAX_BODY_BYTES, 1, MAX_BODY_BYTES, "Most codes in a batch.")
+    max_reading_bytes: int = _whole(
+        64 << 20, 1 << 20, 1 << 40, "Bytes of bodies on their way in at once; then 503."
+    )
+    max_waiting_bytes: int = _whole(
+        64 << 20, 1, 1 << 40, "Bytes of batches that wait for the store; then 503."
+    )
+    body_seconds: float = _seconds(30.0, 3600, "Within which a request's body must come.")
+    requests_per_minute_per_key: int = _whole(0, 0, 10**9, "Then 429; 0 is no limit.")
+    requests_per_minute_per_address: int = _whole(
+        0, 0, 10**9, "Then 429; 0 is no limit. Behind a proxy, name it in trusted_proxies first."
+    )
+    min_reports: int = _whole(
+        0, 0, 1 << 53, "Reports that all that is shown must have, alone and as a difference; 0: any number."
+    )
+    min_reports_days: int = _whole(
+        7,
+        1,
+        36_500,
+        "With min_reports: days, from Mondays on, whose epochs are shown together or not at all.",
+    )
+    estimates_apart: bool = _declared(False, bool, _APART, "True or False", _is_bool, stated="false")
     served: tuple[Task, ...] = field(init=False, repr=False)
     origins: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, (least, most) in _BOUNDS.items():
+        for name, setting in settings_of(type(self)).items():
             value = getattr(self, name)
-            if type(value) is not int or not least <= value <= most:
-                raise ParameterError(f"{name} must be an integer from {least} to {most}, got {value!r}")
+            if not setting.allows(value):
+                raise ParameterError(f"{name} must be {setting.must_be}, got {value!r}")
         if self.max_waiting_bytes < batch_bytes(self.max_body_bytes):
             raise ParameterError(
                 f"max_waiting_bytes must be at least max_body_bytes + {batch_bytes(0)}, here "
                 f"{batch_bytes(self.max_body_bytes)}, or a batch of that size is never taken; "
                 f"got {self.max_waiting_bytes}"
             )
-        seconds = self.body_seconds
-        if type(seconds) not in (int, float) or not 0 < seconds <= 3600:
-            raise ParameterError(f"body_seconds must be above 0 and at most 3600, got {seconds!r}")
-        if type(self.estimates_apart) is not bool:
-            raise ParameterError(f"estimates_apart must be True or False, got {self.estimates_apart!r}")
-        if self.open not in (True, False, None):
-            raise ParameterError(f"open must be True, False or None, got {self.open!r}")
         tasks = self.tasks
         if not isinstance(tasks, (str, PathLike, Iterable)):
             raise ParameterError(f"tasks must be Task objects or a directory, got {tasks!r}")
@@ -183,3 +273,46 @@ class Settings:
             raise ParameterError(f"tasks must be at least one, each with a name of its own; got {names}")
         object.__setattr__(self, "served", served)
         object.__setattr__(self, "origins", checked_origins(self.allow_origins))
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings(Settings):
+    """The settings of `arcwise serve`: those of the app, and those of the process around it.
+
+    docs/operating.md has them in a table; see `Settings` for those of the app.
+
+    Raises
+    ------
+    ParameterError, TaskError, CertificateError
+        As `Settings`.
+    """
+
+    estimates_apart: bool = _declared(True, bool, _APART, "True or False", _is_bool, stated="true")
+    host: str = _declared("127.0.0.1", str, "Address to listen on.")
+    port: int = _whole(8000, 0, 65_535, "Port to listen on; 0 takes a free one.")
+    trusted_proxies: Sequence[str] = _declared(
+        (),
+        list[str],
+        "Addresses of proxies whose X-Forwarded-For tells who sends; * for all.",
+        stated="[]",
+        option="--trusted-proxy",
+        metavar="ADDRESS",
+    )
+    max_connections: int = _whole(4096, 1, 10**6, "Connections at once; then 503.")
+    header_seconds: float = _seconds(10.0, 3600, "Within which a request's head must come.")
+    answer_seconds: float = _seconds(
+        30.0, 3600, "Within which an answer must be taken; as long again for every 512 KiB of it."
+    )
+    max_unread_bytes: int = _whole(
+        64 << 20,
+        1 << 20,
+        1 << 40,
+        "Bytes of answers that wait to be taken; then the connections that wait longest are cut.",
+    )
+    drain_seconds: float = _seconds(
+        0.0, 600, "How long requests are taken after SIGTERM, while not ready.", above=False
+    )
+    log_format: str = _choice("text", Literal["json", "text"], "Of the log on standard error.")
+    log_level: str = _choice(
+        "warning", Literal["debug", "info", "warning", "error"], "Least level that is logged."
+    )

@@ -9,7 +9,7 @@ not move it.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sized
 
-__all__ = ["Connections", "bounded_protocol"]
+    from arcwise.server.settings import ProcessSettings
+
+__all__ = ["bounded_protocol"]
 
 _MAX_HEAD_BYTES = 32 << 10
 """Of the path and of the names and values of a head's fields."""
@@ -42,30 +44,6 @@ _FULL_BODY = (
     b'{"type": "urn:arcwise:problem:too-many-connections", "title": "Service Unavailable", "status": 503, '
     b'"detail": "The server has as many connections as it takes; try again in a while."}'
 )
-
-
-class Connections(NamedTuple):
-    """Bounds on connections.
-
-    Parameters
-    ----------
-    most
-        Connections at the same moment; one more is answered 503 and closed.
-    header_seconds
-        Within which a head must be there, from the connection or the last request on.
-    body_seconds
-        Within which a body must be there, from its head on; the app answers first, where it can.
-    answer_seconds
-        Within which an answer must be taken; as long again for every 512 KiB of it.
-    most_unread
-        Bytes of answers that wait to be taken at the same moment; beyond, those that wait longest are cut.
-    """
-
-    most: int = 4096
-    header_seconds: float = 10.0
-    body_seconds: float = 30.0
-    answer_seconds: float = 30.0
-    most_unread: int = 64 << 20
 
 
 class _Part(Enum):
@@ -91,19 +69,19 @@ class _InTurn(FlowControl):
 
 
 def bounded_protocol(
-    bounds: Connections, count: Callable[[str], object] = lambda _reason: None
+    bounds: ProcessSettings, count: Callable[[str], object] = lambda _reason: None
 ) -> type[HttpToolsProtocol]:
     """Return the protocol class for uvicorn's ``http=``.
 
     Parameters
     ----------
     bounds
-        What a connection may take.
+        The settings with what connections may take.
     count
         Is called with a reason for every connection that the server ends before its client does: "invalid",
         "long-head", "slow-head", "slow-body", "too-far-ahead", "unread" or "too-many".
     """
-    unread = SlowReaders(bounds.answer_seconds, bounds.most_unread, lambda: count("unread"))
+    unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
 
     class BoundedProtocol(HttpToolsProtocol):
         """One connection."""
@@ -119,7 +97,7 @@ def bounded_protocol(
             self._is_deaf = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            if len(self.connections) >= bounds.most:
+            if len(self.connections) >= bounds.max_connections:
                 self._is_deaf = True
                 self.transport = transport
                 count("too-many")

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import uvicorn
 
-from arcwise.server.process.connections import Connections, bounded_protocol
+from arcwise.server.process.connections import bounded_protocol
 from arcwise.server.process.file_limit import allow_files
 from arcwise.server.process.logs import finish_logs
+from arcwise.server.settings import ProcessSettings
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 __all__ = ["run"]
 
@@ -53,14 +54,7 @@ class _Server(uvicorn.Server):
         finish_logs()  # uvicorn ends by the signal that it got: nothing runs at exit
 
 
-def run(
-    app: Any,
-    listener: socket.socket,
-    *,
-    connections: Connections | None = None,
-    trusted_proxies: Sequence[str] = (),
-    drain_seconds: float = 0.0,
-) -> None:
+def run(app: Any, listener: socket.socket, settings: ProcessSettings | None = None) -> None:
     """Serve an app on a listening socket until SIGINT or SIGTERM.
 
     Parameters
@@ -69,34 +63,30 @@ def run(
         What `create_app` returned.
     listener
         Where to listen.
-    connections
-        Bounds on connections.
-    trusted_proxies
-        Addresses of proxies whose word on a client's address is taken (X-Forwarded-For); none unless given.
-    drain_seconds
-        How long requests are still taken after the signal, while `/health/ready` says 503.
+    settings
+        Of the process; the defaults unless given.
 
     Raises
     ------
     click.ClickException
         When the app does not start.
     """
-    connections = connections or Connections()
-    allow_files(connections.most)
+    settings = settings or ProcessSettings()
+    allow_files(settings.max_connections)
     runtime = getattr(getattr(app, "state", None), "runtime", None)
     config = uvicorn.Config(
         app,
-        http=bounded_protocol(connections, *(() if runtime is None else (runtime.metrics.cut,))),
+        http=bounded_protocol(settings, *(() if runtime is None else (runtime.metrics.cut,))),
         ws="none",
         access_log=False,  # it would hold addresses
         server_header=False,
-        proxy_headers=bool(trusted_proxies),
-        forwarded_allow_ips=list(trusted_proxies),
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
         log_config=None,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     server = _Server(config, runtime.drain if runtime is not None else lambda: None)
-    server.drain_seconds = drain_seconds
+    server.drain_seconds = settings.drain_seconds
     host, port = listener.getsockname()[:2]
     server.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     server.run(sockets=[listener])
