@@ -125,7 +125,7 @@ def test_a_clock_that_jumps_ahead_closes_nothing_of_the_present(
             assert await worker.send(epoch) == 204
         assert await worker.send(TODAY - 31) == "410 epoch-closed"
         assert await worker.send(TODAY, number=7) == 204
-        assert worker.runtime.store().version(DELAY) == 7  # which was a replay
+        assert worker.runtime.store().report_count(DELAY) == 7  # which was a replay
 
     run(scenario)
 
@@ -186,7 +186,7 @@ def test_what_was_closed_stays_closed_when_the_clock_goes_back(
         clock.step(39 * DAY + YEAR)
         assert await worker.send(TODAY, number=1) == "410 epoch-closed"
         assert await worker.send(TODAY + 41) == 204
-        assert worker.runtime.store().version(DELAY) == 3
+        assert worker.runtime.store().report_count(DELAY) == 3
 
     run(scenario)
 

@@ -44,7 +44,7 @@ def info(url: str) -> None:
             state = "open" if each.closed is None else f"closed since {_date(each.closed)}"
             click.echo(f"{each.task.name}  ({state})")
             click.echo(f"  id        {each.task.id}")
-            click.echo(f"  reports   {opened.version(each.task):,}")
+            click.echo(f"  reports   {opened.report_count(each.task):,}")
             if epochs:
                 click.echo(f"  epochs    {epochs[0]} to {epochs[-1]}, {len(epochs):,} with reports")
             click.echo(f"  taken     from epoch {each.open_from} on")

@@ -269,7 +269,7 @@ def test_several_processes_that_make_a_store_at_once_make_one(url: str) -> None:
         start.wait()
         with contextlib.closing(open_store(url)) as store:
             store.register([DELAY])
-            versions.append(store.version(DELAY))
+            versions.append(store.report_count(DELAY))
 
     threads = [threading.Thread(target=make) for _ in range(4)]
     for thread in threads:

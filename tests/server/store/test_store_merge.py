@@ -61,7 +61,7 @@ def test_everything_but_the_keys_arrives(store: Store, other: Store, move: str) 
     for task in TASKS:
         found = {epoch: counts.tolist() for epoch, counts in other.counts_by_epoch(task).items()}
         assert found == {epoch: counts.tolist() for epoch, counts in store.counts_by_epoch(task).items()}
-        assert other.version(task) == store.version(task)
+        assert other.report_count(task) == store.report_count(task)
     assert other.tasks() == store.tasks()
     assert other.keys() == []
     assert other.check() == []
@@ -76,7 +76,7 @@ def test_counts_are_added_to_those_that_are_there(store: Store, other: Store) ->
     other.merge(store.export(ids=True), 9_000)
     assert other.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2, 5])
     assert other.add([batch(DELAY, [6], number=79)]) == [COUNTED]
-    assert other.version(DELAY) == 5
+    assert other.report_count(DELAY) == 5
     assert other.check() == []
 
 
@@ -262,7 +262,7 @@ def test_more_reports_than_can_be_added_up_are_refused(store: Store, move: str, 
     with pytest.raises(ParameterError, match=r"at most 2\^53 = 9,007,199,254,740,992"):
         store.merge(MOVES[move](iter(coming)), 9_000)
     assert store.counts(DELAY).tolist() == counted(DELAY, [1])
-    assert store.version(DELAY) == 1
+    assert store.report_count(DELAY) == 1
     assert store.check() == []
 
 
@@ -274,11 +274,11 @@ def test_reports_that_are_there_already_count_towards_the_most(store: Store) -> 
     with pytest.raises(ParameterError, match="would have 9,007,199,254,740,993 reports"):
         store.merge(records(2, origin=b"o" * 16), 9_000)
     store.merge(records(1, origin=b"o" * 16), 9_000)
-    assert store.version(DELAY) == MOST
+    assert store.report_count(DELAY) == MOST
     assert store.check() == []
 
 
 def test_negative_counts_are_refused(store: Store) -> None:
     with pytest.raises(ParameterError, match="counts must be at least 0, got -1"):
         store.merge(records(5, -1), 9_000)
-    assert store.version(DELAY) == 0
+    assert store.report_count(DELAY) == 0

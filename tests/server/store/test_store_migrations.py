@@ -44,7 +44,7 @@ def test_a_store_of_schema_1_keeps_everything(old: str) -> None:
     assert migrate_store(old) == []
     store = open_store(old)
     assert store.check() == []
-    assert store.version(DELAY) == 14
+    assert store.report_count(DELAY) == 14
     assert store.reports_by_epoch(DELAY) == {20: 7, 21: 7}
     assert len(store.secret) == 32
     assert {

@@ -85,7 +85,7 @@ def test_any_history_gives_the_counts_of_the_model(
             store = opener()
     found = {epoch: counts.tolist() for epoch, counts in store.counts_by_epoch(task).items()}
     assert found == {e: np.bincount(codes, minlength=204).tolist() for e, codes in model.counts.items()}
-    assert store.version(task) == sum(map(len, model.counts.values()))
+    assert store.report_count(task) == sum(map(len, model.counts.values()))
     state = next(each for each in store.tasks() if each.task.id == task.id)
     assert (state.open_from, state.closed is not None) == (model.open_from, model.closed)
     assert store.check() == []

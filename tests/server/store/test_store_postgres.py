@@ -55,7 +55,7 @@ def test_each_process_adds_to_a_shard_of_its_own_until_it_ends(
         last.vacuum()
         assert shards(connection) == [0]
         assert last.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2, 3])
-        assert last.version(DELAY) == 4
+        assert last.report_count(DELAY) == 4
         assert last.check() == []
 
 
@@ -128,7 +128,7 @@ def test_a_task_that_is_closed_meanwhile_is_closed_at_every_isolation(
             added = threads.submit(store.add, [batch(DELAY, [1])])
             waiting(connection, 1)
         assert added.result() == [CLOSED]
-        assert store.version(DELAY) == 0
+        assert store.report_count(DELAY) == 0
 
 
 def test_a_shard_that_was_folded_while_its_process_was_away_loses_nothing(
@@ -144,7 +144,7 @@ def test_a_shard_that_was_folded_while_its_process_was_away_loses_nothing(
         assert shards(connection) == [0]
         assert store.add([batch(DELAY, [1, 2], number=1)]) == [COUNTED]
         assert store.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2])
-        assert store.version(DELAY) == 3
+        assert store.report_count(DELAY) == 3
 
 
 def test_a_database_that_is_set_to_lose_commits_is_told_not_to(

@@ -69,30 +69,30 @@ def test_no_writer_counts_after_a_task_was_closed(opener: Callable[[], Store]) -
     with ThreadPoolExecutor(2) as threads:
         writers = [threads.submit(write, offset) for offset in range(2)]
         try:
-            while store.version(DELAY) < 20:
+            while store.report_count(DELAY) < 20:
                 time.sleep(0.001)
             store.close_task(DELAY.id, 5_000)
-            version = store.version(DELAY)
+            version = store.report_count(DELAY)
             while outcomes.count(CLOSED) < 20:
                 time.sleep(0.001)
         finally:
             stop.set()
         for writer in writers:
             writer.result()
-    assert store.version(DELAY) == version == outcomes.count(COUNTED)
+    assert store.report_count(DELAY) == version == outcomes.count(COUNTED)
     store.close()
 
 
 def test_the_version_changes_with_the_counts_and_only_then(opener: Callable[[], Store]) -> None:
     store, other = opener(), opener()
-    assert store.version(DELAY) == 0
+    assert store.report_count(DELAY) == 0
     other.add([batch(DELAY, [1, 1, 2]), batch(DELAY, [4], number=1, epoch=102)])
-    assert store.version(DELAY) == 4
+    assert store.report_count(DELAY) == 4
     assert store.add([batch(DELAY, [1, 1, 2])]) == [REPLAYED]
     store.prune(DELAY, before=101)
     store.close_task(DELAY.id, 5_000)
-    assert store.version(DELAY) == 4
-    assert store.version(HEADING) == 0
+    assert store.report_count(DELAY) == 4
+    assert store.report_count(HEADING) == 0
     assert [each.open_from for each in store.tasks()] == [101, 0, 0]
     store.close()
     other.close()

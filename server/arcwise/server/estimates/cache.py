@@ -33,15 +33,15 @@ class Cached(NamedTuple):
 
     Attributes
     ----------
-    version
-        `Store.version` from before the counts were read.
+    report_count
+        `Store.report_count` from before the counts were read.
     digest
         Of what it shows.
     document
         The estimates; None while nobody needed them.
     """
 
-    version: int
+    report_count: int
     digest: bytes
     document: dict[str, Any] | None
 

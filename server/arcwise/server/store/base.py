@@ -131,10 +131,10 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def version(self, task: Task) -> int:
-        """Return a number that grows whenever the counts of the task change: the reports counted so far.
+    def report_count(self, task: Task) -> int:
+        """Return the number of reports counted so far: it grows whenever the counts of the task change.
 
-        Cheap: no counts are read. Read it before the counts that it is to stand for; they may be newer.
+        Cheap: no counts are read. Read it before the counts whose age it stands for; they may be newer.
         """
 
     @abstractmethod

@@ -257,8 +257,8 @@ class PostgresStore(Store):
 
         return self._read(add_up)
 
-    def version(self, task: Task) -> int:
-        """Return the number of reports counted so far; see `Store.version`."""
+    def report_count(self, task: Task) -> int:
+        """Return the number of reports counted so far; see `Store.report_count`."""
         row = self._read(
             lambda connection: connection.execute(
                 "SELECT coalesce(sum(reports), 0)::bigint FROM total"

@@ -229,8 +229,8 @@ class SQLiteStore(Store):
                     total[0 if groups is None else groups[epoch], place] += numbers
         return total
 
-    def version(self, task: Task) -> int:
-        """Return the number of reports counted so far; see `Store.version`."""
+    def report_count(self, task: Task) -> int:
+        """Return the number of reports counted so far; see `Store.report_count`."""
         with self._database.read() as connection:
             row = connection.execute(
                 "SELECT reports FROM total JOIN task ON number = task WHERE id = ?",
