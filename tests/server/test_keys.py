@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import hashlib
 import os
 import socket
@@ -460,6 +461,18 @@ def test_what_postgresql_keeps_is_a_digest() -> None:
         assert hashlib.sha256(key.encode()).hexdigest() in rows
         assert secret not in rows
         assert secret.encode().hex() not in rows
+
+
+def test_a_key_that_was_revoked_by_a_machine_whose_clock_is_ahead_is_refused_at_once() -> None:
+    gate = Gate(open=False)
+    key, stored = new_key("ingest", now=0)
+    scope = {"type": "http", "headers": [(b"authorization", f"Bearer {key}".encode())]}
+    gate.load([stored])
+    gate.check(scope, "ingest")
+    gate.load([dataclasses.replace(stored, revoked=1 << 40)])
+    with pytest.raises(Problem) as caught:
+        gate.check(scope, "ingest")
+    assert (caught.value.status, caught.value.kind) == (401, "key-unknown")
 
 
 def test_digests_are_compared_in_constant_time_also_for_unknown_ids(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
+    from arcwise.server.clock import Clock
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
@@ -29,8 +30,9 @@ Report: TypeAlias = "tuple[str, int]"
 class Server:
     """A server that can be restarted with other tasks, and can crash."""
 
-    def __init__(self, folder: Path, tasks: Iterable[Task]) -> None:
+    def __init__(self, folder: Path, tasks: Iterable[Task], clock: Clock) -> None:
         self._folder = folder
+        self._clock = clock
         self._known = tuple(tasks)
         self._crashes = 0
         self._loop = asyncio.new_event_loop()
@@ -47,7 +49,7 @@ class Server:
         return self._life is not None
 
     def start(self, tasks: Iterable[Task]) -> None:
-        app = create_app(Settings(list(tasks), store=f"sqlite:///{self._file}"))
+        app = create_app(Settings(list(tasks), store=f"sqlite:///{self._file}"), clock=self._clock)
         life = app.router.lifespan_context(app)
         self._loop.run_until_complete(life.__aenter__())
         self._life = life

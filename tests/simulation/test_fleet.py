@@ -51,7 +51,7 @@ class Fleet(RuleBasedStateMachine):
         folder = Path(self.folder.name)
         self.world = World(seed)
         self.world.install()
-        self.server = Server(folder, TASKS.values())
+        self.server = Server(folder, TASKS.values(), self.world.server_clock())
         self.network = Network(self.world, self.server)
         self.devices = []
         for number, model in enumerate(MODELS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from arcwise.server.clock import Clock
     from arcwise.server.ingest import Ingest
     from arcwise.server.turns import Turns
 
@@ -57,7 +59,7 @@ class _App(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
+def create_app(settings: Settings | None = None, *, clock: Clock = time, **options: Any) -> FastAPI:
     """Return an ASGI app that serves the tasks of `settings`; run it with uvicorn or `arcwise serve`.
 
     The store is opened when the app starts, and closed, after everything queued is written, when it stops.
@@ -66,6 +68,8 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
     ----------
     settings
         How the server is set up.
+    clock
+        The machine's clock; another one for tests and simulations.
     **options
         The fields of `Settings`, instead of an object: ``create_app(tasks="tasks/", store="sqlite:///a.db")``.
 
@@ -80,7 +84,7 @@ def create_app(settings: Settings | None = None, **options: Any) -> FastAPI:
         settings = Settings(**options)
     elif options:
         raise ParameterError("give either a Settings object or its fields, not both")
-    runtime = Runtime(settings)
+    runtime = Runtime(settings, clock)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""The time that closes epochs: the machine's clock, except where that jumped ahead.
+"""The clock that a server is given, and the time that closes epochs: the clock's, unless it jumped ahead.
 
 What was closed stays closed, so a clock that jumps ahead, be it for an hour, must not close the present.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
     from arcwise.server.store import Store
 
-__all__ = ["Clock"]
+__all__ = ["Clock", "EpochClock"]
 
 _RATE = 2.0
 """Seconds by which the believed time follows the machine's clock up, at most, in a second."""
@@ -22,40 +22,55 @@ _STEP_SECONDS = 60
 """By how much the stored time is raised at least: a commit a minute, whatever the number of workers."""
 
 
-class Clock:
+class Clock(Protocol):
+    """What a server asks for the time; the module `time` is one."""
+
+    def time(self) -> float:
+        """Return the time of day, in Unix seconds."""
+
+    def monotonic(self) -> float:
+        """Return seconds that only go forward."""
+
+
+class EpochClock:
     """The machine's clock, and the time that is believed.
 
     The store remembers the latest time that was ever believed. It rises to the machine's clock, at most two
     seconds in a second that a worker runs; the believed time is the lower one of the two. So it goes down
     with the machine's clock at once, and up slowly after a jump, and after a time without a server. Several
     workers are no faster than one: each starts from what the store has.
+
+    Parameters
+    ----------
+    clock
+        The machine's clock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = time) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._latest: float | None = None
         self._at = 0.0
 
-    @staticmethod
-    def now() -> float:
+    def now(self) -> float:
         """Return the machine's time, in Unix seconds."""
-        return time.time()
+        return self._clock.time()
 
     def believed(self) -> float:
         """Return the believed time, in Unix seconds: the machine's until a store was read."""
-        now = time.time()
+        now = self._clock.time()
         return min(now, self._reached(now))
 
     @property
     def is_behind(self) -> bool:
         """Whether the machine's clock is more than a day behind a time that was believed."""
-        now = time.time()
+        now = self._clock.time()
         return self._reached(now) > now + DAY
 
     @property
     def is_ahead(self) -> bool:
         """Whether the machine's clock is more than a day ahead of the believed time."""
-        now = time.time()
+        now = self._clock.time()
         return self._reached(now) < now - DAY
 
     def _reached(self, now: float) -> float:
@@ -63,7 +78,7 @@ class Clock:
         with self._lock:
             if self._latest is None:
                 return now
-            return max(self._latest, min(now, self._latest + _RATE * (time.monotonic() - self._at)))
+            return max(self._latest, min(now, self._latest + _RATE * (self._clock.monotonic() - self._at)))
 
     def keep(self, store: Store, *, is_empty: bool) -> None:
         """Take over what other workers believed, and let the store remember what this one does.
@@ -81,7 +96,7 @@ class Clock:
         StoreError
             When the store cannot be read or written; the time goes on.
         """
-        now = time.time()
+        now = self._clock.time()
         reached = self._reached(now)  # of a worker that has just started: the machine's time
         stored = store.clock()
         if stored is None or is_empty:
@@ -93,4 +108,4 @@ class Clock:
         elif stored is None or reached >= stored + _STEP_SECONDS:
             stored = store.advance_clock(int(reached))
         with self._lock:
-            self._latest, self._at = max(reached, stored), time.monotonic()
+            self._latest, self._at = max(reached, stored), self._clock.monotonic()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
+    from arcwise.server.clock import Clock
     from arcwise.server.store import StoredKey
 
 __all__ = ["REFRESH_SECONDS", "Gate"]
@@ -38,6 +39,8 @@ class Gate:
         whatever stands here.
     per_key, per_address
         Requests a minute that one key, one address may make; 0: no limit.
+    clock
+        The machine's clock.
     """
 
     def __init__(
@@ -46,10 +49,11 @@ class Gate:
         open: bool | None,  # noqa: A002 (the word that people write)
         per_key: int = 0,
         per_address: int = 0,
+        clock: Clock = time,
     ) -> None:
         self._open = open
-        self._per_key = Rate(per_key)
-        self._per_address = Rate(per_address)
+        self._per_key = Rate(per_key, clock=clock.monotonic)
+        self._per_address = Rate(per_address, clock=clock.monotonic)
         self._keys: dict[str, StoredKey] = {}
         self._loaded = False
 
@@ -133,7 +137,8 @@ class Gate:
         # Unknown ids take as long as known ones, and how much of a digest is right cannot be timed.
         same = compare_digest(digest(value), _NO_DIGEST if key is None else key.digest)
         good = key is not None and same and len(sent) == 1 and scheme.lower() == b"bearer"
-        if key is None or not good or (key.revoked is not None and key.revoked <= time.time()):
+        # Whatever the time of its revocation is by this machine's clock, which may be behind.
+        if key is None or not good or key.revoked is not None:
             raise _unauthorized(
                 "key-unknown",
                 "The key that was sent is not known, or was revoked; `arcwise key list` shows all.",

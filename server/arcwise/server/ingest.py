@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from arcwise.server.catalogue import Catalogue
-    from arcwise.server.clock import Clock
+    from arcwise.server.clock import EpochClock
     from arcwise.server.gate import Gate
     from arcwise.server.process.metrics import Metrics
     from arcwise.server.settings import Settings
@@ -65,7 +65,7 @@ class Ingest:
     """
 
     def __init__(
-        self, catalogue: Catalogue, gate: Gate, metrics: Metrics, clock: Clock, settings: Settings
+        self, catalogue: Catalogue, gate: Gate, metrics: Metrics, clock: EpochClock, settings: Settings
     ) -> None:
         self._catalogue = catalogue
         self._clock = clock

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
 from arcwise.server.catalogue import Catalogue
-from arcwise.server.clock import Clock
+from arcwise.server.clock import EpochClock
 from arcwise.server.estimates.service import Estimates
 from arcwise.server.gate import REFRESH_SECONDS, Gate
 from arcwise.server.ingest import Ingest
@@ -23,6 +23,7 @@ from arcwise.server.store.epochs import epochs_in
 from arcwise.server.turns import Turns
 
 if TYPE_CHECKING:
+    from arcwise.server.clock import Clock
     from arcwise.server.settings import Settings
     from arcwise.tasks import Task
 
@@ -50,15 +51,19 @@ class Runtime:
     ----------
     settings
         How the server is set up.
+    clock
+        The machine's clock.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Clock = time) -> None:
         self._settings = settings
+        self.clock = clock
         self._store: Store | None = None
         self.gate = Gate(
             open=settings.open,
             per_key=settings.requests_per_minute_per_key,
             per_address=settings.requests_per_minute_per_address,
+            clock=clock,
         )
         self.catalogue = Catalogue(settings.served)
         self.estimates = Estimates(
@@ -68,8 +73,8 @@ class Runtime:
             own_process=settings.estimates_apart,
         )
         self.metrics = Metrics()
-        self.clock = Clock()
-        self.ingest = Ingest(self.catalogue, self.gate, self.metrics, self.clock, settings)
+        self.epoch_clock = EpochClock(clock)
+        self.ingest = Ingest(self.catalogue, self.gate, self.metrics, self.epoch_clock, settings)
         self.turns = Turns(lambda: self.ingest.waiting > 0)
         self._draining = False
         self._clock_side = ""
@@ -151,13 +156,13 @@ class Runtime:
             if new:
                 store.register(new)
             self.catalogue.load(stored)
-            self._read_at = time.monotonic()
+            self._read_at = self.clock.monotonic()
 
     def trouble(self) -> str | None:
         """Return why reports can not be taken now, in words that tell nobody anything; None when they can."""
         if self._store is None or self._draining:
             return "The server is starting or stopping."
-        if time.monotonic() - self._read_at > _SILENT_SECONDS:
+        if self.clock.monotonic() - self._read_at > _SILENT_SECONDS:
             return "The store does not answer."
         if self.ingest.waiting_bytes > _FULL * self._settings.max_waiting_bytes:
             return "The queue before the store is full."
@@ -204,11 +209,11 @@ class Runtime:
         """
         store = self.store()
         is_empty = not self.catalogue.newest and all(entry.newest is None for entry in store.tasks())
-        self.clock.keep(store, is_empty=is_empty)
+        self.epoch_clock.keep(store, is_empty=is_empty)
 
     def tidy(self) -> None:
         """Forget the ids of epochs that are over; may be called from any thread."""
-        side = "ahead of" if self.clock.is_ahead else "behind" if self.clock.is_behind else ""
+        side = "ahead of" if self.epoch_clock.is_ahead else "behind" if self.epoch_clock.is_behind else ""
         if side and side != self._clock_side:
             _log.warning("the clock is more than a day %s the time that this store knows; is it right?", side)
         self._clock_side = side
@@ -217,7 +222,7 @@ class Runtime:
 
     def _prune(self, task: Task) -> None:
         # Older batches are refused by now, so their ids need not be known any more.
-        oldest = task.epoch(self.clock.believed()) - epochs_in(self._settings.retention_days, task)
+        oldest = task.epoch(self.epoch_clock.believed()) - epochs_in(self._settings.retention_days, task)
         try:
             self.store().prune(task, before=oldest)
         except Exception:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from arcwise.cli.main import main
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import Outcome, SQLiteStore, open_store
+from arcwise.server.store.sqlite import upkeep
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch, counted
 
 
@@ -124,9 +125,8 @@ def test_what_a_close_leaves_of_old_ids_goes_with_the_next_epoch(
             if len(steps) == 3:
                 store.close()
 
-        monkeypatch.setattr("arcwise.server.store.sqlite.upkeep.time.sleep", closed_after_three)
         with pytest.raises(StoreError, match="cannot prune"):
-            store.prune(DELAY, before=100)
+            upkeep.prune(store._database, DELAY, 100, pause=closed_after_three)  # type: ignore[attr-defined]
         monkeypatch.undo()
     with contextlib.closing(open_store(url)) as store:
         assert store.add([batch(DELAY, [1], number=n, epoch=10) for n in (0, 99)]) == [CLOSED] * 2
@@ -150,8 +150,8 @@ def test_batches_are_counted_between_the_steps_of_pruning(
             added.extend(store.add([batch(DELAY, [3], number=200 + len(added), epoch=20)]))
             assert store.add([batch(DELAY, [1], number=0, epoch=10)]) == [CLOSED]
 
-        monkeypatch.setattr("arcwise.server.store.sqlite.upkeep.time.sleep", add_meanwhile)
-        assert store.prune(DELAY, before=20) == 100
+        pruned = upkeep.prune(store._database, DELAY, 20, pause=add_meanwhile)  # type: ignore[attr-defined]
+        assert pruned == 100
         assert len(added) >= 10
         assert set(added) == {COUNTED}
 

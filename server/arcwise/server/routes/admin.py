@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
@@ -56,7 +55,7 @@ def admin_routes(runtime: Runtime) -> APIRouter:
     async def close_task(request: Request, task_id: str) -> Response:
         """No worker counts a report once this has answered; estimates stay. Closing twice changes nothing."""
         known(request, task_id)
-        await _change(lambda: runtime.store().close_task(task_id, int(time.time())))
+        await _change(lambda: runtime.store().close_task(task_id, int(runtime.clock.time())))
         await _change(runtime.refresh)
         return _state(runtime, task_id, 200)
 

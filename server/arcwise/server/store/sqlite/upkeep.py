@@ -14,7 +14,7 @@ from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from arcwise.server.store.sqlite.database import Database
     from arcwise.tasks import Task
@@ -27,8 +27,15 @@ _STEP = 10_000
 _BEYOND = b"\xff" * (BATCH_ID_BYTES + 1)
 
 
-def prune(database: Database, task: Task, before: int) -> int:
+def prune(
+    database: Database, task: Task, before: int, *, pause: Callable[[float], object] = time.sleep
+) -> int:
     """Forget the ids of batches of old epochs, while others add; see `Store.prune`.
+
+    Parameters
+    ----------
+    pause
+        Is called with seconds between two steps.
 
     Raises
     ------
@@ -54,10 +61,16 @@ def prune(database: Database, task: Task, before: int) -> int:
             )
         # By now the epochs are closed for everybody, so their ids may go one after the other. What an end of
         # the process leaves of them goes with the next epoch.
-        return _forget(database, connection, number, before)
+        return _forget(database, connection, number, before, pause)
 
 
-def _forget(database: Database, connection: sqlite3.Connection, number: int, before: int) -> int:
+def _forget(
+    database: Database,
+    connection: sqlite3.Connection,
+    number: int,
+    before: int,
+    pause: Callable[[float], object],
+) -> int:
     forgotten, last = 0, b""
     while True:
         # In the order of ids, which are random: a step's rows lie side by side, its epochs do not. An index
@@ -76,7 +89,7 @@ def _forget(database: Database, connection: sqlite3.Connection, number: int, bef
         if row is None:
             return forgotten
         # A lock goes to whoever asks first; who writes reports must not always come second.
-        time.sleep(time.monotonic() - start)
+        pause(time.monotonic() - start)
 
 
 def size(database: Database) -> int:
