@@ -18,7 +18,8 @@ from fastapi import FastAPI
 from arcwise.domains import Interval
 from arcwise.errors import StoreError
 from arcwise.server.process.logs import _JSONFormatter, _TextFormatter
-from arcwise.server.store import SQLiteStore, open_store
+from arcwise.server.store import open_store
+from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 from tests.support.server_processes import serving

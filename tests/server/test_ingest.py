@@ -272,7 +272,7 @@ def test_a_store_that_fails_is_a_problem_and_a_retry_succeeds(
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
         import sqlite3
 
-        from arcwise.server.store import SQLiteStore
+        from arcwise.server.store.sqlite.store import SQLiteStore
 
         real = SQLiteStore.add
 
@@ -295,7 +295,7 @@ def test_more_than_may_wait_is_turned_away_and_nothing_acknowledged_is_lost(
     with_app: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        from arcwise.server.store import SQLiteStore
+        from arcwise.server.store.sqlite.store import SQLiteStore
 
         real = SQLiteStore.add
 
@@ -375,7 +375,7 @@ def test_a_short_period_still_leaves_days_for_a_batch_to_arrive(with_app: Run) -
 
 def test_requests_that_arrive_together_share_a_commit(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        from arcwise.server.store import SQLiteStore
+        from arcwise.server.store.sqlite.store import SQLiteStore
 
         groups: list[int] = []
         real = SQLiteStore.add

@@ -8,16 +8,14 @@ import pytest
 from arcwise.server.store import Store, open_store
 from tests.support.postgres import fresh_schema
 from tests.support.store_samples import TASKS
+from tests.support.stores import URLS
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=list(URLS))
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Yield the URL of a store that does not exist yet."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'counts.db'}"
-    else:
-        with fresh_schema() as schema:
-            yield schema
+    with URLS[request.param](tmp_path / "counts") as url:
+        yield url
 
 
 @pytest.fixture

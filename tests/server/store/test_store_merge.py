@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,8 @@ import pytest
 from arcwise.errors import ParameterError
 from arcwise.server.store import Store, StoredKey, open_store
 from arcwise.server.store.export import Counts, Header, Record, TaskState, read_export, write_export
-from tests.support.postgres import fresh_schema
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, WIDE, batch, counted
+from tests.support.stores import URLS
 
 
 def through_file(records: Iterator[Record]) -> Iterator[Record]:
@@ -32,15 +32,11 @@ MOVES: dict[str, Callable[[Iterator[Record]], Iterator[Record]]] = {
 }
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=list(URLS))
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Yield an empty store without tasks, of either kind."""
-    with ExitStack() as stack:
-        if request.param == "sqlite":
-            url = f"sqlite:///{tmp_path / 'other.db'}"
-        else:
-            url = stack.enter_context(fresh_schema())
-        yield stack.enter_context(closing(open_store(url)))
+    """Yield an empty store without tasks, of each kind."""
+    with URLS[request.param](tmp_path / "other") as url, closing(open_store(url)) as store:
+        yield store
 
 
 def filled(store: Store) -> None:

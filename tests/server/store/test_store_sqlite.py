@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 from arcwise.cli.main import main
 from arcwise.errors import ParameterError, StoreError
-from arcwise.server.store import Outcome, SQLiteStore, open_store
+from arcwise.server.store import Outcome, open_store
 from arcwise.server.store.sqlite import upkeep
+from arcwise.server.store.sqlite.store import SQLiteStore
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch, counted
 
 
@@ -46,7 +47,7 @@ if sys.version_info >= (3, 11):  # sqlite3 cannot set limits before
 
     def test_a_large_group_where_statements_take_few_variables(tmp_path: Path) -> None:
         """SQLite before 3.32 takes 999."""
-        with contextlib.closing(SQLiteStore(tmp_path / "a.db")) as store:
+        with contextlib.closing(SQLiteStore(f"sqlite:///{tmp_path / 'a.db'}")) as store:
             store.register([DELAY])
             store._database.writer.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
             group = [batch(DELAY, [number % 7], number=number) for number in range(1100)]
@@ -180,7 +181,7 @@ def test_batches_are_counted_between_the_steps_of_pruning(
     ],
 )
 def test_check_finds_rows_that_cannot_be(tmp_path: Path, damage: str, problem: str) -> None:
-    with contextlib.closing(SQLiteStore(tmp_path / "a.db")) as store:
+    with contextlib.closing(SQLiteStore(f"sqlite:///{tmp_path / 'a.db'}")) as store:
         store.register([DELAY])
         store.add([batch(DELAY, [1, 1, 2])])
         assert store.check() == []

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from pathlib import Path
+from importlib import import_module
 
-from arcwise.errors import ParameterError, StoreError
+from arcwise.errors import ParameterError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.migrations import Migration
 from arcwise.server.store.records import StoredKey, StoredTask
-from arcwise.server.store.sqlite.database import Database
-from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.server.store.writer import Busy, Writer
 
 __all__ = [
+    "STORES",
     "Busy",
     "Migration",
     "Outcome",
-    "SQLiteStore",
     "Store",
     "StoredKey",
     "StoredTask",
@@ -25,6 +22,13 @@ __all__ = [
     "migrate_store",
     "open_store",
 ]
+
+STORES = {
+    "sqlite": "arcwise.server.store.sqlite.store:SQLiteStore",
+    "postgresql": "arcwise.server.store.postgres.store:PostgresStore",
+    "postgres": "arcwise.server.store.postgres.store:PostgresStore",
+}
+"""Where the class of each scheme is; it is imported when a URL names it (docs/adding-a-store.md)."""
 
 
 def open_store(url: str, *, create: bool = True) -> Store:
@@ -50,11 +54,7 @@ def open_store(url: str, *, create: bool = True) -> Store:
     StoreError
         When the store cannot be opened, or has an older schema: the message names the command to run.
     """
-    if _is_postgres(url):
-        from arcwise.server.store.postgres.store import PostgresStore
-
-        return PostgresStore(url, create=create)
-    return SQLiteStore(_sqlite_path(url), create=create)
+    return _class_of(url)(url, create=create)
 
 
 def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> list[Migration]:
@@ -76,25 +76,13 @@ def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> 
     StoreError
         When the store cannot be opened or migrated; it is as it was.
     """
-    if _is_postgres(url):
-        from arcwise.server.store.postgres.database import Database as PostgresDatabase
-
-        postgres = PostgresDatabase(url)
-        if not postgres.exists():
-            raise StoreError(f"there is no store at {postgres.name}")
-        return postgres.migrate(to, dry_run=dry_run)
-    with closing(Database(_sqlite_path(url), create=False)) as database:
-        return database.migrate(to, dry_run=dry_run)
+    return _class_of(url).migrate(url, to, dry_run=dry_run)
 
 
-def _is_postgres(url: str) -> bool:
-    return url.startswith(("postgresql://", "postgres://"))
-
-
-def _sqlite_path(url: str) -> Path:
-    scheme, separator, path = url.partition(":///")
-    if scheme != "sqlite" or not separator or not path or path == ":memory:":
-        # The URL of another database, such as postgresql+psycopg://, may hold a password.
-        got = f", got {url!r}" if url.startswith("sqlite:") else ""
-        raise ParameterError(f"store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE{got}")
-    return Path(path)
+def _class_of(url: str) -> type[Store]:
+    module, _, name = STORES.get(url.partition(":")[0], "").partition(":")
+    if not module:
+        # Without the URL: that of another database, such as postgresql+psycopg://, may hold a password.
+        raise ParameterError("store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
+    found: type[Store] = getattr(import_module(module), name)
+    return found

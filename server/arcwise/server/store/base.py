@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from arcwise.server.store.export import Record
+    from arcwise.server.store.migrations import Migration
     from arcwise.server.store.records import StoredKey, StoredTask
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
@@ -35,7 +36,22 @@ class Store(ABC):
 
     `add` is called from one thread at a time; everything else may be called from any thread at any time.
     Every method raises `StoreError` when the store cannot do its work; what had been acknowledged stays.
+
+    Parameters
+    ----------
+    url
+        Which store, of a scheme in `arcwise.server.store.STORES`.
+    create
+        Make the store when it does not exist; False: that is a `StoreError`.
     """
+
+    @abstractmethod
+    def __init__(self, url: str, *, create: bool = True) -> None: ...
+
+    @classmethod
+    @abstractmethod
+    def migrate(cls, url: str, to: int | None, *, dry_run: bool) -> list[Migration]:
+        """Bring a store to schema `to`; see `arcwise.server.store.migrate_store`."""
 
     @property
     @abstractmethod

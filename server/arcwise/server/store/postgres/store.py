@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import psycopg
 
+from arcwise.errors import StoreError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import sparse_counts, summed_counts
 from arcwise.server.store.epochs import last_closable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from arcwise.server.store.export import Record
+    from arcwise.server.store.migrations import Migration
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
@@ -60,6 +62,14 @@ class PostgresStore(Store):
         self._reader = Link(self._database.connect)
         self._tasks: dict[bytes, Task] = {}  # loading one checks its certificate: once is enough
         self._numbers: dict[bytes, int] = {}
+
+    @classmethod
+    def migrate(cls, url: str, to: int | None, *, dry_run: bool) -> list[Migration]:
+        """Bring the tables to a newer schema; see `Store.migrate`."""
+        database = Database(url)
+        if not database.exists():
+            raise StoreError(f"there is no store at {database.name}")
+        return database.migrate(to, dry_run=dry_run)
 
     def _connect_writer(self) -> Connection:
         connection = self._database.connect()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.errors import ParameterError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import count_codes
 from arcwise.server.store.problems import load_task
@@ -18,9 +20,9 @@ from arcwise.server.store.sqlite.rows import spread, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from arcwise.server.store.export import Record
+    from arcwise.server.store.migrations import Migration
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
@@ -49,14 +51,20 @@ class SQLiteStore(Store):
         When the file cannot be opened, or is a database of another program or version.
     """
 
-    def __init__(self, path: Path, *, create: bool = True) -> None:
-        self._database = Database(path, create=create)
+    def __init__(self, url: str, *, create: bool = True) -> None:
+        self._database = Database(_path(url), create=create)
         self._tasks: dict[bytes, Task] = {}  # loading one checks its certificate: once is enough
         try:
             self._database.require_newest()
         except BaseException:
             self._database.close()
             raise
+
+    @classmethod
+    def migrate(cls, url: str, to: int | None, *, dry_run: bool) -> list[Migration]:
+        """Bring a file to a newer schema; see `Store.migrate`."""
+        with closing(Database(_path(url), create=False)) as database:
+            return database.migrate(to, dry_run=dry_run)
 
     @cached_property
     def secret(self) -> bytes:
@@ -293,6 +301,13 @@ class SQLiteStore(Store):
     def close(self) -> None:
         """Close both connections; the last one to close folds the write-ahead log into the file."""
         self._database.close()
+
+
+def _path(url: str) -> Path:
+    path = url.removeprefix("sqlite:///")
+    if path in {url, "", ":memory:"}:
+        raise ParameterError(f"store must be sqlite:///FILE, got {url!r}")
+    return Path(path)
 
 
 @cache
