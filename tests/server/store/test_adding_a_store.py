@@ -1,0 +1,62 @@
+"""`docs/adding-a-store.md`, carried out: its blocks are written into a copy, where the contract takes the store."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[3]
+PAGE = REPOSITORY / "docs" / "adding-a-store.md"
+ROOTS = ("shared", "client", "server")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a copy of the checkout with the store of the page."""
+    for name in (*ROOTS, "tests"):
+        shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    text = PAGE.read_text(encoding="utf-8")
+    module, line, kind = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    places = re.findall(r"^(?:In )?`([\w/]+\.py)`", text, re.MULTILINE)
+    assert len(places) == 3
+    (tmp_path / places[0]).write_text(module, encoding="utf-8")
+    for place, block in zip(places[1:], (line, kind), strict=True):
+        with (tmp_path / place).open("a", encoding="utf-8") as file:
+            file.write("\n" + block)
+    return tmp_path
+
+
+def run(checkout: Path, *command: str) -> str:
+    path = os.pathsep.join([str(checkout), *(str(checkout / root) for root in ROOTS)])
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_page_makes_a_store_that_keeps_the_contract(checkout: Path) -> None:
+    (command,) = re.findall(r"^    python -m (pytest .*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    told = run(checkout, *command.split(), "-p", "no:cacheprovider", "-o", "addopts=-p no:schemathesis")
+    found = re.search(r"(\d+) passed", told)
+    assert found is not None
+    assert int(found[1]) > 80
+
+
+def test_the_command_takes_the_store_of_the_page(checkout: Path) -> None:
+    url = f"msgpack:///{checkout / 'counts.store'}"
+    run(checkout, "arcwise.cli", "key", "new", "--scope", "read", "--store", url)
+    assert "0 tasks, 1 keys" in run(checkout, "arcwise.cli", "store", "info", url)
