@@ -296,6 +296,27 @@ def test_a_body_that_waits_for_its_turn_has_time(run: Run) -> None:
     assert run(scenario).counted == {"slow-body": 1}
 
 
+@pytest.mark.parametrize("ahead", [1, 2, 100])
+@pytest.mark.parametrize("end", ["lost", "invalid", "slow"])
+def test_an_answer_to_a_connection_that_is_gone_is_not_written(run: Run, ahead: int, end: str) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(GET)
+        connection.current = first = connection.protocol.cycle
+        connection.receive(GET * ahead)
+        if end == "lost":
+            connection.protocol.connection_lost(None)
+        elif not connection.ended:  # in a body, so that nothing can be said any more
+            connection.receive(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+            connection.receive(b"zz\r\n" if end == "invalid" else b"1\r\n")
+            connection.loop.advance(100.0)
+        if end != "slow" or ahead == 100:  # while earlier requests wait for their answers, no time runs
+            assert first.disconnected
+            await first.send({"type": "http.response.start", "status": 204, "headers": []})
+            await first.send({"type": "http.response.body", "body": b""})
+
+    assert run(scenario).transport.written == b""
+
+
 def test_what_is_not_http_gets_one_answer_and_one_line(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(connection: Connection) -> None:
         connection.receive(b"nonsense\r\n\r\n" * 10_000)

@@ -1,4 +1,4 @@
-"""`docs/adding-a-store.md`, carried out: its blocks are written into a copy, where the contract takes the store."""
+"""`docs/adding-a-store.md`, carried out: its blocks go into a copy, where the contract takes the store."""
 
 from __future__ import annotations
 

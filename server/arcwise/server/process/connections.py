@@ -95,6 +95,7 @@ def bounded_protocol(
             self._head_bytes = 0
             self._unfinished = 0
             self._is_deaf = False
+            self._answering: Any = None  # the request that the app answers; `cycle` is the last that came
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             if len(self.connections) >= bounds.max_connections:
@@ -119,6 +120,7 @@ def bounded_protocol(
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()
+            self._abandon()
             unread.moved(self.transport)
             super().connection_lost(exc)
 
@@ -152,6 +154,7 @@ def bounded_protocol(
             in_body, is_busy = self._part is _Part.BODY, self._is_busy()
             if in_body and is_busy and (self.pipeline or self.cycle.response_started):
                 self._is_deaf = True
+                self._abandon()
                 self.transport.abort()  # a 400 would be taken for the answer to another one, or a part of it
             elif in_body != is_busy:
                 self._end_after_answer()
@@ -194,6 +197,8 @@ def bounded_protocol(
         def on_headers_complete(self) -> None:
             super().on_headers_complete()
             self._part = _Part.BODY
+            if not self.pipeline:
+                self._answering = self.cycle
             if len(self.pipeline) > _MAX_AHEAD:
                 self._cut("too-far-ahead")  # an answer to this one would be taken for that to an earlier one
                 raise _Cut
@@ -204,6 +209,7 @@ def bounded_protocol(
             super().on_message_complete()
 
         def on_response_complete(self) -> None:
+            self._answering = self.pipeline[-1][0] if self.pipeline else None
             super().on_response_complete()
             # uvicorn's timer begins anew with every byte, also with those that begin no request.
             self._unset_keepalive_if_required()
@@ -238,6 +244,16 @@ def bounded_protocol(
             count(reason)
             self._is_deaf = True
             self._stop_timer()
+            self._abandon()
             self.transport.abort()
+
+        def _abandon(self) -> None:
+            """Let the answer go nowhere: the app must not write to a transport that is gone.
+
+            uvicorn says so to the last request that came, which is another one when requests come ahead.
+            """
+            if self._answering is not None:
+                self._answering.disconnected = True
+                self._answering.message_event.set()
 
     return BoundedProtocol
