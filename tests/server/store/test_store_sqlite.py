@@ -80,6 +80,29 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
         open_store(f"sqlite:///{path}")
 
 
+def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
+    """Under each name SQLite would keep a log of its own, and one would overwrite what the other wrote."""
+    url, second = f"sqlite:///{tmp_path / 'a.db'}", tmp_path / "second.db"
+    open_store(url).close()
+    os.link(tmp_path / "a.db", second)
+    for name in (url, f"sqlite:///{second}"):
+        with pytest.raises(StoreError, match=r"has 2 names \(hard links\).*remove the others"):
+            open_store(name)
+    second.unlink()
+    open_store(url).close()
+
+
+def test_what_a_killed_maker_left_is_no_second_name(tmp_path: Path) -> None:
+    path = tmp_path / "a[b].db"
+    open_store(f"sqlite:///{path}").close()
+    draft, other = tmp_path / f".{path.name}.0123456789ab.new", tmp_path / f".{path.name}.ba9876543210.new"
+    os.link(path, draft)
+    other.write_bytes(b"of a maker that is at work")
+    open_store(f"sqlite:///{path}").close()
+    assert not draft.exists()
+    assert other.exists()
+
+
 @pytest.mark.parametrize("url", ["sqlite:///:memory:", "sqlite:///", "counts.db", "mysql:///a", "sqlite://a"])
 def test_a_url_that_names_no_store(url: str) -> None:
     with pytest.raises(ParameterError, match="store must be sqlite:///FILE"):

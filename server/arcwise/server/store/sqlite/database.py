@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,7 @@ class Database:
             if not create:
                 raise StoreError(f"there is no store at {path}")
             _make_private(self.path)
+        _refuse_links(self.path)
         self._reading = threading.Lock()
         self._writing = threading.Lock()
         with self.errors("open"):
@@ -227,7 +229,26 @@ def _make_private(path: Path) -> None:
         except OSError:  # a file system without links, such as FAT
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)  # who opened the file meanwhile may have removed it
+
+
+def _refuse_links(path: Path) -> None:
+    """Raise when a file has a second name.
+
+    Who opened it under that one would keep another log beside it, and each would overwrite what the other
+    wrote.
+    """
+    with suppress(FileNotFoundError):  # SQLite says why it could not be made
+        if path.stat().st_nlink > 1:
+            for draft in path.parent.glob(f".{escape(path.name)}.*.new"):  # its maker may have been killed
+                with suppress(FileNotFoundError):
+                    if draft.samefile(path):
+                        draft.unlink()
+        if (names := path.stat().st_nlink) > 1:
+            raise StoreError(
+                f"{path} has {names} names (hard links), and SQLite takes each for a file of its own: remove "
+                "the others; a copy is made with VACUUM INTO"
+            )
 
 
 def _reports_in(dense: bytes) -> int:
