@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from arcwise.analysis.estimators.comparison import compare_reference, compare_samples
-from arcwise.analysis.timeseries.epochs import epoch_start, merged, utc
-from arcwise.cli.counts import read_counts, read_span, stored_counts
+from arcwise.analysis.timeseries.epochs import epoch_start, utc
+from arcwise.cli.counts import read_counts, read_span
+from arcwise.server.store import open_store
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -103,9 +105,10 @@ class Against(NamedTuple):
                 "--against-task, --against-from and --against-to need --store or --against"
             )
         others = read_span(other_task, *times, options=("--against-from", "--against-to"))
-        (by_epoch,) = stored_counts(store, [other_task])
-        counts = merged(other_task, by_epoch, others)
-        both = sorted(epoch for epoch in by_epoch if epoch in span and epoch in others)
+        with closing(open_store(store, create=False)) as opened:
+            epochs = [epoch for epoch in opened.reports_by_epoch(other_task) if epoch in others]
+            (counts,) = opened.sums(other_task, dict.fromkeys(epochs, 0))
+        both = [epoch for epoch in epochs if epoch in span]
         if task == other_task and both:
             raise click.UsageError(
                 f"no report may be in both samples, but those of {utc(epoch_start(task, both[0]))} are: give "

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, TextIO
 
 import click
 import numpy as np
 
-from arcwise.analysis.timeseries.epochs import Span, read_epoch
+from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
+from arcwise.analysis.timeseries.series import point_starts
 from arcwise.server.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
@@ -38,14 +40,29 @@ def read_counts(file: TextIO, option: str) -> IntArray:
 _LARGEST = np.iinfo(np.int64).max
 
 
-def stored_counts(url: str, tasks: Sequence[Task]) -> Iterator[dict[int, IntArray]]:
-    """Yield the counts by epoch of each task, over one connection to the store."""
-    store = open_store(url, create=False)  # an empty one helps nobody who mistyped its name
-    try:
-        for task in tasks:
-            yield store.counts_by_epoch(task)
-    finally:
-        store.close()
+def stored_counts(
+    url: str, asked: Iterable[tuple[Task, Span]], step: str | None = None
+) -> Iterator[dict[int, IntArray]]:
+    """Yield the counts of the epochs that are asked for of each task, over one connection to the store.
+
+    They are added up in the store, under the first epoch of each point of a series; without a step, of all
+    epochs under one of them. So memory is bounded by the points, whatever the number of epochs.
+    """
+    # An empty store helps nobody who mistyped its name.
+    with closing(open_store(url, create=False)) as store:
+        for task, span in asked:
+            epochs = [epoch for epoch in store.reports_by_epoch(task) if epoch in span]
+            if not epochs:
+                yield {}
+                continue
+            point_of = dict.fromkeys(epochs, epochs[0])
+            if step is not None:
+                every = epochs_in_step(task, step, "--by")
+                first = point_starts(task, epochs, every=every, span=span)[0]
+                point_of = {epoch: epoch - (epoch - first) % every for epoch in epochs}
+            rows = {point: row for row, point in enumerate(dict.fromkeys(point_of.values()))}
+            groups = {epoch: rows[point] for epoch, point in point_of.items()}
+            yield dict(zip(rows, store.sums(task, groups, len(rows)), strict=True))
 
 
 def read_span(

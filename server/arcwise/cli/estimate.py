@@ -190,7 +190,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         comparisons = compare.comparisons(task, array, span, store, bands=bands_too, target=target, **options)
         return estimated(task, span, array, result, comparisons, tested=tested)
 
-    counted = _all_counts(tasks, store, counts, start, end)
+    counted = _all_counts(tasks, store, counts, start, end, step=step)
     several = len(tasks) > 1 and weights is None
     outcomes: list[Outcome] = []
     for outcome in (
@@ -265,12 +265,18 @@ def _bounds(text: str) -> tuple[float, float]:
 
 
 def _all_counts(
-    tasks: Sequence[Task], store: str | None, counts: TextIO | None, start: str | None, end: str | None
+    tasks: Sequence[Task],
+    store: str | None,
+    counts: TextIO | None,
+    start: str | None,
+    end: str | None,
+    *,
+    step: str | None,
 ) -> Iterator[tuple[Task, dict[int, IntArray], Span]]:
-    """Yield each task with its counts by epoch and the epochs that are asked for."""
+    """Yield each task with its counts by point and the epochs that are asked for."""
     if counts is not None:
         yield tasks[0], {0: read_counts(counts, "--counts")}, Span()
         return
-    spans = [read_span(task, start, end) for task in tasks]
-    for task, span, by_epoch in zip(tasks, spans, stored_counts(store or "", tasks), strict=True):
-        yield task, by_epoch, span
+    asked = [(task, read_span(task, start, end)) for task in tasks]
+    for (task, span), by_point in zip(asked, stored_counts(store or "", asked, step), strict=True):
+        yield task, by_point, span
