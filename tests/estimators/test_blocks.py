@@ -14,7 +14,7 @@ from arcwise.analysis.timeseries.blocks import blocks_of
 from arcwise.analysis.timeseries.epochs import Span
 from arcwise.analysis.timeseries.series import MONDAY
 from arcwise.domains import Interval
-from arcwise.server.estimates.parts import parts_of
+from arcwise.server.estimates.parts import epochs_needed, parts_of
 from arcwise.server.problems import Problem
 from arcwise.tasks import Task
 
@@ -99,6 +99,18 @@ def test_no_combination_of_what_is_shown_holds_fewer_reports(
         for other in shown:
             difference = n[(one - other) != 0].sum()
             assert difference == 0 or difference >= LEAST
+
+
+@given(REPORTS, st.integers(0, 40), BOUNDS, BOUNDS, DAYS, st.sampled_from([0, LEAST]))
+def test_the_epochs_that_are_needed_are_enough(
+    reports: dict[int, int], every: int, first: int | None, last: int | None, days: int, least: int
+) -> None:
+    if first is not None and last is not None and last < first:
+        return
+    span = Span(first, last)
+    needed = epochs_needed(TASK, span, days)
+    read = {epoch: n for epoch, n in reports.items() if epoch in needed}
+    assert parts_of(TASK, read, span, every, least, days) == parts_of(TASK, reports, span, every, least, days)
 
 
 @given(REPORTS, st.integers(1, 40), DAYS)

@@ -18,6 +18,7 @@ from arcwise.analysis.timeseries.epochs import epoch_start, utc
 from arcwise.analysis.timeseries.series import Series, series
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 
@@ -147,6 +148,30 @@ def test_parameters_are_in_the_openapi_document(with_app: Run) -> None:
             assert [parameter["name"] for parameter in parameters] == names
 
     with_app(TASKS, scenario)
+
+
+def test_a_question_about_some_epochs_reads_the_numbers_of_those_and_their_blocks(
+    with_app: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[list[int]] = []
+    real = SQLiteStore.reports_by_epoch
+
+    def watched(self: SQLiteStore, *asked: Any) -> dict[int, int]:
+        found = real(self, *asked)
+        read.append(list(found))
+        return found
+
+    monkeypatch.setattr(SQLiteStore, "reports_by_epoch", watched)
+    today = now(DELAY)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, DELAY, {today - back: [1, 2] for back in range(25)})
+        for path in ("estimate", "series"):
+            answer = await http.get(f"/v1/tasks/{DELAY.id}/{path}?from={today - 12}&to={today - 9}")
+            assert answer.json()["n"] == 6
+        assert read == [list(range(today - 19, today - 2))] * 2
+
+    with_app([DELAY], scenario, min_reports_days=7)
 
 
 def test_few_variants_are_kept_and_none_is_made_twice(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:

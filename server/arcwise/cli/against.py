@@ -106,7 +106,7 @@ class Against(NamedTuple):
             )
         others = read_span(other_task, *times, options=("--against-from", "--against-to"))
         with closing(open_store(store, create=False)) as opened:
-            epochs = [epoch for epoch in opened.reports_by_epoch(other_task) if epoch in others]
+            epochs = list(opened.reports_by_epoch(other_task, *others))
             (counts,) = opened.sums(other_task, dict.fromkeys(epochs, 0))
         both = [epoch for epoch in epochs if epoch in span]
         if task == other_task and both:

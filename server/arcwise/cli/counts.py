@@ -51,7 +51,7 @@ def stored_counts(
     # An empty store helps nobody who mistyped its name.
     with closing(open_store(url, create=False)) as store:
         for task, span in asked:
-            epochs = [epoch for epoch in store.reports_by_epoch(task) if epoch in span]
+            epochs = list(store.reports_by_epoch(task, *span))
             if not epochs:
                 yield {}
                 continue

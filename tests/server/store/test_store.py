@@ -47,6 +47,15 @@ def test_reports_by_epoch_are_in_the_order_of_epochs(store: Store) -> None:
     assert store.reports_by_epoch(WIDE) == {}
 
 
+def test_reports_of_a_range_of_epochs(store: Store) -> None:
+    epochs = [0, 7, 8, 9, 2**32 - 1]
+    store.add([batch(DELAY, [1], number=epoch, epoch=epoch) for epoch in epochs])
+    ranges = [(None, None), (7, 9), (8, None), (None, 8), (0, 0), (9, 7), (2**32 - 1, 2**40), (10, 2**32 - 2)]
+    for first, last in ranges:
+        within = [epoch for epoch in epochs if (first or 0) <= epoch <= (2**63 if last is None else last)]
+        assert store.reports_by_epoch(DELAY, first, last) == dict.fromkeys(within, 1)
+
+
 def test_sums_over_groups_of_epochs(store: Store) -> None:
     assert store.sums(DELAY, {100: 1}, 2).tolist() == [[0] * DELAY.mechanism.kernel.codes] * 2
     for epoch in range(100, 104):

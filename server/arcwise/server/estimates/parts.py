@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
 
-__all__ = ["MAX_COUNTS", "MAX_POINTS", "Part", "parts_of"]
+__all__ = ["MAX_COUNTS", "MAX_POINTS", "Part", "epochs_needed", "parts_of"]
 
 MAX_POINTS = 400
 """Points of a series, a year of days: up to a second of a core."""
@@ -45,6 +45,13 @@ class Part(NamedTuple):
     epochs: list[int]
     withheld: int
     across: list[tuple[int, int]]
+
+
+def epochs_needed(task: Task, span: Span | None, days: int) -> Span:
+    """Return the epochs whose numbers of reports `parts_of` needs: with those of blocks across an end."""
+    first, last = span or Span()
+    size = epochs_in(days, task)
+    return Span(None if first is None else max(first - size, 0), None if last is None else last + size)
 
 
 def parts_of(  # noqa: PLR0917

@@ -12,7 +12,7 @@ from arcwise.analysis.timeseries.epochs import Span, no_reports, span_to_dict
 from arcwise.analysis.timeseries.series import series
 from arcwise.errors import StoreError
 from arcwise.server.estimates.cache import Cache, Cached, Question, digest_of, tag_of
-from arcwise.server.estimates.parts import parts_of
+from arcwise.server.estimates.parts import epochs_needed, parts_of
 from arcwise.server.estimates.representations import render
 from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.server.problems import Problem, store_busy
@@ -136,7 +136,7 @@ class Estimates:
         kept = self._cache.get(question)
         if kept is None or kept.report_count != report_count or not (kept.document or is_held(kept.digest)):
             # By the numbers of reports alone: no counts are read of what is too much, or withheld.
-            reports = store.reports_by_epoch(task)
+            reports = store.reports_by_epoch(task, *epochs_needed(task, span, self._days))
             parts = parts_of(task, reports, span, every, self._min_reports, self._days)
             rows = {epoch: row for row, part in enumerate(parts) for epoch in part.epochs}
             sums = store.sums(task, rows, len(parts))

@@ -122,10 +122,19 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def reports_by_epoch(self, task: Task) -> dict[int, int]:
+    def reports_by_epoch(
+        self, task: Task, first: int | None = None, last: int | None = None
+    ) -> dict[int, int]:
         """Return the number of reports of every epoch that has any, in ascending order of epochs.
 
         No counts leave the store: two numbers an epoch, whatever the number of codes.
+
+        Parameters
+        ----------
+        task
+            Whose reports.
+        first, last
+            The range of epochs, both included; None: open.
         """
 
     @abstractmethod

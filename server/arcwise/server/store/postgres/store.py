@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresStore"]
 
 _Result = TypeVar("_Result")
+_LAST_EPOCH = (1 << 63) - 1
 _FETCHED = 50_000
 """Sums of a code that are in memory as tuples at a time."""
 _ADD = "SELECT batch_place, batch_counted FROM add_batches(%b::bigint, %b, %b, %b, %b, %b, %b)"
@@ -226,14 +227,17 @@ class PostgresStore(Store):
             np.add.at(found[epoch], codes, reports)  # a code has a row per shard
         return found
 
-    def reports_by_epoch(self, task: Task) -> dict[int, int]:
+    def reports_by_epoch(
+        self, task: Task, first: int | None = None, last: int | None = None
+    ) -> dict[int, int]:
         """Return the number of reports of every epoch; see `Store.reports_by_epoch`."""
         return dict(
             self._read(
                 lambda connection: connection.execute(
                     "SELECT epoch, sum(reports)::bigint FROM counts"
-                    " WHERE task = (SELECT number FROM task WHERE id = %s) GROUP BY epoch ORDER BY epoch",
-                    (bytes.fromhex(task.id),),
+                    " WHERE task = (SELECT number FROM task WHERE id = %s) AND epoch BETWEEN %s AND %s"
+                    " GROUP BY epoch ORDER BY epoch",
+                    (bytes.fromhex(task.id), first or 0, _LAST_EPOCH if last is None else last),
                     binary=True,
                 ).fetchall()
             )

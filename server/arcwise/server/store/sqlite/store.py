@@ -208,12 +208,15 @@ class SQLiteStore(Store):
             ).fetchall()
         return {epoch: spread(task.mechanism.kernel.codes, *row) for epoch, *row in rows}
 
-    def reports_by_epoch(self, task: Task) -> dict[int, int]:
+    def reports_by_epoch(
+        self, task: Task, first: int | None = None, last: int | None = None
+    ) -> dict[int, int]:
         """Return the number of reports of every epoch; see `Store.reports_by_epoch`."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT epoch, reports FROM counts JOIN task ON number = task WHERE id = ? ORDER BY epoch",
-                (bytes.fromhex(task.id),),
+                "SELECT epoch, reports FROM counts JOIN task ON number = task"
+                " WHERE id = ? AND epoch BETWEEN ? AND ? ORDER BY epoch",
+                (bytes.fromhex(task.id), first or 0, _LAST_EPOCH if last is None else last),
             ).fetchall()
         return dict(rows)
 
