@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arcwise.errors import ArcwiseError, StoreError
+from arcwise.errors import ArcwiseError, ParameterError, StoreError
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.merging import MOST_REPORTS
 from arcwise.tasks import Task
@@ -12,9 +12,15 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from arcwise.server.store.records import StoredKey
     from arcwise.typing import IntArray
 
-__all__ = ["counts_problems", "load_task", "task_problems"]
+__all__ = ["counts_problems", "key_exists", "load_task", "task_problems"]
+
+
+def key_exists(key: StoredKey) -> ParameterError:
+    """Return the error of a key whose id is taken."""
+    return ParameterError(f"the store has a key {key.id!r} already; make one of another id")
 
 
 def load_task(key: bytes, definition: bytes) -> Task:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import psycopg
+from psycopg.errors import UniqueViolation
 
 from arcwise.errors import StoreError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import sparse_counts, summed_counts
 from arcwise.server.store.epochs import last_closable
-from arcwise.server.store.postgres import keys, transfer, upkeep
+from arcwise.server.store.postgres import transfer, upkeep
 from arcwise.server.store.postgres.arrays import bigint_array, bytea_array, integer_array, register_arrays
 from arcwise.server.store.postgres.database import Connection, Database, Link
-from arcwise.server.store.problems import load_task
+from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.wire import BATCH_ID_BYTES
 
@@ -327,15 +328,39 @@ class PostgresStore(Store):
 
     def add_key(self, key: StoredKey) -> None:
         """Keep a key; see `Store.add_key`."""
-        self._write(lambda connection: keys.add_key(connection, key))
+        tasks = None if key.tasks is None else list(key.tasks)
+        values = (key.id, key.digest, key.scope, tasks, key.label, key.created, key.revoked)
+        statement = (
+            "INSERT INTO api_key (id, digest, scope, tasks, label, created, revoked)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)"
+        )
+        try:
+            self._write(lambda connection: connection.execute(statement, values))
+        except StoreError as error:
+            if isinstance(error.__cause__, UniqueViolation):
+                raise key_exists(key) from None
+            raise
 
     def keys(self) -> list[StoredKey]:
         """Return all keys; see `Store.keys`."""
-        return self._read(keys.keys)
+        rows = self._read(
+            lambda connection: connection.execute(
+                "SELECT id, digest, scope, tasks, label, created, revoked FROM api_key ORDER BY created, id"
+            ).fetchall()
+        )
+        return [
+            StoredKey(name, digest, scope, None if tasks is None else tuple(tasks), *rest)
+            for name, digest, scope, tasks, *rest in rows
+        ]
 
     def revoke_key(self, key_id: str, now: int) -> bool:
         """Make a key useless; see `Store.revoke_key`."""
-        return self._write(lambda connection: keys.revoke_key(connection, key_id, now))
+        cursor = self._write(
+            lambda connection: connection.execute(
+                "UPDATE api_key SET revoked = %s WHERE id = %s AND revoked IS NULL", (now, key_id)
+            )
+        )
+        return cursor.rowcount == 1
 
     def export(self, *, ids: bool) -> Generator[Record, None, None]:
         """Yield everything but the keys; see `Store.export`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from contextlib import closing, suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -9,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.errors import ParameterError
+from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import count_codes
-from arcwise.server.store.problems import load_task
+from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
-from arcwise.server.store.sqlite import keys, transfer, upkeep
+from arcwise.server.store.sqlite import transfer, upkeep
 from arcwise.server.store.sqlite.database import Database
 from arcwise.server.store.sqlite.rows import spread, unpack
 
@@ -270,15 +272,37 @@ class SQLiteStore(Store):
 
     def add_key(self, key: StoredKey) -> None:
         """Keep a key; see `Store.add_key`."""
-        keys.add_key(self._database, key)
+        tasks = None if key.tasks is None else json.dumps(key.tasks)
+        try:
+            with self._database.errors("add a key to"), self._database.transaction():
+                self._database.writer.execute(
+                    "INSERT INTO api_key (id, digest, scope, tasks, label, created, revoked)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (key.id, key.digest, key.scope, tasks, key.label, key.created, key.revoked),
+                )
+        except StoreError as error:
+            if isinstance(error.__cause__, sqlite3.IntegrityError):
+                raise key_exists(key) from None
+            raise
 
     def keys(self) -> list[StoredKey]:
         """Return all keys; see `Store.keys`."""
-        return keys.keys(self._database)
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT id, digest, scope, tasks, label, created, revoked FROM api_key ORDER BY created, id"
+            ).fetchall()
+        return [
+            StoredKey(name, digest, scope, None if tasks is None else tuple(json.loads(tasks)), *rest)
+            for name, digest, scope, tasks, *rest in rows
+        ]
 
     def revoke_key(self, key_id: str, now: int) -> bool:
         """Make a key useless; see `Store.revoke_key`."""
-        return keys.revoke_key(self._database, key_id, now)
+        with self._database.errors("revoke a key in"), self._database.transaction():
+            cursor = self._database.writer.execute(
+                "UPDATE api_key SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, key_id)
+            )
+        return cursor.rowcount == 1
 
     def export(self, *, ids: bool) -> Generator[Record, None, None]:
         """Yield everything but the keys; see `Store.export`."""
