@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client import Client, FileLedger, Outcome, inspect
-from arcwise.client.ledgers.schema import APPLICATION_ID, VERSION
+from arcwise.client.file.schema import APPLICATION_ID, VERSION
 from arcwise.errors import LedgerError
 from arcwise.tasks import Caps
 from tests.support.recorder import Recorder
@@ -50,7 +50,7 @@ def use(path: Path, task: Task) -> list[Outcome]:
         uplink = SteppedUplink(URL, ledger=ledger, transport=Recorder())
         client = Client(uplink, tasks=[task], ledger=ledger, caps=CAPS)
         outcomes = [client.report("heading", n) for n in range(5)]
-        uplink.hurry()
+        uplink.expedite()
         with contextlib.suppress(LedgerError):
             client.counters, client.budget(), inspect(path)
         uplink.close(0)

@@ -124,7 +124,7 @@ def test_what_the_server_asked_for_outlives_a_flush(attempts: list[tuple[Verdict
         asked = max(asked, now + retry_after)
         schedule.record(verdict, "a", now, retry_after)
         assert asked <= schedule.ready_at("a") <= max(asked, now + HOUR)
-    schedule.hurry()
+    schedule.expedite()
     assert schedule.ready_at("a") == asked
 
 
@@ -166,7 +166,7 @@ def test_no_wait_is_restored_that_is_longer_than_any_is(own: float, asked: float
     schedule.restore(scope, 3, own, asked, now=50.0)
     assert schedule.ready_at("a") - 50.0 <= max(min(own, HOUR), min(asked, DAY)) + 1e-3
     assert schedule.ready_at("a") - 50.0 <= DAY + 1e-3
-    schedule.hurry()
+    schedule.expedite()
     assert schedule.ready_at("a") - 50.0 <= min(asked, DAY) + 1e-3
 
 
@@ -175,7 +175,7 @@ def test_a_flush_ends_our_own_waits() -> None:
     for _ in range(20):
         schedule.record(Verdict.RETRY, "a", now=0.0, retry_after=0.0)
     schedule.record(Verdict.PAUSE, "a", now=0.0, retry_after=0.0)
-    schedule.hurry()
+    schedule.expedite()
     assert schedule.ready_at("a") <= 0.0
     schedule.record(Verdict.RETRY, "a", now=0.0, retry_after=0.0)
     assert schedule.ready_at("a") == 0.5

@@ -74,7 +74,7 @@ def test_every_send_follows_a_commit_that_waited_for_the_disk(
             expected += [report, "seal!", "send"]
             uplink.send()
             if answer == 503:
-                uplink.hurry()  # the attempt that follows is preceded by a commit of its own
+                uplink.expedite()  # the attempt that follows is preceded by a commit of its own
                 expected += ["seal!", "send"]
         client.report("heading", 1.0)
         assert trace.events == [*expected, report]

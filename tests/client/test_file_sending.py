@@ -69,7 +69,7 @@ def test_a_sealed_batch_goes_out_again_with_the_same_bytes(
         app.client.report("heading", 2.0)
     for run in range(1, 4):
         with running(path, recorder, heading) as app:
-            app.uplink.hurry()
+            app.uplink.expedite()
             assert len(recorder.posts) == run
             assert app.client.counters == (Counters(sent=2) if run == 3 else Counters(pending=2))
         clock.restart()
@@ -84,13 +84,13 @@ def test_what_the_server_asked_for_outlives_a_restart(
     recorder.script.append((status, str(10 * DAY)))
     with running(path, recorder, heading, speed) as app:
         app.client.report("heading", 1.0)
-        app.uplink.hurry()
+        app.uplink.expedite()
     clock.restart()
     clock.wait(HOUR)
     with running(path, recorder, heading, speed) as app:
         app.client.report("heading", 1.0)
         app.client.report("speed", 1.0)
-        app.uplink.hurry()
+        app.uplink.expedite()
         others = {post.url.split("/")[-2] for post in recorder.posts[1:]}
         assert others == ({speed.id} if status in (404, 204) else set())
         assert app.uplink.send() == pytest.approx(DAY - HOUR)
@@ -98,10 +98,10 @@ def test_what_the_server_asked_for_outlives_a_restart(
     clock.wait(DAY - HOUR - 1)
     with running(path, recorder, heading, speed) as app:
         before = len(recorder.posts)
-        app.uplink.hurry()
+        app.uplink.expedite()
         assert len(recorder.posts) == before
         clock.wait(1)
-        app.uplink.hurry()
+        app.uplink.expedite()
         assert app.client.pending() == 0
         assert app.client.counters == Counters(sent=3)
 
@@ -132,13 +132,13 @@ def test_a_clock_that_was_set_back_makes_no_wait_longer_than_any_is(
     recorder.script.append((503, str(DAY)))
     with running(path, recorder, heading) as app:
         app.client.report("heading", 1.0)
-        app.uplink.hurry()
+        app.uplink.expedite()
     clock.restart()
     clock.step(-400 * DAY)
     with running(path, recorder, heading) as app:
-        assert app.uplink.hurry() == pytest.approx(DAY)
+        assert app.uplink.expedite() == pytest.approx(DAY)
         clock.wait(DAY)
-        app.uplink.hurry()
+        app.uplink.expedite()
         assert app.client.counters == Counters(sent=1)
 
 
@@ -172,7 +172,7 @@ def test_no_report_leaves_before_its_random_delay(
     path: Path, recorder: Recorder, heading: Task, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draws = iter([0.9, 0.1, 0.5, 0.5])
-    monkeypatch.setattr("arcwise.client.outboxes.file.uniform", lambda: next(draws))
+    monkeypatch.setattr("arcwise.client.file.outbox.uniform", lambda: next(draws))
     with running(path, recorder, heading, interval=0, delay=100.0) as app:
         for _ in range(3):
             app.client.report("heading", 1.0)
@@ -189,7 +189,7 @@ def test_no_report_leaves_before_its_random_delay(
         app.client.report("heading", 1.0)
         app.uplink.send()
         assert recorder.codes == 3
-        app.uplink.hurry()  # a flush ends it
+        app.uplink.expedite()  # a flush ends it
         assert recorder.codes == 4
 
 
@@ -213,7 +213,7 @@ def test_what_the_app_no_longer_knows_is_sent_all_the_same(
     with running(path, recorder, heading) as app:
         app.client.report("heading", 1.0)
     with running(path, recorder, speed) as app:
-        app.uplink.hurry()
+        app.uplink.expedite()
         assert app.events == [Event("sent", "heading", 1, "status 204")]
     assert recorder.posts[0].url == f"{URL}/v1/tasks/{heading.id}/reports"
 
@@ -225,15 +225,15 @@ def test_an_unknown_task_is_kept_until_it_expires(
     with running(path, recorder, heading, speed) as app:
         for name in ("heading", "heading", "speed"):
             app.client.report(name, 1.0)
-        app.uplink.hurry()
+        app.uplink.expedite()
         assert app.client.counters == Counters(pending=2, sent=1)
     clock.wait(7 * DAY - 1)
     with running(path, recorder, heading, speed) as app:
-        app.uplink.hurry()
+        app.uplink.expedite()
         assert app.client.pending() == 2
         app.client.report("heading", 1.0)
         clock.wait(61)  # it is looked for once a minute
-        app.uplink.hurry()
+        app.uplink.expedite()
         assert app.client.counters == Counters(pending=1, sent=1, dropped={"expired": 2})
         assert app.events[-2:][0] == Event("expired", None, 2, "could not be sent in time")
 
@@ -246,7 +246,7 @@ def test_what_will_never_be_taken_is_dropped_and_counted_for_ever(
     with running(path, recorder, heading) as app:
         app.client.report("heading", 1.0)
         app.client.report("heading", 1.0)
-        app.uplink.hurry()
+        app.uplink.expedite()
         assert app.events == [Event("dropped", "heading", 2, f"status {status}")]
     with running(path, recorder, heading) as app:
         assert app.client.counters == Counters(dropped={str(status): 2})
@@ -257,7 +257,7 @@ def test_the_queue_is_bounded_over_a_restart(path: Path, recorder: Recorder, hea
     recorder.script.append(503)
     with running(path, recorder, heading, max_pending=3) as app:
         assert all(app.client.report("heading", 1.0) for _ in range(2))
-        app.uplink.hurry()  # a sealed batch takes its room too
+        app.uplink.expedite()  # a sealed batch takes its room too
     with running(path, recorder, heading, max_pending=3) as app:
         assert [bool(app.client.report("heading", 1.0)) for _ in range(3)] == [True, False, False]
         assert app.client.counters == Counters(pending=3, refused={"full": 2})
@@ -291,7 +291,7 @@ def test_what_another_process_is_sending_is_left_alone_while_it_lives(
         with other:
             assert other.stdout is not None
             body = other.stdout.readline().strip()
-            assert 0 < app.uplink.hurry() <= 20
+            assert 0 < app.uplink.expedite() <= 20
             assert recorder.posts == []
             app.client.report("heading", 2.0)  # what comes after is not held up
             app.uplink.send()

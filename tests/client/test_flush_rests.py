@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from arcwise.client.outboxes.base import Parcel
+    from arcwise.client.outbox import Parcel
     from arcwise.tasks import Task
     from tests.support.recorder import Recorder
 

@@ -71,7 +71,7 @@ def test_reports_fail_and_cost_nothing_until_there_is_room(
             for _ in range(10):
                 assert client.report("heading", 1.0) is Outcome.ACCEPTED
             check_sums(client, accepted + 10)
-            uplink.hurry()
+            uplink.expedite()
             check_sums(client, accepted + 10, sent=accepted + 10)
         assert recorder.codes == accepted + 10
         with sqlite3.connect(path) as connection:
@@ -90,9 +90,9 @@ def test_nothing_is_sent_that_cannot_be_sealed(tmp_path: Path, recorder: Recorde
             client = Client(uplink, tasks=[heading], ledger=ledger)
             assert client.report("heading", 1.0)
             with full():
-                assert uplink.hurry() == 60.0
+                assert uplink.expedite() == 60.0
             assert recorder.posts == []
-            uplink.hurry()
+            uplink.expedite()
             check_sums(client, 1, sent=1)
         return True
 
@@ -141,7 +141,7 @@ def test_an_answer_that_cannot_be_written_down(
             transport.trouble.close()
             assert client.counters == Counters(pending=1)
             events.clear()
-            uplink.hurry()
+            uplink.expedite()
             assert client.counters == Counters(sent=1)
             assert [event.kind for event in events] == ["sent"]
         first, second = recorder.posts

@@ -45,7 +45,7 @@ class Device:
     def reported(self) -> dict[str, int]:
         """Send what is queued; return how many reports of each task were."""
         self.recorder.posts.clear()
-        self.uplink.hurry()
+        self.uplink.expedite()
         names = {task.id: task.name for task in self.group.tasks}
         return {names[post.batch.task_id.hex()]: len(post.batch.codes) for post in self.recorder.posts}
 

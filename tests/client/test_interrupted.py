@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Client, Counters, FileLedger, Outcome, Uplink, inspect, sending
+from arcwise.client import Client, Counters, FileLedger, Outcome, Uplink, base_uplink, inspect
 from arcwise.randomness import SystemRandomness
 from tests.support.forks import in_child
 
@@ -273,7 +273,7 @@ def test_opting_out_is_on_the_disk_and_leaves_no_code_in_the_log(
 def test_what_another_process_left_is_found_without_any_news(
     tmp_path: Path, recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(base_uplink, "_LOOK_SECONDS", 0.02)
     FileLedger(tmp_path / "ledger.db", create=True).close()
 
     def leave() -> bool:

@@ -81,8 +81,8 @@ class Truth:
 
 def charge(ledger: Ledger, bill: Bill, now: float) -> bool:
     outbox = ledger.outbox(batch_size=1, capacity=1, delay=0.0, lease=1.0)
-    with ledger.transaction(outbox, now) as books:
-        return books.charge(bill)
+    with ledger.transaction(outbox, now) as transaction:
+        return transaction.charge(bill)
 
 
 EPSILONS = st.integers(0, 3)

@@ -64,8 +64,8 @@ class Device:
 
     def memo(self) -> Mapping[int, int]:
         """Return the stored answers: codes by node."""
-        with self.ledger.transaction(self.uplink.outbox, 0.0) as books:
-            memo = books.memo(self.task)
+        with self.ledger.transaction(self.uplink.outbox, 0.0) as transaction:
+            memo = transaction.memo(self.task)
             return {} if memo is None else {node: memo[node] for node in memo}
 
 

@@ -82,7 +82,7 @@ def test_what_another_client_queued_on_the_same_file_goes_too(
         assert first.report("heading", 1.0)
         second.opt_out()
         assert first.report("heading", 1.0) is Outcome.OPTED_OUT
-        uplink.hurry()
+        uplink.expedite()
         assert uplink.counters == Counters(dropped={"opted-out": 1}, refused={"opted-out": 1})
     assert recorder.posts == []
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client.outboxes.memory import MemoryOutbox, PendingBatch
+from arcwise.client.memory.outbox import MemoryOutbox, PendingBatch
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular
 from arcwise.tasks import Task
@@ -177,6 +177,6 @@ def test_threads_lose_nothing(heading: Task, delay: Task) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(fill, range(8)))
     assert box.pending == 24_000
-    batches = box.hurry()
+    batches = box.expedite()
     assert sum(len(seal(batch).codes) for batch in batches) == 24_000
     assert all(len(batch.codes) <= 97 for batch in batches)

@@ -14,8 +14,8 @@ import pytest
 
 import arcwise.client
 from arcwise.client import Client, Counters, HttpxTransport, MemoryLedger, Uplink
-from arcwise.client.ledgers import memory
-from arcwise.client.outboxes.memory import MemoryOutbox
+from arcwise.client.memory import ledger as memory
+from arcwise.client.memory.outbox import MemoryOutbox
 from arcwise.wire import Batch, decode_batch
 from tests.support.forks import in_child
 
@@ -159,4 +159,4 @@ def test_equal_task_lists_are_verified_once(heading: Task, delay: Task) -> None:
     with Uplink("http://127.0.0.1:1") as uplink:
         first = Client(uplink, tasks=[heading, delay], ledger=MemoryLedger(), max_epsilon=2.0)
         second = Client(uplink, tasks=(heading, delay), ledger=MemoryLedger(), max_epsilon=2.0)
-        assert second._terms is first._terms
+        assert second._policy is first._policy

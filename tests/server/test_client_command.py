@@ -173,7 +173,7 @@ def test_what_has_left_the_window_is_not_in_it(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     later = time.time() + 8 * 86_400
     with used_ledger():
-        monkeypatch.setattr("arcwise.client.inspection.time.time", lambda: later)
+        monkeypatch.setattr("arcwise.client.file.inspection.time.time", lambda: later)
         (heading,) = (account for account in inspect("telemetry.db").accounts if account.name == "heading")
     assert (heading.epsilon, heading.recent_epsilon) == (0.3, 0.0)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.client import FileLedger
-from arcwise.client.ledgers import file as ledger_file
+from arcwise.client.file import ledger as ledger_file
 from arcwise.errors import LedgerError
 from tests.simulation.books import Books, Charge, read
 from tests.simulation.process import Process

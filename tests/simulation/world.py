@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import client, delivery, sending, uplink
-from arcwise.client.outboxes import base, batching, file
+from arcwise.client import base_client, base_uplink, delivery, outbox, uplink
+from arcwise.client.file import batching
+from arcwise.client.file import outbox as file_outbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,11 +44,11 @@ class World:
 
     def install(self) -> None:
         clock = SimpleNamespace(time=self.wall, monotonic=self.monotonic)
-        for module in (client, sending, uplink, file):
+        for module in (base_client, base_uplink, uplink, file_outbox):
             self._patches.setattr(module, "time", clock)
         for logger in ("arcwise.client", "httpx"):  # thousands of lines of trouble
             self._patches.setattr(logging.getLogger(logger), "disabled", True)
-        for module in (base, delivery):
+        for module in (outbox, delivery):
             self._patches.setattr(module, "os", SimpleNamespace(urandom=self.chance.randbytes))
         self._patches.setattr(batching, "_CSPRNG", self.chance)
         self._patches.setattr(

@@ -23,8 +23,8 @@ def bill_of(task: Task, caps: Caps | None = None) -> Bill:
 def charge(ledger: Ledger, task: Task, now: float, caps: Caps | None = None) -> bool:
     """Charge one report at a Unix time; return whether the caps allowed it."""
     outbox = ledger.outbox(batch_size=1, capacity=1, delay=0.0, lease=1.0)
-    with ledger.transaction(outbox, now) as books:
-        return books.charge(bill_of(task, caps))
+    with ledger.transaction(outbox, now) as transaction:
+        return transaction.charge(bill_of(task, caps))
 
 
 def spent(ledger: Ledger, task: Task) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arcwise.client import client, sending
-from arcwise.client.outboxes import file, memory
+from arcwise.client import base_client, base_uplink
+from arcwise.client.file import outbox as file
+from arcwise.client.memory import outbox as memory
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -47,5 +48,5 @@ class Clock:
 
     def install(self, monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> None:
         """Let the client read this clock, or the modules that are given."""
-        for module in modules or (client, sending, file, memory):
+        for module in modules or (base_client, base_uplink, file, memory):
             monkeypatch.setattr(module, "time", self)

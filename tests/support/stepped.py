@@ -19,7 +19,7 @@ class SteppedUplink(Uplink):
             pass
         return wait
 
-    def hurry(self) -> float:
+    def expedite(self) -> float:
         """Send all that a flush would; return for how many seconds there is nothing more to do."""
-        self._hurry()
+        self._expedite()
         return self.send()

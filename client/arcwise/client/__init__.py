@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from arcwise.client.accounts import Budget
     from arcwise.client.aio import AsyncClient, AsyncUplink
     from arcwise.client.client import Client
-    from arcwise.client.inspection import Inspection, inspect
-    from arcwise.client.ledgers.base import Ledger
-    from arcwise.client.ledgers.file import FileLedger
-    from arcwise.client.ledgers.memory import MemoryLedger
+    from arcwise.client.file.inspection import Inspection, inspect
+    from arcwise.client.file.ledger import FileLedger
+    from arcwise.client.ledger import Ledger
+    from arcwise.client.memory.ledger import MemoryLedger
     from arcwise.client.outcomes import Counters, Event, Outcome
     from arcwise.client.recording import AsyncRecordingTransport, RecordedRequest, RecordingTransport
     from arcwise.client.transport import AsyncHttpxTransport, AsyncTransport, HttpxTransport, Transport
@@ -53,10 +53,10 @@ if not TYPE_CHECKING:  # a type checker would let every name pass
             "accounts": ("Budget",),
             "aio": ("AsyncClient", "AsyncUplink"),
             "client": ("Client",),
-            "inspection": ("Inspection", "inspect"),
-            "ledgers.base": ("Ledger",),
-            "ledgers.file": ("FileLedger",),
-            "ledgers.memory": ("MemoryLedger",),
+            "file.inspection": ("Inspection", "inspect"),
+            "ledger": ("Ledger",),
+            "file.ledger": ("FileLedger",),
+            "memory.ledger": ("MemoryLedger",),
             "outcomes": ("Counters", "Event", "Outcome"),
             "recording": ("AsyncRecordingTransport", "RecordedRequest", "RecordingTransport"),
             "transport": ("AsyncHttpxTransport", "AsyncTransport", "HttpxTransport", "Transport"),

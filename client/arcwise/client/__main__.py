@@ -10,8 +10,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from arcwise.client.inspection import inspect
-from arcwise.client.ledgers.file import FileLedger
+from arcwise.client.file.inspection import inspect
+from arcwise.client.file.ledger import FileLedger
 from arcwise.errors import ArcwiseError
 
 if TYPE_CHECKING:

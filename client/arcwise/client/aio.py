@@ -8,11 +8,11 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from arcwise.client.base_client import BaseClient, chosen_ledger
+from arcwise.client.base_uplink import BaseUplink, BaseUplinkOptions
 from arcwise.client.checks import checked_number
-from arcwise.client.client import Reporter, chosen_ledger
 from arcwise.client.outcomes import Outcome
-from arcwise.client.sending import Sending, SendingOptions
-from arcwise.client.terms import terms_of
+from arcwise.client.policy import policy_of
 from arcwise.client.transport import AsyncHttpxTransport, check_response
 from arcwise.errors import LedgerError, ParameterError
 from arcwise.randomness import SYSTEM
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import ParamSpec, Self, Unpack
 
-    from arcwise.client.ledgers.base import Ledger
-    from arcwise.client.outboxes.base import Parcel
+    from arcwise.client.ledger import Ledger
+    from arcwise.client.outbox import Parcel
     from arcwise.client.transport import AsyncTransport
     from arcwise.randomness import Randomness
     from arcwise.tasks import Caps, Group, Task
@@ -36,13 +36,13 @@ __all__ = ["AsyncClient", "AsyncUplink", "AsyncUplinkOptions"]
 R = TypeVar("R")
 
 
-class AsyncUplinkOptions(SendingOptions, total=False):
+class AsyncUplinkOptions(BaseUplinkOptions, total=False):
     """The keyword arguments of `AsyncUplink`, which `AsyncClient` takes too."""
 
     transport: AsyncTransport | None
 
 
-class AsyncUplink(Sending):
+class AsyncUplink(BaseUplink):
     """Queues codes and sends them from an asyncio task, which starts with the first report.
 
     Belongs to one event loop at a time: to another one only after the first has cancelled its tasks, as
@@ -73,7 +73,7 @@ class AsyncUplink(Sending):
         *,
         ledger: Ledger | None = None,
         transport: AsyncTransport | None = None,
-        **options: Unpack[SendingOptions],
+        **options: Unpack[BaseUplinkOptions],
     ) -> None:
         self._transport = AsyncHttpxTransport() if transport is None else transport
         super().__init__(url, ledger=ledger, **options)
@@ -158,7 +158,7 @@ class AsyncUplink(Sending):
                     wait = found
                 else:
                     await self._send(found)
-                self.tell()
+                self.emit_events()
                 self._stepped.set()
                 self._stepped = asyncio.Event()
                 if wait > 0:
@@ -197,7 +197,7 @@ class AsyncUplink(Sending):
         self._check_loop(asyncio.get_running_loop())
         deadline = time.monotonic() + timeout
         try:
-            mark = await self.call(self._hurry)
+            mark = await self.call(self._expedite)
             if await self.call(self.outbox.is_done, mark):
                 return True
             if self._closed:
@@ -243,7 +243,7 @@ class AsyncUplink(Sending):
             else:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-            self.tell()
+            self.emit_events()
 
     async def __aenter__(self) -> Self:
         return self
@@ -269,7 +269,7 @@ async def _wait(event: asyncio.Event, seconds: float) -> bool:
         waiter.cancel()
 
 
-class AsyncClient(Reporter[AsyncUplink]):
+class AsyncClient(BaseClient[AsyncUplink]):
     """Reports values under local differential privacy from an event loop.
 
     Parameters and errors are those of `Client`; `url` is a base URL or an `AsyncUplink`. Make it where the
@@ -306,15 +306,15 @@ class AsyncClient(Reporter[AsyncUplink]):
         randomness: Randomness = SYSTEM,
         **options: Unpack[AsyncUplinkOptions],
     ) -> None:
-        terms = terms_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta)
-        ledger = chosen_ledger(ledger, terms)
+        policy = policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta)
+        ledger = chosen_ledger(ledger, policy)
         uplink = url if isinstance(url, AsyncUplink) else AsyncUplink(url, ledger=ledger, **options)
         if uplink is url and options:
             raise ParameterError(
                 f"{', '.join(options)}: give these to the AsyncUplink, not to an AsyncClient that shares it"
             )
         super().__init__(
-            uplink, owns_uplink=uplink is not url, terms=terms, ledger=ledger, randomness=randomness
+            uplink, owns_uplink=uplink is not url, policy=policy, ledger=ledger, randomness=randomness
         )
         if uplink.outbox.durable and uplink.pending():
             with contextlib.suppress(RuntimeError):  # no loop runs yet: with the first report, then
@@ -338,13 +338,13 @@ class AsyncClient(Reporter[AsyncUplink]):
         """
         outcome = await self._uplink.call(self._submit, name, self._checked(name, value))
         if outcome is Outcome.FAILED:
-            self._uplink.tell()
+            self._uplink.emit_events()
         return outcome
 
     async def opt_out(self) -> None:
         """Drop what is queued and report nothing more, until `opt_in`. See `Client.opt_out`."""
         await self._uplink.call(self._opt_out)
-        self._uplink.tell()
+        self._uplink.emit_events()
 
     async def opt_in(self) -> None:
         """Report again after `opt_out`; what was spent before stays spent."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from arcwise.client.base_client import BaseClient, chosen_ledger
 from arcwise.client.checks import checked_number
-from arcwise.client.duties import MemoizedDuty
-from arcwise.client.ledgers.base import Ledger
-from arcwise.client.ledgers.memory import MemoryLedger
 from arcwise.client.outcomes import Outcome
-from arcwise.client.sending import Sending
-from arcwise.client.terms import terms_of
+from arcwise.client.policy import policy_of
 from arcwise.client.uplink import Uplink
-from arcwise.errors import LedgerError, ParameterError
+from arcwise.errors import ParameterError
 from arcwise.randomness import SYSTEM
 
 if TYPE_CHECKING:
@@ -22,143 +18,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from arcwise.client.accounts import Budget
-    from arcwise.client.ledgers.base import Books
-    from arcwise.client.outcomes import Counters
-    from arcwise.client.terms import Terms
+    from arcwise.client.ledger import Ledger
     from arcwise.client.uplink import UplinkOptions
     from arcwise.randomness import Randomness
     from arcwise.tasks import Caps, Group, Task
 
-__all__ = ["Client", "Reporter"]
-
-UplinkT = TypeVar("UplinkT", bound=Sending)
+__all__ = ["Client"]
 
 
-class Reporter(Generic[UplinkT]):
-    """What `Client` and `AsyncClient` share: everything but waiting."""
-
-    __slots__ = ("_ledger", "_owns_uplink", "_randomness", "_terms", "_uplink")
-
-    def __init__(
-        self,
-        uplink: UplinkT,
-        *,
-        owns_uplink: bool,
-        terms: Terms,
-        ledger: Ledger,
-        randomness: Randomness,
-    ) -> None:
-        if not randomness.secure and not uplink.is_loopback():
-            raise ParameterError(
-                f"randomness must be secure for a server on another machine, got "
-                f"{type(randomness).__name__} for {uplink.url!r}"
-            )
-        ledger.check_outbox(uplink.outbox)
-        self._uplink = uplink
-        self._owns_uplink = owns_uplink
-        self._terms = terms
-        self._ledger = ledger
-        self._randomness = randomness
-
-    def _checked(self, name: str, value: Any) -> Any:
-        value = self._terms.duty(name).checked(value)  # a value that is refused must cost nothing
-        self._uplink.begin()
-        return value
-
-    def _submit(self, name: str, value: Any) -> Outcome:
-        """Charge, randomise and queue a value that was checked."""
-        now = time.time()
-        books: Books | None = None
-        try:
-            with self._ledger.transaction(self._uplink.outbox, now) as books:
-                if books.opted_out():
-                    outcome = Outcome.OPTED_OUT
-                else:
-                    outcome = self._terms.duty(name).submit(books, value, now, self._randomness)
-        except LedgerError as error:  # telemetry that fails must not stop the app
-            outcome = Outcome.FAILED
-            self._uplink.fail(error, name)
-        finally:  # also when something interrupts what has been queued by now
-            if books is not None and books.news:
-                self._uplink.wake()
-        if outcome is not Outcome.ACCEPTED:
-            self._uplink.refuse(outcome)
-        return outcome
-
-    def budget(self, name: str | None = None) -> Budget:
-        """Return what was spent on a task or a group, or without a name on everything, and what is left.
-
-        Raises
-        ------
-        UnknownTaskError
-            When the client has no task or group of this name.
-        LedgerError
-            When the ledger cannot be read.
-        """
-        budget = self._ledger.budget(self._terms.bill(name), 0, time.time())
-        # Answers that were paid for are given without end.
-        memoized = isinstance(self._terms.duties.get(name or ""), MemoizedDuty)
-        return budget._replace(reports_left=None) if memoized else budget
-
-    def pending(self) -> int:
-        """Return how many reports of the uplink, all its clients', are neither acknowledged nor dropped.
-
-        Raises
-        ------
-        LedgerError
-            When the ledger cannot be read.
-        """
-        return self._uplink.pending()
-
-    @property
-    def counters(self) -> Counters:
-        """What became of the reports so far: pending, sent, dropped and refused by reason.
-
-        They are those of the uplink, so of all clients that share it. After `flush` returned True, `sent`
-        and `dropped` tell what arrived and what was given up. Raises `LedgerError` when the ledger cannot be
-        read.
-
-        Examples
-        --------
-        >>> from arcwise.client import Client
-        >>> from arcwise.domains import Circle
-        >>> from arcwise.tasks import Task
-        >>> client = Client("http://127.0.0.1:8000", tasks=[Task("heading", Circle(360), epsilon=1.0)])
-        >>> client.counters
-        Counters(pending=0, sent=0, dropped={}, refused={})
-        """
-        return self._uplink.counters
-
-    def _opt_out(self) -> None:
-        # Nobody can tell which codes in the memory of a shared uplink are this device's.
-        mine = self._owns_uplink or self._uplink.outbox.durable
-        dropped = self._ledger.opt_out(self._uplink.outbox if mine else None)
-        self._uplink.say_dropped(dropped, "opted out")
-        self._uplink.wake()  # a flush that waits has nothing to wait for any more
-
-
-def chosen_ledger(ledger: Ledger | None, terms: Terms) -> Ledger:
-    """Return the ledger, or one in memory where nothing has to be remembered.
-
-    Raises
-    ------
-    ParameterError
-        When there is none and something has to.
-    """
-    if ledger is not None:
-        if not isinstance(ledger, Ledger):
-            raise ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {ledger!r}")
-        return ledger
-    if terms.remembers:
-        raise ParameterError(
-            f"{terms.remembers} must be remembered: give ledger=FileLedger(path), which is made once with "
-            "create=True; ledger=MemoryLedger() forgets when the process ends"
-        )
-    return MemoryLedger()
-
-
-class Client(Reporter[Uplink]):
+class Client(BaseClient[Uplink]):
     """Reports values under local differential privacy. Safe to use from several threads.
 
     Parameters
@@ -235,15 +103,15 @@ class Client(Reporter[Uplink]):
         randomness: Randomness = SYSTEM,
         **options: Unpack[UplinkOptions],
     ) -> None:
-        terms = terms_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta)
-        ledger = chosen_ledger(ledger, terms)
+        policy = policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta)
+        ledger = chosen_ledger(ledger, policy)
         uplink = url if isinstance(url, Uplink) else Uplink(url, ledger=ledger, **options)
         if uplink is url and options:
             raise ParameterError(
                 f"{', '.join(options)}: give these to the Uplink, not to a Client that shares it"
             )
         super().__init__(
-            uplink, owns_uplink=uplink is not url, terms=terms, ledger=ledger, randomness=randomness
+            uplink, owns_uplink=uplink is not url, policy=policy, ledger=ledger, randomness=randomness
         )
         if uplink.outbox.durable and uplink.pending():
             uplink.begin()  # an earlier process has left reports
@@ -275,7 +143,7 @@ class Client(Reporter[Uplink]):
         """
         outcome = self._submit(name, self._checked(name, value))
         if outcome is Outcome.FAILED:
-            self._uplink.tell()
+            self._uplink.emit_events()
         return outcome
 
     def opt_out(self) -> None:
@@ -290,7 +158,7 @@ class Client(Reporter[Uplink]):
             When the ledger cannot be written; the device has not opted out then.
         """
         self._opt_out()
-        self._uplink.tell()
+        self._uplink.emit_events()
 
     def opt_in(self) -> None:
         """Report again after `opt_out`; what was spent before stays spent.

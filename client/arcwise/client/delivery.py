@@ -118,7 +118,7 @@ class _Wait:
         self.own = now + backoff
         self.asked = max(self.asked, now + retry_after)
 
-    def hurry(self) -> None:
+    def expedite(self) -> None:
         self.failures = 0
         self.own = -math.inf
 
@@ -177,11 +177,11 @@ class Schedule:
         wait.failures += 1
         wait.fail(now, backoff_seconds(wait.failures, self._uniform()), retry_after)
 
-    def hurry(self) -> None:
+    def expedite(self) -> None:
         """End every wait of our own making, for a flush; what the server asked for stays."""
-        self._all.hurry()
+        self._all.expedite()
         for wait in self._tasks.values():
-            wait.hurry()
+            wait.expedite()
 
     def remaining(self, now: float) -> Iterator[tuple[str, int, float, float]]:
         """Yield (scope, failures, seconds of our own backoff, seconds that the server asked for) that remain.

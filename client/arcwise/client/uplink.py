@@ -6,8 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from arcwise.client.base_uplink import TROUBLE_SECONDS, BaseUplink, BaseUplinkOptions
 from arcwise.client.checks import checked_number
-from arcwise.client.sending import TROUBLE_SECONDS, Sending, SendingOptions
 from arcwise.client.transport import HttpxTransport, check_response
 from arcwise.errors import LedgerError
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from arcwise.client.ledgers.base import Ledger
-    from arcwise.client.outboxes.base import Parcel
+    from arcwise.client.ledger import Ledger
+    from arcwise.client.outbox import Parcel
     from arcwise.client.transport import Transport
 
 __all__ = ["Uplink", "UplinkOptions"]
 
 
-class UplinkOptions(SendingOptions, total=False):
+class UplinkOptions(BaseUplinkOptions, total=False):
     """The keyword arguments of `Uplink`, which `Client` takes too."""
 
     transport: Transport | None
 
 
-class Uplink(Sending):
+class Uplink(BaseUplink):
     """Queues codes and sends them from a background thread, which starts with the first report.
 
     Many clients can share one, such as a gateway's for the devices behind it: an uplink only ever sees
@@ -94,7 +94,7 @@ class Uplink(Sending):
         *,
         ledger: Ledger | None = None,
         transport: Transport | None = None,
-        **options: Unpack[SendingOptions],
+        **options: Unpack[BaseUplinkOptions],
     ) -> None:
         self._transport = HttpxTransport() if transport is None else transport
         super().__init__(url, ledger=ledger, **options)
@@ -126,7 +126,7 @@ class Uplink(Sending):
                 try:
                     thread.start()
                 except RuntimeError as error:  # no more threads: the queue keeps what it gets until there are
-                    self.say_failed(str(error))
+                    self.record_failure(str(error))
                 else:
                     self._thread = thread
 
@@ -143,7 +143,7 @@ class Uplink(Sending):
                 try:
                     wait = self._step()
                 except Exception as error:  # a defect must not end all sending
-                    self.say_failed(f"the sender failed ({type(error).__name__})")
+                    self.record_failure(f"the sender failed ({type(error).__name__})")
                     wait = TROUBLE_SECONDS
                 with self._changed:
                     self._steps += 1
@@ -161,7 +161,7 @@ class Uplink(Sending):
         if not isinstance(found, float):
             self._send(found)
             found = 0.0
-        self.tell()
+        self.emit_events()
         return found
 
     def _send(self, parcel: Parcel) -> None:
@@ -204,7 +204,7 @@ class Uplink(Sending):
             self._last_trouble = troubles
         look = True
         try:
-            mark = self._hurry()
+            mark = self._expedite()
             while True:
                 steps = self._steps
                 if self.outbox.is_done(mark):
@@ -254,7 +254,7 @@ class Uplink(Sending):
             self._transport.close()
         else:  # it closes the transport; a request that hangs ends at its own timeout
             thread.join(max(0.0, deadline - time.monotonic()))
-        self.tell()
+        self.emit_events()
         return nothing_left
 
     def _at_exit(self) -> None:

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arcwise.client.accounts import Bill, Item
-    from arcwise.client.outboxes.file import FileOutbox
+    from arcwise.client.file.outbox import FileOutbox
     from arcwise.tasks import Task
 
-__all__ = ["FileBooks", "read_balances"]
+__all__ = ["FileTransaction", "read_balances"]
 
 
 class _Memo:
@@ -54,8 +54,8 @@ class _Memo:
         return int(count)
 
 
-class FileBooks:
-    """The books of a `FileLedger`, open for one report. See `ledgers.base.Books`."""
+class FileTransaction:
+    """The transaction of a `FileLedger`, open for one report. See `Transaction`."""
 
     def __init__(self, connection: sqlite3.Connection, outbox: FileOutbox, now: float) -> None:
         self._connection = connection
@@ -68,7 +68,7 @@ class FileBooks:
         self._now = max(seen, now)
         self._changed = False
         self._later = self._now > seen
-        self.news = False
+        self.wakes_sender = False
 
     def finish(self) -> None:
         """Write what was kept back until the end of the transaction."""
@@ -154,7 +154,7 @@ class FileBooks:
 
     def put(self, task: Task, epoch: int, code: int) -> None:
         """Queue one code."""
-        self.news |= self._outbox.put(self._connection, task, epoch, code, self._wall)
+        self.wakes_sender |= self._outbox.put(self._connection, task, epoch, code, self._wall)
         self._pending += 1
         self._changed = True
 

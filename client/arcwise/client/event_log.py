@@ -1,4 +1,4 @@
-"""What is told of the fate of reports: to the log at once, and to the app's callback where it can run."""
+"""What becomes of reports: logged at once, and handed to the app's `on_event` where that can run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from arcwise.client.outcomes import Event
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["News"]
+__all__ = ["EventLog"]
 
 _MESSAGES = {
     "sent": "{about}: sent {reports} reports; {detail}",
@@ -29,7 +29,7 @@ _REPEATED = {"retry", "kept", "paused", "failed"}
 """What comes again and again while something lasts: told once at the level of a warning."""
 
 
-class News:
+class EventLog:
     """Events on their way to the log and to the app.
 
     Parameters
@@ -46,7 +46,7 @@ class News:
         self._last: dict[str | None, tuple[str, str]] = {}
 
     def add(self, kind: str, task: str | None, reports: int, detail: str) -> None:
-        """Log what happened, and keep it for `tell`."""
+        """Log what happened, and keep it for `emit`."""
         if self._on_event is not None:
             self._waiting.append(Event(kind, task, reports, detail))
         # A full disk, or a server that is away, would fill the log with one line.
@@ -60,7 +60,7 @@ class News:
         if logger.isEnabledFor(level):
             logger.log(level, _MESSAGES[kind].format(about=about, reports=reports, detail=detail))
 
-    def tell(self) -> None:
+    def emit(self) -> None:
         """Call the app's callback with what happened since the last time."""
         while self._waiting and self._on_event is not None:
             try:

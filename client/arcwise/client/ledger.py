@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from arcwise.client.accounts import Bill, Budget
-    from arcwise.client.outboxes.base import Outbox
+    from arcwise.client.outbox import Outbox
     from arcwise.tasks import Task
 
-__all__ = ["Books", "Ledger", "Memo"]
+__all__ = ["Ledger", "Memo", "Transaction"]
 
 
 class Memo(Protocol):
@@ -40,13 +40,13 @@ class Memo(Protocol):
         """Return how many nodes have an answer."""
 
 
-class Books(Protocol):
+class Transaction(Protocol):
     """One open transaction of a ledger: all of what is done to it happens, or nothing.
 
     In memory nothing can fail between the steps but the randomness, and then a charge without a report stays.
     """
 
-    news: bool
+    wakes_sender: bool
     """Whether something was queued that the sender does not wait for yet."""
 
     def opted_out(self) -> bool:
@@ -89,8 +89,8 @@ class Ledger(ABC):
         """Raise `ParameterError` for a queue that is not one for the reports of this ledger."""
 
     @abstractmethod
-    def transaction(self, outbox: Outbox[Any], now: float) -> AbstractContextManager[Books]:
-        """Open the books at the Unix time `now`, with `outbox` as the queue that reports go to.
+    def transaction(self, outbox: Outbox[Any], now: float) -> AbstractContextManager[Transaction]:
+        """Open the transaction at the Unix time `now`, with `outbox` as the queue that reports go to.
 
         Raises
         ------

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from arcwise.client.ledgers.schema import APPLICATION_ID, SCHEMA, TABLES, VERSION
+from arcwise.client.file.schema import APPLICATION_ID, SCHEMA, TABLES, VERSION
 from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:

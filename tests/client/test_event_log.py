@@ -57,7 +57,7 @@ def test_what_becomes_of_a_batch(
     client = Client(uplink, tasks=[heading], ledger=ledger)
     client.report("heading", 1.0)
     client.report("heading", 2.0)
-    uplink.hurry()
+    uplink.expedite()
     assert events == [Event(kind, "heading", 2, detail)]
 
 
@@ -176,7 +176,7 @@ def test_neither_events_nor_the_log_hold_a_value_or_a_code(
         for _ in range(3):
             assert client.report("t", value)
             for _ in range(5):
-                uplink.hurry()
+                uplink.expedite()
         with pytest.raises(DomainError):
             client.report("t", 1e6)
         assert client.report("t", value)

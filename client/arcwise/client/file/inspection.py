@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arcwise.client.ledgers.files import open_to_read
+from arcwise.client.file.opening import open_to_read
 from arcwise.errors import LedgerError
 from arcwise.kernels.certificate import UNIT
 

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from arcwise.client.delivery import uniform
-from arcwise.client.outboxes.batching import Batching, FileParcel, end_owner, new_owner
+from arcwise.client.file.batching import Batching, FileParcel, end_owner, new_owner
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from arcwise.client.delivery import Schedule
-    from arcwise.client.ledgers.file import FileLedger
+    from arcwise.client.file.ledger import FileLedger
     from arcwise.tasks import Task
 
 __all__ = ["FileOutbox", "drop"]
@@ -53,7 +53,7 @@ class FileOutbox:
         self._batch_size = batch_size
         self._delay = delay
         self._lease = lease
-        self._hurried = 0
+        self._expedited = 0
         self._waits = False  # whether the file holds any
         self.after_fork()
 
@@ -61,10 +61,10 @@ class FileOutbox:
         """Go on with the file, which the child shares with its parent."""
         self._owner = new_owner(self)
         self._next_expiry = -math.inf
-        self.look_again()
+        self.forget_seen()
 
-    def look_again(self) -> None:
-        """Let the next code be news for the sender, whatever came in before."""
+    def forget_seen(self) -> None:
+        """Let the next code wake the sender, whatever came in before."""
         # What the sender knows to wait, see `Batching.look`; and what came in since.
         self._seen: dict[tuple[str, int], tuple[int, float]] = {}
 
@@ -111,7 +111,7 @@ class FileOutbox:
             interval,
             self._delay,
             self._lease,
-            self._hurried,
+            self._expedited,
             self._owner,
         )
         with self.ledger.reading() as connection:
@@ -159,13 +159,13 @@ class FileOutbox:
         with self.ledger.writing(durable=False) as connection:
             return drop(connection, "expired", before)
 
-    def hurry(self) -> int:
+    def expedite(self) -> int:
         """Let everything that is queued now be sent without waiting; return the number of the last report."""
         with self.ledger.reading() as connection:
-            (self._hurried,) = connection.execute(
+            (self._expedited,) = connection.execute(
                 "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'reports'"
             ).fetchone()
-        return self._hurried
+        return self._expedited
 
     def is_done(self, mark: int) -> bool:
         """Return whether all reports up to this number are acknowledged or dropped."""

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from arcwise.client.accounts import budget
 from arcwise.client.checks import checked_number
-from arcwise.client.ledgers.base import Ledger
-from arcwise.client.ledgers.books import FileBooks, read_balances
-from arcwise.client.ledgers.files import create_file, log_index_path, log_path, open_file, real_path
-from arcwise.client.outboxes.file import FileOutbox, drop
+from arcwise.client.file.opening import create_file, log_index_path, log_path, open_file, real_path
+from arcwise.client.file.outbox import FileOutbox, drop
+from arcwise.client.file.transaction import FileTransaction, read_balances
+from arcwise.client.ledger import Ledger
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError, ParameterError
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from arcwise.client.accounts import Bill, Budget
-    from arcwise.client.outboxes.base import Outbox
+    from arcwise.client.outbox import Outbox
 
 __all__ = ["FileLedger"]
 
@@ -223,16 +223,16 @@ class FileLedger(Ledger):
             )
 
     @contextmanager
-    def transaction(self, outbox: Outbox[Any], now: float) -> Iterator[FileBooks]:
-        """Open the books at the Unix time `now`, with `outbox` as the queue that reports go to."""
+    def transaction(self, outbox: Outbox[Any], now: float) -> Iterator[FileTransaction]:
+        """Open the transaction at the Unix time `now`, with `outbox` as the queue that reports go to."""
         outbox = cast("FileOutbox", outbox)
         try:
             with self.writing(durable=False) as connection:
-                books = FileBooks(connection, outbox, now)
-                yield books
-                books.finish()
+                transaction = FileTransaction(connection, outbox, now)
+                yield transaction
+                transaction.finish()
         except BaseException:
-            outbox.look_again()  # what it took note of was not written
+            outbox.forget_seen()  # what it took note of was not written
             raise
 
     def outbox(self, *, batch_size: int, capacity: int, delay: float, lease: float) -> FileOutbox:

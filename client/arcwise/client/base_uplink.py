@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from arcwise.client.checks import checked_integer, checked_key, checked_number, checked_url, is_loopback
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
-from arcwise.client.ledgers.base import Ledger
-from arcwise.client.ledgers.memory import MemoryLedger
-from arcwise.client.news import News
+from arcwise.client.event_log import EventLog
+from arcwise.client.ledger import Ledger
+from arcwise.client.memory.ledger import MemoryLedger
 from arcwise.client.outcomes import Counters, Event, Outcome
 from arcwise.client.transport import user_agent
 from arcwise.errors import LedgerError, ParameterError
@@ -24,9 +24,9 @@ from arcwise.wire import MEDIA_TYPE
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from arcwise.client.outboxes.base import Outbox, Parcel
+    from arcwise.client.outbox import Outbox, Parcel
 
-__all__ = ["TROUBLE_SECONDS", "Sending", "SendingOptions"]
+__all__ = ["TROUBLE_SECONDS", "BaseUplink", "BaseUplinkOptions"]
 
 MAX_BATCH_SIZE = 500_000
 """Two-byte codes of a batch of this size fit into the largest body that a server reads."""
@@ -49,7 +49,7 @@ _KINDS = {
 }
 
 
-class SendingOptions(TypedDict, total=False):
+class BaseUplinkOptions(TypedDict, total=False):
     """The keyword arguments of `Uplink` and `AsyncUplink`, apart from the ledger and the transport."""
 
     batch_size: int
@@ -64,7 +64,7 @@ class SendingOptions(TypedDict, total=False):
     key_over_http: bool
 
 
-class Sending(ABC):
+class BaseUplink(ABC):
     """The half of an uplink that knows no network: what to send, when, and what an answer means.
 
     The parameters are those of `Uplink`.
@@ -101,7 +101,7 @@ class Sending(ABC):
             ledger = MemoryLedger()
         elif not isinstance(ledger, Ledger):
             raise ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {ledger!r}")
-        self._news = News(on_event)
+        self._events = EventLog(on_event)
         self._closed = False
         self._nothing_left = True  # when it was closed
         self.outbox: Outbox[Any] = ledger.outbox(
@@ -153,20 +153,20 @@ class Sending(ABC):
 
     def fail(self, error: LedgerError, task: str | None = None) -> None:
         """Say that the ledger could not be used, for a report to this task or for sending."""
-        self._news.add("failed", task, 1 if task else 0, str(error))
+        self._events.add("failed", task, 1 if task else 0, str(error))
 
-    def say_failed(self, detail: str) -> None:
+    def record_failure(self, detail: str) -> None:
         """Say that the sender itself is in trouble."""
-        self._news.add("failed", None, 0, detail)
+        self._events.add("failed", None, 0, detail)
 
-    def tell(self) -> None:
+    def emit_events(self) -> None:
         """Call the app's `on_event` with what happened since the last time."""
-        self._news.tell()
+        self._events.emit()
 
-    def say_dropped(self, reports: int, reason: str) -> None:
+    def record_dropped(self, reports: int, reason: str) -> None:
         """Say that the queue was emptied."""
         if reports:
-            self._news.add("dropped", None, reports, reason)
+            self._events.add("dropped", None, reports, reason)
 
     def _address(self, parcel: Parcel) -> str:
         return f"{self._url}/v1/tasks/{parcel.task_id}/reports"
@@ -182,7 +182,7 @@ class Sending(ABC):
         try:
             expired = self.outbox.expire(self._max_age)
             if expired:
-                self._news.add("expired", None, expired, "could not be sent in time")
+                self._events.add("expired", None, expired, "could not be sent in time")
             now = time.monotonic()
             found = self.outbox.take(now, self._interval, self._schedule.ready_at)
         except LedgerError as error:
@@ -215,7 +215,7 @@ class Sending(ABC):
             else:
                 self._troubles += 1
                 self.outbox.put_back(parcel)
-            self._news.add(_KINDS[verdict], parcel.task_name, parcel.reports, detail)
+            self._events.add(_KINDS[verdict], parcel.task_name, parcel.reports, detail)
             self.outbox.save(self._schedule)
         except LedgerError as error:  # the same bytes go out again, and the server counts them once
             self._troubles += 1
@@ -224,11 +224,11 @@ class Sending(ABC):
                 with self._lock:
                     self._schedule.record(Verdict.RETRY, parcel.task_id, time.monotonic(), 0.0)
 
-    def _hurry(self) -> Hashable:
+    def _expedite(self) -> Hashable:
         """Let everything be tried at once; return the mark of what is queued now."""
         with self._lock:
-            self._schedule.hurry()
-        return self.outbox.hurry()
+            self._schedule.expedite()
+        return self.outbox.expedite()
 
     def _shut(self) -> bool:
         """Take no more reports and let go of the queue; return whether it was empty."""
@@ -241,7 +241,7 @@ class Sending(ABC):
             return False
         if left:
             where = "they stay in the ledger's file" if self.outbox.durable else "they are dropped"
-            self._news.add("closed", None, left, where)
+            self._events.add("closed", None, left, where)
         self._nothing_left = not left
         return self._nothing_left
 
@@ -266,7 +266,7 @@ class Sending(ABC):
         """Do what can be done for the queue while the interpreter ends."""
 
 
-_living: weakref.WeakSet[Sending] = weakref.WeakSet()
+_living: weakref.WeakSet[BaseUplink] = weakref.WeakSet()
 
 
 def _renew_after_fork() -> None:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from arcwise.client.accounts import Bill
-    from arcwise.client.ledgers.base import Books, Memo
+    from arcwise.client.ledger import Memo, Transaction
     from arcwise.randomness import Randomness
     from arcwise.tasks import Caps, Group, Task
 
-__all__ = ["Duty", "GroupDuty", "MemoizedDuty", "TaskDuty"]
+__all__ = ["MemoizedTask", "Reportable", "ReportableGroup", "ReportableTask"]
 
 
-class TaskDuty:
+class ReportableTask:
     """A task that is reported with a new draw each time, at its full charge."""
 
     __slots__ = ("bill", "task")
@@ -39,19 +39,19 @@ class TaskDuty:
         """
         return self.task.domain.checked(value)
 
-    def submit(self, books: Books, value: Any, now: float, randomness: Randomness) -> Outcome:
+    def submit(self, transaction: Transaction, value: Any, now: float, randomness: Randomness) -> Outcome:
         """Charge, randomise and queue one value in an open transaction."""
-        if not books.has_room(1):
+        if not transaction.has_room(1):
             return Outcome.FULL
-        if not books.charge(self.bill):
+        if not transaction.charge(self.bill):
             return Outcome.CAPPED
         # Charged before it exists: whatever fails from here on, no report leaves without its charge.
         code = self.task.mechanism.randomize(value, randomness=randomness)
-        books.put(self.task, self.task.epoch(now), code)
+        transaction.put(self.task, self.task.epoch(now), code)
         return Outcome.ACCEPTED
 
 
-class MemoizedDuty(TaskDuty):
+class MemoizedTask(ReportableTask):
     """A task whose answers are kept: the same answer for the same value, at no further charge.
 
     One draw rounds every value to a node, so the node is a function of the value: with a new draw each time,
@@ -66,11 +66,11 @@ class MemoizedDuty(TaskDuty):
         super().__init__(task, caps)
         self.answers = answers
 
-    def submit(self, books: Books, value: Any, now: float, randomness: Randomness) -> Outcome:
+    def submit(self, transaction: Transaction, value: Any, now: float, randomness: Randomness) -> Outcome:
         """Queue the answer for one value in an open transaction; charge all answers the first time."""
-        if not books.has_room(1):
+        if not transaction.has_room(1):
             return Outcome.FULL
-        memo = self._memo(books, randomness)
+        memo = self._memo(transaction, randomness)
         if memo is None:
             return Outcome.CAPPED
         node = self.task.mechanism.node(value, memo.draw)
@@ -81,19 +81,19 @@ class MemoizedDuty(TaskDuty):
                 memo[node] = code
             else:
                 code = memo[self._nearest(node, memo)]
-        books.put(self.task, self.task.epoch(now), code)
+        transaction.put(self.task, self.task.epoch(now), code)
         return Outcome.ACCEPTED
 
-    def _memo(self, books: Books, randomness: Randomness) -> Memo | None:
+    def _memo(self, transaction: Transaction, randomness: Randomness) -> Memo | None:
         """Return the memo, paid for; one that cannot be enlarged stays as it is. None: a cap forbids it."""
-        memo = books.memo(self.task)
+        memo = transaction.memo(self.task)
         paid = 0 if memo is None else memo.paid
         if paid >= self.answers:
             return memo
-        if not books.charge(tuple(item.times(self.answers - paid) for item in self.bill)):
+        if not transaction.charge(tuple(item.times(self.answers - paid) for item in self.bill)):
             return memo
         draw = randomness.draw()[0] if memo is None else memo.draw
-        return books.memoize(self.task, draw, self.answers)
+        return transaction.memoize(self.task, draw, self.answers)
 
     def _nearest(self, node: int, nodes: Iterable[int]) -> int:
         """Return the nearest of the nodes, of two the lower one; around the circle where there is one."""
@@ -106,7 +106,7 @@ class MemoizedDuty(TaskDuty):
         return min(nodes, key=distance)
 
 
-class GroupDuty:
+class ReportableGroup:
     """A group of tasks: a round of all of them, or of k that are drawn whatever the values are."""
 
     __slots__ = ("_items", "_tasks", "bill", "group")
@@ -152,22 +152,24 @@ class GroupDuty:
                     raise DomainError(f"{name!r}: {error}") from None
         return values
 
-    def submit(self, books: Books, value: Any, now: float, randomness: Randomness) -> Outcome:
+    def submit(self, transaction: Transaction, value: Any, now: float, randomness: Randomness) -> Outcome:
         """Charge a round and queue its reports in an open transaction.
 
         A value that is missing costs its share all the same: the charge tells nothing about it.
         """
         chosen = self.group.choose(randomness)
-        if not books.has_room(len(chosen)):
+        if not transaction.has_room(len(chosen)):
             return Outcome.FULL
-        if not books.charge(tuple(item for task in chosen for item in self._items[task.name]) + self.bill):
+        if not transaction.charge(
+            tuple(item for task in chosen for item in self._items[task.name]) + self.bill
+        ):
             return Outcome.CAPPED
         for task in chosen:
             number = value.get(task.name)
             if number is not None:
                 code = task.mechanism.randomize(number, randomness=randomness)
-                books.put(task, task.epoch(now), code)
+                transaction.put(task, task.epoch(now), code)
         return Outcome.ACCEPTED
 
 
-Duty: TypeAlias = "TaskDuty | GroupDuty"
+Reportable: TypeAlias = "ReportableTask | ReportableGroup"

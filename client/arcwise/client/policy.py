@@ -1,4 +1,4 @@
-"""What a client may do: its tasks and groups, each verified, with what a report of it does and costs."""
+"""What a client may report, verified, and at which cost: its tasks, groups, caps and memoised answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from arcwise.checks import as_float
 from arcwise.client.accounts import EVERYTHING, bill
-from arcwise.client.duties import GroupDuty, MemoizedDuty, TaskDuty
+from arcwise.client.reportables import MemoizedTask, ReportableGroup, ReportableTask
 from arcwise.errors import CertificateError, ParameterError, TaskError, UnknownTaskError
 from arcwise.kernels.certificate import UNIT
 from arcwise.tasks import Charge, Task, micro_epsilon
@@ -20,55 +20,57 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from arcwise.client.accounts import Bill
-    from arcwise.client.duties import Duty
+    from arcwise.client.reportables import Reportable
     from arcwise.tasks import Group
 
-__all__ = ["Terms", "terms_of"]
+__all__ = ["Policy", "policy_of"]
 
 
-class Terms:
-    """The duties of a client by name, and what all of them keep to.
+class Policy:
+    """The reportables of a client by name, and what all of them keep to.
 
     Attributes
     ----------
-    duties
+    reportables
         What can be reported: tasks and groups by their names.
     remembers
         Why the ledger has to outlive the process, or None when nothing depends on it.
     """
 
-    __slots__ = ("_bills", "_everything", "duties", "remembers")
+    __slots__ = ("_bills", "_everything", "remembers", "reportables")
 
-    def __init__(self, duties: dict[str, Duty], caps: Caps | None, remembers: str | None) -> None:
-        self.duties = duties
+    def __init__(self, reportables: dict[str, Reportable], caps: Caps | None, remembers: str | None) -> None:
+        self.reportables = reportables
         self.remembers = remembers
         self._bills: dict[str, Bill] = {}
-        for name, duty in duties.items():
-            self._bills[name] = duty.bill
-            if isinstance(duty, GroupDuty):
-                self._bills[name] = duty.whole_bill()
-                self._bills.update((task.name, duty.task_bill(task.name)) for task in duty.group.tasks)
+        for name, reportable in reportables.items():
+            self._bills[name] = reportable.bill
+            if isinstance(reportable, ReportableGroup):
+                self._bills[name] = reportable.whole_bill()
+                self._bills.update(
+                    (task.name, reportable.task_bill(task.name)) for task in reportable.group.tasks
+                )
         self._everything = bill([(EVERYTHING, "everything", Charge(0, 0), caps)])
 
-    def duty(self, name: str) -> Duty:
-        """Return the duty of this name.
+    def reportable(self, name: str) -> Reportable:
+        """Return the reportable of this name.
 
         Raises
         ------
         UnknownTaskError
             When there is none.
         """
-        duty = self.duties.get(name)
-        if duty is None:
-            for other, group in self.duties.items():
-                if isinstance(group, GroupDuty) and name in {task.name for task in group.group.tasks}:
+        reportable = self.reportables.get(name)
+        if reportable is None:
+            for other, group in self.reportables.items():
+                if isinstance(group, ReportableGroup) and name in {task.name for task in group.group.tasks}:
                     raise UnknownTaskError(
                         f"task {name!r} belongs to group {other!r}: report the group, with a mapping from "
                         "task names to values"
                     )
-            known = ", ".join(map(repr, self.duties))
+            known = ", ".join(map(repr, self.reportables))
             raise UnknownTaskError(f"no task {name!r}; this client has {known}")
-        return duty
+        return reportable
 
     def bill(self, name: str | None) -> Bill:
         """Return what a report of this name is charged to, its own account first; without a name, everything.
@@ -87,15 +89,15 @@ class Terms:
             raise UnknownTaskError(f"no task {name!r}; this client has {known}") from None
 
 
-def terms_of(
+def policy_of(
     tasks: Iterable[Task | Group],
     *,
     caps: Caps | None,
     memoize: Mapping[str, int] | None,
     max_epsilon: float | None,
     max_delta: float,
-) -> Terms:
-    """Return the terms of these arguments of `Client`.
+) -> Policy:
+    """Return the policy of these arguments of `Client`.
 
     Raises
     ------
@@ -113,36 +115,41 @@ def terms_of(
         )
     _Most(max_epsilon, max_delta)  # here first: what is no number may not be hashable either
     try:
-        return _terms(tuple(tasks), caps, tuple(memoize.items()), max_epsilon, max_delta)
+        return _policy(tuple(tasks), caps, tuple(memoize.items()), max_epsilon, max_delta)
     except TypeError as error:  # not iterable, or not hashable as a Task is
         raise ParameterError(f"tasks must be an iterable of Task and Group: {error}") from error
 
 
 @lru_cache(maxsize=256, typed=True)
-def _terms(
+def _policy(
     tasks: tuple[object, ...],
     caps: Caps | None,
     memoize: tuple[tuple[str, int], ...],
     max_epsilon: object,
     max_delta: object,
-) -> Terms:
-    """Return the terms. Cached, since tasks are immutable: a second client of the same costs a look-up."""
+) -> Policy:
+    """Return the policy. Cached, since tasks are immutable: a second client of the same costs a look-up."""
     if not tasks:
         raise ParameterError("tasks must hold at least one Task")
     most = _Most(max_epsilon, max_delta)
     answers = dict(memoize)
-    duties: dict[str, Duty] = {}
+    reportables: dict[str, Reportable] = {}
     names: set[str] = set()
     remembers = "caps on everything" if _bounds(caps) else None
     for thing in tasks:
-        duty = _duty(thing, caps, answers, most)
-        named, within = (duty.group, duty.group.tasks) if isinstance(duty, GroupDuty) else (duty.task, ())
+        reportable = _reportable(thing, caps, answers, most)
+        named: Task | Group
+        within: tuple[Task, ...] = ()
+        if isinstance(reportable, ReportableGroup):
+            named, within = reportable.group, reportable.group.tasks
+        else:
+            named = reportable.task
         for name in (named.name, *(task.name for task in within)):
             if name in names:
                 raise ParameterError(f"tasks and groups must have different names, got {name!r} twice")
             names.add(name)
-        duties[named.name] = duty
-        if isinstance(duty, MemoizedDuty):
+        reportables[named.name] = reportable
+        if isinstance(reportable, MemoizedTask):
             remembers = f"memoised answers of task {named.name!r}"
         for capped in (named, *within):
             if remembers is None and _bounds(capped.caps):
@@ -150,24 +157,24 @@ def _terms(
     if answers:
         unknown = ", ".join(map(repr, answers))
         raise ParameterError(f"memoize must name tasks of this client that are in no group, got {unknown}")
-    return Terms(duties, caps, remembers)
+    return Policy(reportables, caps, remembers)
 
 
-def _duty(thing: object, caps: Caps | None, answers: dict[str, int], most: _Most) -> Duty:
-    """Return the duty of a task or a group, and take its entry out of `answers`."""
+def _reportable(thing: object, caps: Caps | None, answers: dict[str, int], most: _Most) -> Reportable:
+    """Return the reportable of a task or a group, and take its entry out of `answers`."""
     if isinstance(thing, Task):
         certificate = thing.mechanism.certificate()
         most.check(f"a report to task {thing.name!r}", thing.charge, certificate.epsilon)
         if thing.name not in answers:
             _check_room(caps, thing.charge, f"report to task {thing.name!r}")
-            return TaskDuty(thing, caps)
+            return ReportableTask(thing, caps)
         count = answers.pop(thing.name)
         if count < 1:
             raise ParameterError(f"memoize must give a positive number of answers, got {count!r}")
         whole = Charge(thing.charge.micro_epsilon * count, thing.charge.delta_units * count)
         for kept in (thing.caps, caps):
             _check_room(kept, whole, f"set of {count} memoised answers of task {thing.name!r}")
-        return MemoizedDuty(thing, caps, count)
+        return MemoizedTask(thing, caps, count)
     from arcwise.tasks.group import Group  # only apps with groups wait for it
 
     if not isinstance(thing, Group):
@@ -176,7 +183,7 @@ def _duty(thing: object, caps: Caps | None, answers: dict[str, int], most: _Most
         task.mechanism.certificate()
     most.check(f"a round of group {thing.name!r}", thing.charge, thing.epsilon)
     _check_room(caps, thing.charge, f"round of group {thing.name!r}")
-    return GroupDuty(thing, caps)
+    return ReportableGroup(thing, caps)
 
 
 def _bounds(caps: Caps | None) -> bool:

@@ -78,7 +78,7 @@ class Outbox(Protocol[ParcelT]):
     def expire(self, seconds: float) -> int:
         """Drop what was queued longer ago than so many seconds; return how many reports that were."""
 
-    def hurry(self) -> Hashable:
+    def expedite(self) -> Hashable:
         """Let everything that is queued now be sent without waiting; return a mark for `is_done`."""
 
     def is_done(self, mark: Any) -> bool:

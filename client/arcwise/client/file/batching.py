@@ -9,7 +9,7 @@ import sqlite3
 import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.client.outboxes.base import seal
+from arcwise.client.outbox import seal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +54,7 @@ class Batching(NamedTuple):
         For how many seconds nothing may be sent of the task with this id.
     batch_size, interval, delay, lease
         See `FileOutbox` and `Outbox.take`.
-    hurried
+    expedited
         Reports up to this number wait for nothing.
     owner
         The number of the outbox that looks, see `new_owner`.
@@ -66,7 +66,7 @@ class Batching(NamedTuple):
     interval: float
     delay: float
     lease: float
-    hurried: int
+    expedited: int
     owner: int
 
     def look(self, connection: sqlite3.Connection) -> tuple[float, dict[tuple[str, int], tuple[int, float]]]:
@@ -131,15 +131,15 @@ class Batching(NamedTuple):
         A time in the future that no delay explains was written before the clock was set back: it has come.
         """
         for task, task_id, epoch in self._epochs(connection):
-            hurried, count, oldest, soonest, reports = connection.execute(
-                """SELECT min(number) <= :hurried, sum(ready <= :wall OR ready > :latest),
+            expedited, count, oldest, soonest, reports = connection.execute(
+                """SELECT min(number) <= :expedited, sum(ready <= :wall OR ready > :latest),
                           min(CASE WHEN ready <= :wall OR ready > :latest THEN created END), min(ready),
                           count(*)
                    FROM (SELECT number, ready, created FROM reports
                          WHERE task = :task AND epoch = :epoch ORDER BY number LIMIT :most)""",
                 self._times() | {"task": task, "epoch": epoch, "most": self.batch_size},
             ).fetchone()
-            if hurried or count >= self.batch_size or (oldest is not None and oldest > self.wall):
+            if expedited or count >= self.batch_size or (oldest is not None and oldest > self.wall):
                 wait = 0.0
             elif oldest is None:
                 wait = soonest - self.wall
@@ -149,7 +149,7 @@ class Batching(NamedTuple):
             yield _Group(task, task_id, epoch, wait, reports, soonest if oldest is None else -math.inf)
 
     def _times(self) -> dict[str, float]:
-        return {"wall": self.wall, "latest": self.wall + self.delay, "hurried": self.hurried}
+        return {"wall": self.wall, "latest": self.wall + self.delay, "expedited": self.expedited}
 
     def _epochs(self, connection: sqlite3.Connection) -> Iterator[tuple[int, str, int]]:
         """Yield (task, its id, epoch) of all codes: one look-up in the index for each, however many codes."""
@@ -186,7 +186,7 @@ class Batching(NamedTuple):
 
 
 _READY = """task = :task AND epoch = :epoch
-    AND (ready <= :wall OR ready > :latest OR number <= :hurried)"""
+    AND (ready <= :wall OR ready > :latest OR number <= :expedited)"""
 
 _owners: weakref.WeakValueDictionary[int, object] = weakref.WeakValueDictionary()
 

@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from arcwise.client.delivery import uniform
-from arcwise.client.outboxes.base import seal
+from arcwise.client.outbox import seal
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class MemoryOutbox:
         while self._delayed and self._delayed[0][0] <= now:
             self._join(*heapq.heappop(self._delayed)[2:])
 
-    def hurry(self) -> tuple[PendingBatch, ...]:
+    def expedite(self) -> tuple[PendingBatch, ...]:
         """Let nothing wait for more codes or for its delay; return every batch that is not finished."""
         with self.lock:
             self._end_delays(math.inf)
@@ -153,7 +153,7 @@ class MemoryOutbox:
             return (*self._waiting, *(() if self._taken is None else (self._taken,)))
 
     def is_done(self, mark: tuple[PendingBatch, ...]) -> bool:
-        """Return whether the batches that `hurry` returned are all acknowledged or dropped."""
+        """Return whether the batches that `expedite` returned are all acknowledged or dropped."""
         return all(batch.done for batch in mark)
 
     def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> PendingBatch | float:
@@ -217,7 +217,7 @@ class MemoryOutbox:
     def clear(self, reason: str) -> int:
         """Drop everything for this reason; return how many reports that were."""
         with self.lock:
-            batches = self.hurry()
+            batches = self.expedite()
             for batch in batches:
                 self.finish(batch, reason)
             self._waiting.clear()

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from arcwise.client.accounts import Balance, budget, entry_time
-from arcwise.client.ledgers.base import Ledger
-from arcwise.client.outboxes.memory import MemoryOutbox
+from arcwise.client.ledger import Ledger
+from arcwise.client.memory.outbox import MemoryOutbox
 from arcwise.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arcwise.client.accounts import Bill, Budget, Item
-    from arcwise.client.outboxes.base import Outbox
+    from arcwise.client.outbox import Outbox
     from arcwise.tasks import Task
 
 __all__ = ["MemoryLedger"]
@@ -109,14 +109,14 @@ class _Contents:
         self.memos: dict[str, _Memo] = {}
 
 
-class _MemoryBooks:
-    __slots__ = ("_contents", "_ledger", "_outbox", "news")
+class _MemoryTransaction:
+    __slots__ = ("_contents", "_ledger", "_outbox", "wakes_sender")
 
     def __init__(self, ledger: MemoryLedger, outbox: MemoryOutbox, now: float) -> None:
         self._ledger = ledger
         self._outbox = outbox
         self._contents = ledger._opened(now)
-        self.news = False
+        self.wakes_sender = False
 
     def opted_out(self) -> bool:
         return self._ledger._opted_out
@@ -148,7 +148,7 @@ class _MemoryBooks:
         return memo
 
     def put(self, task: Task, epoch: int, code: int) -> None:
-        self.news |= self._outbox.put(task, epoch, code)
+        self.wakes_sender |= self._outbox.put(task, epoch, code)
 
 
 class MemoryLedger(Ledger):
@@ -199,10 +199,10 @@ class MemoryLedger(Ledger):
             raise ParameterError("ledger must be the FileLedger that the shared Uplink was made with")
 
     @contextmanager
-    def transaction(self, outbox: Outbox[Any], now: float) -> Iterator[_MemoryBooks]:
-        """Open the books at the Unix time `now`, with `outbox` as the queue that reports go to."""
+    def transaction(self, outbox: Outbox[Any], now: float) -> Iterator[_MemoryTransaction]:
+        """Open the transaction at the Unix time `now`, with `outbox` as the queue that reports go to."""
         with _alone():
-            yield _MemoryBooks(self, cast("MemoryOutbox", outbox), now)
+            yield _MemoryTransaction(self, cast("MemoryOutbox", outbox), now)
 
     def budget(self, bill: Bill, about: int, now: float) -> Budget:
         """Return the budget of one account of a bill."""

@@ -1,0 +1,147 @@
+"""What `Client` and `AsyncClient` share: values go in, charged and randomised codes go to the queue."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from arcwise.client.base_uplink import BaseUplink
+from arcwise.client.ledger import Ledger
+from arcwise.client.memory.ledger import MemoryLedger
+from arcwise.client.outcomes import Outcome
+from arcwise.client.reportables import MemoizedTask
+from arcwise.errors import LedgerError, ParameterError
+
+if TYPE_CHECKING:
+    from arcwise.client.accounts import Budget
+    from arcwise.client.ledger import Transaction
+    from arcwise.client.outcomes import Counters
+    from arcwise.client.policy import Policy
+    from arcwise.randomness import Randomness
+
+__all__ = ["BaseClient", "chosen_ledger"]
+
+UplinkT = TypeVar("UplinkT", bound=BaseUplink)
+
+
+class BaseClient(Generic[UplinkT]):
+    """What `Client` and `AsyncClient` share: everything but waiting."""
+
+    __slots__ = ("_ledger", "_owns_uplink", "_policy", "_randomness", "_uplink")
+
+    def __init__(
+        self,
+        uplink: UplinkT,
+        *,
+        owns_uplink: bool,
+        policy: Policy,
+        ledger: Ledger,
+        randomness: Randomness,
+    ) -> None:
+        if not randomness.secure and not uplink.is_loopback():
+            raise ParameterError(
+                f"randomness must be secure for a server on another machine, got "
+                f"{type(randomness).__name__} for {uplink.url!r}"
+            )
+        ledger.check_outbox(uplink.outbox)
+        self._uplink = uplink
+        self._owns_uplink = owns_uplink
+        self._policy = policy
+        self._ledger = ledger
+        self._randomness = randomness
+
+    def _checked(self, name: str, value: Any) -> Any:
+        value = self._policy.reportable(name).checked(value)  # a value that is refused must cost nothing
+        self._uplink.begin()
+        return value
+
+    def _submit(self, name: str, value: Any) -> Outcome:
+        """Charge, randomise and queue a value that was checked."""
+        now = time.time()
+        transaction: Transaction | None = None
+        try:
+            with self._ledger.transaction(self._uplink.outbox, now) as transaction:
+                if transaction.opted_out():
+                    outcome = Outcome.OPTED_OUT
+                else:
+                    outcome = self._policy.reportable(name).submit(transaction, value, now, self._randomness)
+        except LedgerError as error:  # telemetry that fails must not stop the app
+            outcome = Outcome.FAILED
+            self._uplink.fail(error, name)
+        finally:  # also when something interrupts what has been queued by now
+            if transaction is not None and transaction.wakes_sender:
+                self._uplink.wake()
+        if outcome is not Outcome.ACCEPTED:
+            self._uplink.refuse(outcome)
+        return outcome
+
+    def budget(self, name: str | None = None) -> Budget:
+        """Return what was spent on a task or a group, or without a name on everything, and what is left.
+
+        Raises
+        ------
+        UnknownTaskError
+            When the client has no task or group of this name.
+        LedgerError
+            When the ledger cannot be read.
+        """
+        budget = self._ledger.budget(self._policy.bill(name), 0, time.time())
+        # Answers that were paid for are given without end.
+        memoized = isinstance(self._policy.reportables.get(name or ""), MemoizedTask)
+        return budget._replace(reports_left=None) if memoized else budget
+
+    def pending(self) -> int:
+        """Return how many reports of the uplink, all its clients', are neither acknowledged nor dropped.
+
+        Raises
+        ------
+        LedgerError
+            When the ledger cannot be read.
+        """
+        return self._uplink.pending()
+
+    @property
+    def counters(self) -> Counters:
+        """What became of the reports so far: pending, sent, dropped and refused by reason.
+
+        They are those of the uplink, so of all clients that share it. After `flush` returned True, `sent`
+        and `dropped` tell what arrived and what was given up. Raises `LedgerError` when the ledger cannot be
+        read.
+
+        Examples
+        --------
+        >>> from arcwise.client import Client
+        >>> from arcwise.domains import Circle
+        >>> from arcwise.tasks import Task
+        >>> client = Client("http://127.0.0.1:8000", tasks=[Task("heading", Circle(360), epsilon=1.0)])
+        >>> client.counters
+        Counters(pending=0, sent=0, dropped={}, refused={})
+        """
+        return self._uplink.counters
+
+    def _opt_out(self) -> None:
+        # Nobody can tell which codes in the memory of a shared uplink are this device's.
+        mine = self._owns_uplink or self._uplink.outbox.durable
+        dropped = self._ledger.opt_out(self._uplink.outbox if mine else None)
+        self._uplink.record_dropped(dropped, "opted out")
+        self._uplink.wake()  # a flush that waits has nothing to wait for any more
+
+
+def chosen_ledger(ledger: Ledger | None, policy: Policy) -> Ledger:
+    """Return the ledger, or one in memory where nothing has to be remembered.
+
+    Raises
+    ------
+    ParameterError
+        When there is none and something has to.
+    """
+    if ledger is not None:
+        if not isinstance(ledger, Ledger):
+            raise ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {ledger!r}")
+        return ledger
+    if policy.remembers:
+        raise ParameterError(
+            f"{policy.remembers} must be remembered: give ledger=FileLedger(path), which is made once with "
+            "create=True; ledger=MemoryLedger() forgets when the process ends"
+        )
+    return MemoryLedger()
