@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arcwise.client import Client, FileLedger, MemoryLedger
+from arcwise.client.file.database import Database
 from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
 
@@ -60,7 +61,7 @@ class Sink:
         pass
 
 
-class CountingLedger(FileLedger):
+class CountingDatabase(Database):
     """Counts its commits that wait for the disk."""
 
     durable_commits = 0
@@ -70,6 +71,14 @@ class CountingLedger(FileLedger):
         with super().writing(durable=durable) as connection:
             yield connection
         self.durable_commits += durable or not self.relaxed
+
+
+class CountingLedger(FileLedger):
+    """A ledger in such a file."""
+
+    def __init__(self, path: Path, *, relaxed: bool) -> None:
+        FileLedger(path, create=True).close()
+        self._database = self.database = CountingDatabase(path, relaxed=relaxed, busy_timeout=60)
 
 
 def client_of(ledger: Ledger, transport: Sink, *, interval: float = 3600.0) -> Client:
@@ -192,7 +201,7 @@ def print_threads(folder: Path) -> None:
         sink = Sink()
         times: list[float] = []
         path = folder / f"{mode}-{threads}.db"
-        ledger = CountingLedger(path, create=True, relaxed=mode == "relaxed", busy_timeout=60)
+        ledger = CountingLedger(path, relaxed=mode == "relaxed")
         with ledger:
             with client_of(ledger, sink, interval=1.0) as client:
                 took = in_threads(threads, reports, client, times)
@@ -201,7 +210,7 @@ def print_threads(folder: Path) -> None:
         name = f"{mode}, {threads} thread{'' if threads == 1 else 's'}"
         line = f"{quantile(times, 0.5):9.0f}{quantile(times, 0.99):9.0f}{reports / took:11,.0f}"
         per, unit = (sink.batches, "send") if mode == "relaxed" else (reports, "report")
-        waits = f"{ledger.durable_commits / per:.2f} a {unit}"
+        waits = f"{ledger.database.durable_commits / per:.2f} a {unit}"
         print(f"  {name:26}{line}{sink.batches:7}{waits:>20}")
 
 

@@ -153,7 +153,7 @@ def test_damage_while_it_is_in_use_stops_reports_for_good(path: Path, heading: T
         client = Client(
             SteppedUplink(URL, ledger=ledger, transport=Recorder()), tasks=[heading], ledger=ledger, caps=CAPS
         )
-        with ledger.reading() as connection:
+        with ledger._database.reading() as connection:
             connection.execute("PRAGMA cache_size = 0")
             connection.execute("PRAGMA shrink_memory")
         with path.open("r+b") as file:

@@ -31,7 +31,7 @@ class Trace:
         self._full = True  # SQLite's default
         self._changes = ""
         self._recorder = recorder
-        with ledger.reading() as connection:
+        with ledger._database.reading() as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
             connection.set_trace_callback(self._statement)
 

@@ -208,7 +208,7 @@ def test_a_forked_child_shares_what_is_spent_and_what_is_queued(
     locked, release = threading.Event(), threading.Event()
 
     def hold() -> None:  # another thread is in the middle of a transaction at the fork
-        with file.writing(durable=False):
+        with file._database.writing(durable=False):
             locked.set()
             release.wait(10)
 

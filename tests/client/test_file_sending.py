@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from arcwise.client import Client, Counters, Event, FileLedger
+from arcwise.client.outbox import Send
 from arcwise.domains import Circle
 from arcwise.tasks import DAY, Task
 from tests.support.stepped import SteppedUplink
@@ -269,8 +270,9 @@ import os, sys
 from pathlib import Path
 from arcwise.client import FileLedger
 ledger = FileLedger(Path(sys.argv[1]))
-outbox = ledger.outbox(batch_size=10, capacity=10, delay=0.0, lease=20.0)
-parcel = outbox.take(0.0, 0.0, lambda task: 0.0)
+from arcwise.client.outbox import OutboxOptions
+outbox = ledger._open_outbox(OutboxOptions(batch_size=10, capacity=10, lease=20.0))
+parcel = outbox.take(0.0, 0.0, lambda task: 0.0).parcel
 print(parcel.body.hex(), flush=True)
 sys.stdin.read()
 """
@@ -307,8 +309,9 @@ def test_a_lease_of_the_future_was_made_before_the_clock_was_set_back(
 ) -> None:
     with running(path, recorder, heading, interval=0) as app:
         app.client.report("heading", 1.0)
-        assert not isinstance(app.uplink._next(), float)
-        with app.ledger.writing(durable=False) as connection:  # as another process that lives would have it
+        assert isinstance(app.uplink._next(), Send)
+        # As another process that lives would have it:
+        with app.ledger._database.writing(durable=False) as connection:
             connection.execute("UPDATE batches SET leased_by = 1, owner = 1")
         assert app.uplink.send() == pytest.approx(20)
         clock.step(-HOUR)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from arcwise.client.outbox import Parcel
+    from arcwise.client.outbox import Step
     from arcwise.tasks import Task
     from tests.support.recorder import Recorder
 
@@ -41,7 +41,7 @@ class CountingUplink(Uplink):
 
     steps = 0
 
-    def _next(self) -> Parcel | float:
+    def _next(self) -> Step:
         self.steps += 1
         return super()._next()
 
@@ -51,7 +51,7 @@ class AsyncCountingUplink(AsyncUplink):
 
     steps = 0
 
-    def _next(self) -> Parcel | float:
+    def _next(self) -> Step:
         self.steps += 1
         return super()._next()
 

@@ -189,17 +189,16 @@ def test_the_limit_of_the_file_system_is_told_apart_from_damage(
     with FileLedger(tmp_path / "ledger.db", create=True, relaxed=True) as ledger:
         uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
         client = Client(uplink, tasks=[heading], ledger=ledger)
-        with ledger.reading() as connection:
+        with ledger._database.reading() as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        with ledger.writing(durable=False) as connection:
+        with ledger._database.writing(durable=False) as connection:
             connection.execute(f"PRAGMA max_page_count = {pages}")
         outcomes = [client.report("heading", 1.0) for _ in range(2000)]
         accepted = outcomes.count(Outcome.ACCEPTED)
         assert 0 < accepted < 2000
         assert outcomes[-1] is Outcome.FAILED
-        with ledger.writing(
-            durable=False
-        ) as connection:  # the same one: a full disk is no reason for another
+        # The same one: a full disk is no reason for another.
+        with ledger._database.writing(durable=False) as connection:
             connection.execute(f"PRAGMA max_page_count = {100 * pages}")
         assert client.report("heading", 1.0) is Outcome.ACCEPTED
         check_sums(client, accepted + 1)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client import Client, Counters, FileLedger, Outcome, Uplink, base_uplink, inspect
+from arcwise.client.outbox import Send, Wait
 from arcwise.randomness import SystemRandomness
 from tests.support.forks import in_child
 
@@ -106,8 +107,8 @@ def test_an_interrupt_while_the_file_is_busy_leaves_no_transaction_open(
             client.report("heading", 1.0)
         for timer in timers:
             timer.join()
-        assert ledger._connection is not None
-        assert not ledger._connection.in_transaction
+        assert ledger._database._connection is not None
+        assert not ledger._database._connection.in_transaction
         other.execute("BEGIN IMMEDIATE")  # nobody holds it
         other.execute("ROLLBACK")
         assert client.report("heading", 1.0) is Outcome.ACCEPTED
@@ -201,7 +202,7 @@ def test_two_clients_of_one_process_on_one_file_do_not_send_the_same(
         assert first.report("heading", 1.0)
         assert recorder.busy.wait(60)  # it is on its way
         uplink = Uplink(URL, ledger=ledger, transport=recorder)
-        assert isinstance(uplink._next(), float)  # so there is nothing for the other one
+        assert isinstance(uplink._next(), Wait)  # so there is nothing for the other one
         recorder.go.set()
         assert first.close(20)
         assert uplink.close(20)
@@ -216,7 +217,7 @@ def test_a_batch_that_a_closed_client_left_is_free(tmp_path: Path, recorder: Rec
         assert recorder.busy.wait(60)
         assert not first.close(0)
         uplink = Uplink(URL, ledger=ledger, transport=recorder)
-        assert not isinstance(uplink._next(), float)
+        assert isinstance(uplink._next(), Send)
         recorder.go.set()
         uplink.close(0)
 
@@ -257,12 +258,12 @@ def test_opting_out_is_on_the_disk_and_leaves_no_code_in_the_log(
     with FileLedger(tmp_path / "ledger.db", create=True, relaxed=True) as ledger:
         client = Client(URL, tasks=[heading], ledger=ledger, transport=recorder)
         assert client.report("heading", 1.0)
-        assert ledger._connection is not None
-        assert ledger._connection.execute("PRAGMA secure_delete").fetchone() == (1,)
+        assert ledger._database._connection is not None
+        assert ledger._database._connection.execute("PRAGMA secure_delete").fetchone() == (1,)
         said: list[str] = []
-        ledger._connection.set_trace_callback(said.append)
+        ledger._database._connection.set_trace_callback(said.append)
         client.opt_out()
-        ledger._connection.set_trace_callback(None)
+        ledger._database._connection.set_trace_callback(None)
         full = next(n for n, statement in enumerate(said) if "synchronous = FULL" in statement)
         assert full < said.index("BEGIN IMMEDIATE")
         assert not any("synchronous = NORMAL" in statement for statement in said)

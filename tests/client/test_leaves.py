@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from arcwise.client import FileLedger
+from arcwise.client.outbox import OutboxOptions
 from arcwise.client.transport import user_agent
 from arcwise.domains import Circle
 from arcwise.kernels import WindowKernel
@@ -162,7 +163,7 @@ class App(NamedTuple):
         for ledger, (values, _) in zip(ledgers, runs, strict=True):
             if ledger is not None:
                 with FileLedger(ledger) as opened:
-                    outbox = opened.outbox(batch_size=1, capacity=1, delay=0, lease=1)
+                    outbox = opened._open_outbox(OutboxOptions(batch_size=1, capacity=1))
                     assert outbox.counts()[1] == len(values)
         return recorder.taken()
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from arcwise.client import Budget, FileLedger, Ledger, MemoryLedger
 from arcwise.client.accounts import Item
 from arcwise.kernels.certificate import UNIT
+from tests.support.charges import transaction
 
 if TYPE_CHECKING:
     from arcwise.client.accounts import Bill
@@ -80,9 +81,8 @@ class Truth:
 
 
 def charge(ledger: Ledger, bill: Bill, now: float) -> bool:
-    outbox = ledger.outbox(batch_size=1, capacity=1, delay=0.0, lease=1.0)
-    with ledger.transaction(outbox, now) as transaction:
-        return transaction.charge(bill)
+    with transaction(ledger, now) as opened:
+        return opened.charge(bill)
 
 
 EPSILONS = st.integers(0, 3)
@@ -140,7 +140,7 @@ def test_both_ledgers_grant_exactly_what_the_caps_allow(
             if data.draw(st.integers(0, 9)) == 0:
                 file.close()
                 file = FileLedger(path, relaxed=True)
-            budgets = [ledger.budget(bill, 0, clock) for ledger in (memory, file)]
+            budgets = [ledger.budget(bill, clock) for ledger in (memory, file)]
             assert budgets == [truth.budget(bill)] * 2
         file.close()
     for item in capped:  # and so in every window of ledger time
@@ -171,7 +171,7 @@ def test_caps_and_windows_that_change_are_never_kept_too_laxly(
                 assert truth.allows(bill)
                 truth.enter(bill)
             exact = truth.budget(bill)
-            for budget in (memory.budget(bill, 0, clock), file.budget(bill, 0, clock)):
+            for budget in (memory.budget(bill, clock), file.budget(bill, clock)):
                 assert (budget.epsilon, budget.delta) == (exact.epsilon, exact.delta)
                 assert (budget.recent_epsilon or 0) >= (exact.recent_epsilon or 0)
                 assert (budget.recent_delta or 0) >= (exact.recent_delta or 0)

@@ -16,6 +16,7 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Caps, Group, Task
+from tests.support.charges import transaction
 from tests.support.recorder import Recorder
 from tests.support.stepped import SteppedUplink
 
@@ -64,8 +65,8 @@ class Device:
 
     def memo(self) -> Mapping[int, int]:
         """Return the stored answers: codes by node."""
-        with self.ledger.transaction(self.uplink.outbox, 0.0) as transaction:
-            memo = transaction.memo(self.task)
+        with transaction(self.ledger, 0.0) as opened:
+            memo = opened.memo(self.task)
             return {} if memo is None else {node: memo[node] for node in memo}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client.memory.outbox import MemoryOutbox, PendingBatch
+from arcwise.client.outbox import OutboxOptions, Send, Wait
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular
 from arcwise.tasks import Task
@@ -24,9 +26,10 @@ def at_once(_task_id: str) -> float:
 
 
 def take(outbox: MemoryOutbox, interval: float = 0.0, now: float | None = None) -> PendingBatch:
-    found = outbox.take(time.monotonic() if now is None else now, interval, at_once)
-    assert isinstance(found, PendingBatch)
-    return found
+    step = outbox.take(time.monotonic() if now is None else now, interval, at_once)
+    assert isinstance(step, Send)
+    assert isinstance(step.parcel, PendingBatch)
+    return step.parcel
 
 
 def seal(batch: PendingBatch) -> Batch:
@@ -34,7 +37,7 @@ def seal(batch: PendingBatch) -> Batch:
 
 
 def outbox(batch_size: int = 100, capacity: int = 1000) -> MemoryOutbox:
-    return MemoryOutbox(batch_size=batch_size, capacity=capacity)
+    return MemoryOutbox(OutboxOptions(batch_size, capacity))
 
 
 def test_a_batch_holds_one_task_and_one_epoch(heading: Task, delay: Task) -> None:
@@ -79,13 +82,13 @@ def test_a_full_batch_is_ready_before_the_interval(heading: Task) -> None:
     news = [box.put(heading, 0, code) for code in range(5)]
     assert news == [True, False, True, True, False]  # begun, full, begun
     assert seal(take(box, interval=60)).codes == b"\0\1\2"
-    due = box.take(time.monotonic(), 60, at_once)
-    assert isinstance(due, float)
-    assert 59 < due - time.monotonic() <= 60
+    step = box.take(time.monotonic(), 60, at_once)
+    assert isinstance(step, Wait)
+    assert 0 < step.seconds <= 60
 
 
 def test_nothing_queued_is_never_due() -> None:
-    assert outbox().take(0.0, 0.0, at_once) == float("inf")
+    assert outbox().take(0.0, 0.0, at_once) == Wait(math.inf)
 
 
 def test_a_held_task_keeps_filling_its_batch_and_lets_others_pass(heading: Task, delay: Task) -> None:
@@ -97,11 +100,11 @@ def test_a_held_task_keeps_filling_its_batch_and_lets_others_pass(heading: Task,
     def held(task_id: str) -> float:
         return now + 500 if task_id == heading.id else 0.0
 
-    found = box.take(now, 0.0, held)
-    assert isinstance(found, PendingBatch)
-    assert found.task == delay
-    box.finish(found)
-    assert box.take(now, 0.0, held) == now + 500
+    step = box.take(now, 0.0, held)
+    assert isinstance(step, Send)
+    assert step.parcel.task_id == delay.id
+    step.parcel.finish()
+    assert box.take(now, 0.0, held) == Wait(500)
     box.put(heading, 0, 0)
     assert seal(take(box)).codes == b"\0\1"
 
@@ -177,6 +180,11 @@ def test_threads_lose_nothing(heading: Task, delay: Task) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(fill, range(8)))
     assert box.pending == 24_000
-    batches = box.expedite()
+    is_done = box.expedite()
+    batches = [take(box) for _ in range(len(box._waiting))]
+    assert not is_done()
     assert sum(len(seal(batch).codes) for batch in batches) == 24_000
     assert all(len(batch.codes) <= 97 for batch in batches)
+    for batch in batches:
+        batch.finish()
+    assert is_done()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.client import FileLedger
-from arcwise.client.file import ledger as ledger_file
+from arcwise.client.file import database
 from arcwise.errors import LedgerError
 from tests.simulation.books import Books, Charge, read
 from tests.simulation.process import Process
@@ -101,7 +101,7 @@ class Device:
         self.no_more_pages = pages
         self.largest_file = None if room is None else len(self._files().get("-wal", b"")) + room
         for process in self.processes:
-            process.ledger.fill()
+            process.ledger.database.fill()
         self._bury()  # a statement more may have been one too many
 
     @contextmanager
@@ -193,7 +193,7 @@ class Device:
         if self.remains is not None:
             result = None
         elif process.alive:
-            assert process.ledger._broken is None
+            assert process.ledger._database._broken is None
         self._bury()
         return result
 
@@ -226,8 +226,8 @@ class Device:
         """Fork: the parent's files are closed over it, and the child's sender does not run yet."""
 
         def handlers() -> None:
-            ledger_file._before_fork()
-            ledger_file._after_fork_in_parent()
+            database._before_fork()
+            database._after_fork_in_parent()
 
         self.act(process, handlers)
         orphaned = self.orphaned

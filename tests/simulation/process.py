@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from arcwise.client import Client, FileLedger, Outcome, Uplink
+from arcwise.client.file.database import Database
 from tests.simulation.books import Charge, costs_of, read
 from tests.simulation.tasks import CAPS, GROUP, SOLO, Draws, Replay, value_of
 from tests.simulation.world import Killed
@@ -26,12 +27,12 @@ MOST_STEPS = 300
 _SYNCHRONOUS_FULL = 2
 
 
-class _Ledger(FileLedger):
-    """A ledger whose device sees what is durable, and can crash before every statement."""
+class _Database(Database):
+    """A ledger's file whose device sees what is durable, and can crash before every statement."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        super().__init__(device.path, relaxed=device.model.relaxed)
+        super().__init__(device.path, relaxed=device.model.relaxed, busy_timeout=5.0)
 
     def _connect(self) -> sqlite3.Connection:
         connection = super()._connect()
@@ -53,6 +54,13 @@ class _Ledger(FileLedger):
         (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
         if synchronous == _SYNCHRONOUS_FULL:
             self._device.synced(connection)
+
+
+class _Ledger(FileLedger):
+    """A ledger in such a file."""
+
+    def __init__(self, device: Device) -> None:
+        self._database = self.database = _Database(device)
 
 
 class _Uplink(Uplink):

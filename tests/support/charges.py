@@ -6,13 +6,17 @@ import math
 from typing import TYPE_CHECKING
 
 from arcwise.client.accounts import EVERYTHING, bill
+from arcwise.client.outbox import OutboxOptions
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from arcwise.client import Ledger
     from arcwise.client.accounts import Bill
+    from arcwise.client.ledger import Transaction
     from arcwise.tasks import Caps, Task
 
-__all__ = ["bill_of", "charge", "spent"]
+__all__ = ["bill_of", "charge", "spent", "transaction"]
 
 
 def bill_of(task: Task, caps: Caps | None = None) -> Bill:
@@ -20,13 +24,17 @@ def bill_of(task: Task, caps: Caps | None = None) -> Bill:
     return bill([(task.id, task.name, task.charge, task.caps), (EVERYTHING, "everything", task.charge, caps)])
 
 
+def transaction(ledger: Ledger, now: float) -> AbstractContextManager[Transaction]:
+    """Open a transaction whose reports go to a queue of their own."""
+    return ledger._attach(ledger._open_outbox(OutboxOptions(batch_size=1, capacity=1)))(now)
+
+
 def charge(ledger: Ledger, task: Task, now: float, caps: Caps | None = None) -> bool:
     """Charge one report at a Unix time; return whether the caps allowed it."""
-    outbox = ledger.outbox(batch_size=1, capacity=1, delay=0.0, lease=1.0)
-    with ledger.transaction(outbox, now) as transaction:
-        return transaction.charge(bill_of(task, caps))
+    with transaction(ledger, now) as opened:
+        return opened.charge(bill_of(task, caps))
 
 
 def spent(ledger: Ledger, task: Task) -> int:
     """Return what was spent on a task in all, in micro-epsilon."""
-    return round(ledger.budget(bill_of(task), 0, -math.inf).epsilon * 1_000_000)
+    return round(ledger.budget(bill_of(task), -math.inf).epsilon * 1_000_000)

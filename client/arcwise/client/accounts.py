@@ -193,17 +193,15 @@ class Budget(NamedTuple):
     reports_left: int | None = None
 
 
-def budget(balances: list[tuple[Item, Balance]], about: int = 0) -> Budget:
-    """Return the budget of one account of a bill, with the reports that the whole bill allows.
+def budget(balances: list[tuple[Item, Balance]]) -> Budget:
+    """Return the budget of the first account of a bill, with the reports that the whole bill allows.
 
     Parameters
     ----------
     balances
         The items of the bill of one report, each with its account's balance as it is now.
-    about
-        Which of them the budget is about.
     """
-    item, balance = balances[about]
+    item, balance = balances[0]
     lefts = [left for item, balance in balances for left in _reports_left(item, balance)]
     return Budget(
         balance.epsilon / _MICRO,

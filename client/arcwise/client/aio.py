@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from arcwise.client.base_client import BaseClient, chosen_ledger
 from arcwise.client.base_uplink import BaseUplink, BaseUplinkOptions
 from arcwise.client.checks import checked_number
+from arcwise.client.outbox import Send, Wait
 from arcwise.client.outcomes import Outcome
 from arcwise.client.policy import policy_of
 from arcwise.client.transport import AsyncHttpxTransport, check_response
@@ -95,7 +96,7 @@ class AsyncUplink(BaseUplink):
 
         A thread goes on when its call is cancelled here; what it has queued then is looked for.
         """
-        if not self.outbox.blocking:
+        if not self.outbox.durable:
             return function(*args, **kwargs)
         thread = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
         try:
@@ -152,17 +153,14 @@ class AsyncUplink(BaseUplink):
         try:
             while True:
                 self._work.clear()
-                found = await self.call(self._next)
-                wait = 0.0
-                if isinstance(found, float):
-                    wait = found
-                else:
-                    await self._send(found)
+                step = await self.call(self._next)
+                if isinstance(step, Send):
+                    await self._send(step.parcel)
                 self.emit_events()
                 self._stepped.set()
                 self._stepped = asyncio.Event()
-                if wait > 0:
-                    await _wait(self._work, self._rest(wait))
+                if isinstance(step, Wait) and step.seconds > 0:
+                    await _wait(self._work, self._rest(step.seconds))
         finally:
             await self._transport.close()
 
@@ -176,7 +174,7 @@ class AsyncUplink(BaseUplink):
             await self.call(self._unanswered, parcel, error)
         except BaseException:  # cancelled while the request was under way
             with contextlib.suppress(LedgerError):  # the lease ends by itself
-                self.outbox.put_back(parcel)
+                parcel.put_back()
             raise
         else:
             await self.call(self._answered, parcel, status, retry_after)
@@ -197,8 +195,8 @@ class AsyncUplink(BaseUplink):
         self._check_loop(asyncio.get_running_loop())
         deadline = time.monotonic() + timeout
         try:
-            mark = await self.call(self._expedite)
-            if await self.call(self.outbox.is_done, mark):
+            is_done = await self.call(self._expedite)
+            if await self.call(is_done):
                 return True
             if self._closed:
                 return False
@@ -206,7 +204,7 @@ class AsyncUplink(BaseUplink):
             self.wake()
             while True:
                 stepped = self._stepped
-                if await self.call(self.outbox.is_done, mark):
+                if await self.call(is_done):
                     return True
                 left = deadline - time.monotonic()
                 if self._closed or left <= 0:

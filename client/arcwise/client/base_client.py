@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from arcwise.client.base_uplink import BaseUplink
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.ledger import MemoryLedger
+from arcwise.client.memory.outbox import MemoryOutbox
 from arcwise.client.outcomes import Outcome
 from arcwise.client.reportables import MemoizedTask
 from arcwise.errors import LedgerError, ParameterError
@@ -27,7 +28,7 @@ UplinkT = TypeVar("UplinkT", bound=BaseUplink)
 class BaseClient(Generic[UplinkT]):
     """What `Client` and `AsyncClient` share: everything but waiting."""
 
-    __slots__ = ("_ledger", "_owns_uplink", "_policy", "_randomness", "_uplink")
+    __slots__ = ("_ledger", "_open_transaction", "_owns_uplink", "_policy", "_randomness", "_uplink")
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class BaseClient(Generic[UplinkT]):
                 f"randomness must be secure for a server on another machine, got "
                 f"{type(randomness).__name__} for {uplink.url!r}"
             )
-        ledger.check_outbox(uplink.outbox)
+        self._open_transaction = ledger._attach(uplink.outbox)
         self._uplink = uplink
         self._owns_uplink = owns_uplink
         self._policy = policy
@@ -60,7 +61,7 @@ class BaseClient(Generic[UplinkT]):
         now = time.time()
         transaction: Transaction | None = None
         try:
-            with self._ledger.transaction(self._uplink.outbox, now) as transaction:
+            with self._open_transaction(now) as transaction:
                 if transaction.opted_out():
                     outcome = Outcome.OPTED_OUT
                 else:
@@ -85,7 +86,7 @@ class BaseClient(Generic[UplinkT]):
         LedgerError
             When the ledger cannot be read.
         """
-        budget = self._ledger.budget(self._policy.bill(name), 0, time.time())
+        budget = self._ledger.budget(self._policy.bill(name), time.time())
         # Answers that were paid for are given without end.
         memoized = isinstance(self._policy.reportables.get(name or ""), MemoizedTask)
         return budget._replace(reports_left=None) if memoized else budget
@@ -120,9 +121,11 @@ class BaseClient(Generic[UplinkT]):
         return self._uplink.counters
 
     def _opt_out(self) -> None:
-        # Nobody can tell which codes in the memory of a shared uplink are this device's.
-        mine = self._owns_uplink or self._uplink.outbox.durable
-        dropped = self._ledger.opt_out(self._uplink.outbox if mine else None)
+        dropped = self._ledger.opt_out()
+        outbox = self._uplink.outbox
+        if isinstance(outbox, MemoryOutbox) and self._owns_uplink:
+            # Of a shared one, nobody can tell which codes are this device's.
+            dropped += outbox.clear("opted-out")
         self._uplink.record_dropped(dropped, "opted out")
         self._uplink.wake()  # a flush that waits has nothing to wait for any more
 

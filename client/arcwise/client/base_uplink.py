@@ -8,13 +8,14 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from arcwise.client.checks import checked_integer, checked_key, checked_number, checked_url, is_loopback
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
 from arcwise.client.event_log import EventLog
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.ledger import MemoryLedger
+from arcwise.client.outbox import OutboxOptions, Wait
 from arcwise.client.outcomes import Counters, Event, Outcome
 from arcwise.client.transport import user_agent
 from arcwise.errors import LedgerError, ParameterError
@@ -22,9 +23,9 @@ from arcwise.tasks import DAY
 from arcwise.wire import MEDIA_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
 
-    from arcwise.client.outbox import Outbox, Parcel
+    from arcwise.client.outbox import Outbox, Parcel, Step
 
 __all__ = ["TROUBLE_SECONDS", "BaseUplink", "BaseUplinkOptions"]
 
@@ -104,8 +105,8 @@ class BaseUplink(ABC):
         self._events = EventLog(on_event)
         self._closed = False
         self._nothing_left = True  # when it was closed
-        self.outbox: Outbox[Any] = ledger.outbox(
-            batch_size=batch_size, capacity=capacity, delay=self._delay, lease=2.0 * self._request_timeout
+        self.outbox: Outbox = ledger._open_outbox(
+            OutboxOptions(batch_size, capacity, self._delay, lease=2.0 * self._request_timeout)
         )
         self._renew()
         self.outbox.load(self._schedule)
@@ -177,20 +178,18 @@ class BaseUplink(ABC):
             headers["Authorization"] = f"Bearer {self._key}"
         return headers
 
-    def _next(self) -> Parcel | float:
-        """Return the parcel to send now, or for how many seconds there is none (infinity: until woken)."""
+    def _next(self) -> Step:
+        """Return the parcel to send now, or for how long to wait."""
         try:
             expired = self.outbox.expire(self._max_age)
             if expired:
                 self._events.add("expired", None, expired, "could not be sent in time")
-            now = time.monotonic()
-            found = self.outbox.take(now, self._interval, self._schedule.ready_at)
+            return self.outbox.take(time.monotonic(), self._interval, self._schedule.ready_at)
         except LedgerError as error:
             self._troubles += 1
             if not self._closed:  # else somebody may have closed the ledger too
                 self.fail(error)
-            return TROUBLE_SECONDS
-        return found - now if isinstance(found, float) else found
+            return Wait(TROUBLE_SECONDS)
 
     def _answered(self, parcel: Parcel, status: int, retry_after: str | None) -> None:
         """Do with a taken parcel what the server's answer asks for."""
@@ -209,12 +208,12 @@ class BaseUplink(ABC):
             self._schedule.record(verdict, parcel.task_id, time.monotonic(), retry_after)
         try:
             if verdict is Verdict.SENT:
-                self.outbox.finish(parcel)
+                parcel.finish()
             elif verdict is Verdict.DROP:
-                self.outbox.finish(parcel, reason)
+                parcel.finish(reason)
             else:
                 self._troubles += 1
-                self.outbox.put_back(parcel)
+                parcel.put_back()
             self._events.add(_KINDS[verdict], parcel.task_name, parcel.reports, detail)
             self.outbox.save(self._schedule)
         except LedgerError as error:  # the same bytes go out again, and the server counts them once
@@ -224,8 +223,8 @@ class BaseUplink(ABC):
                 with self._lock:
                     self._schedule.record(Verdict.RETRY, parcel.task_id, time.monotonic(), 0.0)
 
-    def _expedite(self) -> Hashable:
-        """Let everything be tried at once; return the mark of what is queued now."""
+    def _expedite(self) -> Callable[[], bool]:
+        """Let everything be tried at once, see `Outbox.expedite`."""
         with self._lock:
             self._schedule.expedite()
         return self.outbox.expedite()

@@ -1,19 +1,19 @@
-"""What every ledger can do, and what one open transaction of it looks like."""
+"""A device's spending, wherever it is written down: what `MemoryLedger` and `FileLedger` can do."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from arcwise.client.accounts import Bill, Budget
-    from arcwise.client.outbox import Outbox
+    from arcwise.client.outbox import Outbox, OutboxOptions
     from arcwise.tasks import Task
 
-__all__ = ["Ledger", "Memo", "Transaction"]
+__all__ = ["Ledger", "Memo", "OpenTransaction", "Transaction"]
 
 
 class Memo(Protocol):
@@ -81,40 +81,41 @@ class Ledger(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def outbox(self, *, batch_size: int, capacity: int, delay: float, lease: float) -> Outbox[Any]:
-        """Return a queue for the reports of this ledger, as an uplink of these options uses it."""
+    def _open_outbox(self, options: OutboxOptions) -> Outbox:
+        """Return a queue that reports of this ledger can go to, for an uplink."""
 
     @abstractmethod
-    def check_outbox(self, outbox: Outbox[Any]) -> None:
-        """Raise `ParameterError` for a queue that is not one for the reports of this ledger."""
+    def _attach(self, outbox: Outbox) -> OpenTransaction:
+        """Return what opens transactions of this ledger at a Unix time, whose reports go to this queue.
 
-    @abstractmethod
-    def transaction(self, outbox: Outbox[Any], now: float) -> AbstractContextManager[Transaction]:
-        """Open the transaction at the Unix time `now`, with `outbox` as the queue that reports go to.
+        They raise `LedgerError` when the ledger cannot be read or written; nothing has changed then.
 
         Raises
         ------
-        LedgerError
-            When the ledger cannot be read or written; nothing has changed then.
+        ParameterError
+            When it is not a queue that reports of this ledger can go to.
         """
 
     @abstractmethod
-    def budget(self, bill: Bill, about: int, now: float) -> Budget:
-        """Return the budget of one account of a bill, see `accounts.budget`."""
+    def budget(self, bill: Bill, now: float) -> Budget:
+        """Return the budget of the first account of a bill, see `accounts.budget`."""
 
     @abstractmethod
-    def opt_out(self, outbox: Outbox[Any] | None = None) -> int:
-        """Remember that the device has opted out and empty the queue; return how many reports were in it.
+    def opt_out(self) -> int:
+        """Remember that the device has opted out; what was spent stays written down.
 
-        What was spent stays written down.
+        A `FileLedger` also drops what it has queued. A queue in memory belongs to an uplink:
+        `Client.opt_out` clears that too.
 
-        Parameters
-        ----------
-        outbox
-            The queue in memory that is emptied; None leaves one alone that holds other devices' too.
-            The queue in a ledger's own file is emptied whatever is given.
+        Returns
+        -------
+        int
+            How many reports were dropped.
         """
 
     @abstractmethod
     def opt_in(self) -> None:
         """Remember that the device reports again."""
+
+
+OpenTransaction: TypeAlias = "Callable[[float], AbstractContextManager[Transaction]]"

@@ -1,22 +1,47 @@
-"""What a sender asks of a queue, wherever it lies."""
+"""The queue that a sender takes batches from, wherever it lies: in memory, or in a ledger's file."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from arcwise.wire import BATCH_ID_BYTES, Batch, encode_batch, pack_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Iterable
 
     from arcwise.client.delivery import Schedule
 
-__all__ = ["Outbox", "Parcel", "seal"]
+__all__ = ["Outbox", "OutboxOptions", "Parcel", "Send", "Step", "Wait", "seal"]
+
+
+class OutboxOptions(NamedTuple):
+    """What an uplink asks of its queue.
+
+    Attributes
+    ----------
+    batch_size
+        Most codes in one batch.
+    capacity
+        Most codes in the queue. In memory, threads that report at the same moment can exceed it by one each:
+        room is looked for before a report is charged.
+    delay
+        Longest random time, in seconds, that a code waits before it joins a batch.
+    lease
+        For how many seconds a batch that is being sent is left alone by other processes.
+    """
+
+    batch_size: int
+    capacity: int
+    delay: float = 0.0
+    lease: float = 0.0
 
 
 class Parcel(Protocol):
-    """A sealed batch on its way: the same bytes at every attempt, so that the server counts them once."""
+    """A sealed batch on its way: the same bytes at every attempt, so that the server counts them once.
+
+    One that was taken from the queue is put back or finished.
+    """
 
     @property
     def task_id(self) -> str:
@@ -34,20 +59,36 @@ class Parcel(Protocol):
     def body(self) -> bytes:
         """The body of the request."""
 
+    def put_back(self) -> None:
+        """Let it wait again."""
 
-ParcelT = TypeVar("ParcelT", bound=Parcel)
+    def finish(self, dropped: str | None = None) -> None:
+        """Be done with it: acknowledged, or dropped for this reason."""
 
 
-class Outbox(Protocol[ParcelT]):
+class Send(NamedTuple):
+    """What a sender does next: send this parcel."""
+
+    parcel: Parcel
+
+
+class Wait(NamedTuple):
+    """What a sender does next: wait for so many seconds (infinity: until it is woken)."""
+
+    seconds: float
+
+
+Step: TypeAlias = "Send | Wait"
+
+
+class Outbox(Protocol):
     """A bounded queue of codes, safe to use from several threads; one sender at a time takes parcels out.
 
-    Codes of one task and one epoch travel together. A parcel that was taken is put back or finished.
+    Codes of one task and one epoch travel together.
     """
 
-    blocking: bool
-    """Whether calls wait for a disk: an event loop then makes them from a thread."""
     durable: bool
-    """Whether the queue outlives the process."""
+    """Whether the queue is on a disk: it outlives the process, and calls wait for the disk."""
 
     @property
     def pending(self) -> int:
@@ -56,8 +97,8 @@ class Outbox(Protocol[ParcelT]):
     def counts(self) -> tuple[int, int, dict[str, int]]:
         """Return how many reports are pending, were acknowledged, and were given up for which reason."""
 
-    def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> ParcelT | float:
-        """Return the next parcel to send, or the time at which there will be one.
+    def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> Step:
+        """Return the next parcel to send, or for how many seconds there is none.
 
         Parameters
         ----------
@@ -69,20 +110,14 @@ class Outbox(Protocol[ParcelT]):
             The earliest time at which a parcel of the task with this id may be tried.
         """
 
-    def put_back(self, parcel: ParcelT) -> None:
-        """Let a taken parcel wait again."""
-
-    def finish(self, parcel: ParcelT, dropped: str | None = None) -> None:
-        """Be done with a parcel: acknowledged, or dropped for this reason."""
-
     def expire(self, seconds: float) -> int:
         """Drop what was queued longer ago than so many seconds; return how many reports that were."""
 
-    def expedite(self) -> Hashable:
-        """Let everything that is queued now be sent without waiting; return a mark for `is_done`."""
+    def expedite(self) -> Callable[[], bool]:
+        """Let everything that is queued now be sent without waiting.
 
-    def is_done(self, mark: Any) -> bool:
-        """Return whether all that was queued at the mark is acknowledged or dropped."""
+        Return a function that says whether all of it is acknowledged or dropped.
+        """
 
     def close(self) -> int:
         """Let go of the queue; one that is not durable drops what it holds. Return what was left."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.client.base_uplink import TROUBLE_SECONDS, BaseUplink, BaseUplinkOptions
 from arcwise.client.checks import checked_number
+from arcwise.client.outbox import Send, Wait
 from arcwise.client.transport import HttpxTransport, check_response
 from arcwise.errors import LedgerError
 
@@ -157,12 +158,11 @@ class Uplink(BaseUplink):
 
     def _step(self) -> float:
         """Send one parcel, if one is due; return for how many seconds there is nothing to do."""
-        found = self._next()
-        if not isinstance(found, float):
-            self._send(found)
-            found = 0.0
+        step = self._next()
+        if isinstance(step, Send):
+            self._send(step.parcel)
         self.emit_events()
-        return found
+        return step.seconds if isinstance(step, Wait) else 0.0
 
     def _send(self, parcel: Parcel) -> None:
         try:
@@ -204,10 +204,10 @@ class Uplink(BaseUplink):
             self._last_trouble = troubles
         look = True
         try:
-            mark = self._expedite()
+            is_done = self._expedite()
             while True:
                 steps = self._steps
-                if self.outbox.is_done(mark):
+                if is_done():
                     return True
                 if self._closed or (once and self._troubles > troubles):
                     return False

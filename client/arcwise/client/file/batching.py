@@ -14,19 +14,11 @@ from arcwise.client.outbox import seal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Batching", "FileParcel", "end_owner", "new_owner"]
+    from arcwise.client.outbox import OutboxOptions
+
+__all__ = ["Batching", "end_owner", "new_owner"]
 
 _CSPRNG = random.SystemRandom()
-
-
-class FileParcel(NamedTuple):
-    """A sealed batch as the file holds it."""
-
-    number: int
-    task_id: str
-    task_name: str
-    reports: int
-    body: bytes
 
 
 class _Group(NamedTuple):
@@ -52,8 +44,8 @@ class Batching(NamedTuple):
         The Unix time, which the file's times are compared with.
     held
         For how many seconds nothing may be sent of the task with this id.
-    batch_size, interval, delay, lease
-        See `FileOutbox` and `Outbox.take`.
+    options, interval
+        See `OutboxOptions` and `Outbox.take`.
     expedited
         Reports up to this number wait for nothing.
     owner
@@ -62,10 +54,8 @@ class Batching(NamedTuple):
 
     wall: float
     held: Callable[[str], float]
-    batch_size: int
+    options: OutboxOptions
     interval: float
-    delay: float
-    lease: float
     expedited: int
     owner: int
 
@@ -80,10 +70,11 @@ class Batching(NamedTuple):
         seen = {(group.task_id, group.epoch): (group.reports, group.soonest) for group in groups}
         return min(waits, default=math.inf), seen
 
-    def take(self, connection: sqlite3.Connection) -> FileParcel | None:
+    def take(self, connection: sqlite3.Connection) -> tuple[int, str, str, int, bytes] | None:
         """Lease one of the batches that can be sent, sealed now if there is none; None when nothing is due.
 
-        Which one is random: their order tells nothing either.
+        Which one is random: their order tells nothing either. Return its number, the id and the name of its
+        task, how many reports it holds, and its body.
         """
         free = self._free(connection)
         if not free:  # codes are sealed late, so that a batch holds as many as it can
@@ -96,14 +87,14 @@ class Batching(NamedTuple):
         number = _CSPRNG.choice(free)
         connection.execute(
             "UPDATE batches SET leased_until = ?, leased_by = ?, owner = ? WHERE number = ?",
-            (self.wall + self.lease, os.getpid(), self.owner, number),
+            (self.wall + self.options.lease, os.getpid(), self.owner, number),
         )
-        row = connection.execute(
+        found: tuple[int, str, str, int, bytes] = connection.execute(
             """SELECT batches.number, tasks.id, tasks.name, reports, body
                FROM batches JOIN tasks ON tasks.number = batches.task WHERE batches.number = ?""",
             (number,),
         ).fetchone()
-        return FileParcel(*row)
+        return found
 
     def _free(self, connection: sqlite3.Connection) -> list[int]:
         return [number for number, wait in self._batches(connection) if wait <= 0]
@@ -121,7 +112,7 @@ class Batching(NamedTuple):
         """Return for how many seconds somebody else goes on sending a batch; 0 when nobody does."""
         left = until - self.wall
         # A lease that is longer than any was made before the clock was set back.
-        if not 0 < left <= self.lease or owner == self.owner:
+        if not 0 < left <= self.options.lease or owner == self.owner:
             return 0.0
         return left if (owner in _owners if by == os.getpid() else _may_be_alive(by)) else 0.0
 
@@ -137,9 +128,9 @@ class Batching(NamedTuple):
                           count(*)
                    FROM (SELECT number, ready, created FROM reports
                          WHERE task = :task AND epoch = :epoch ORDER BY number LIMIT :most)""",
-                self._times() | {"task": task, "epoch": epoch, "most": self.batch_size},
+                self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size},
             ).fetchone()
-            if expedited or count >= self.batch_size or (oldest is not None and oldest > self.wall):
+            if expedited or count >= self.options.batch_size or (oldest is not None and oldest > self.wall):
                 wait = 0.0
             elif oldest is None:
                 wait = soonest - self.wall
@@ -149,7 +140,7 @@ class Batching(NamedTuple):
             yield _Group(task, task_id, epoch, wait, reports, soonest if oldest is None else -math.inf)
 
     def _times(self) -> dict[str, float]:
-        return {"wall": self.wall, "latest": self.wall + self.delay, "expedited": self.expedited}
+        return {"wall": self.wall, "latest": self.wall + self.options.delay, "expedited": self.expedited}
 
     def _epochs(self, connection: sqlite3.Connection) -> Iterator[tuple[int, str, int]]:
         """Yield (task, its id, epoch) of all codes: one look-up in the index for each, however many codes."""
@@ -166,7 +157,7 @@ class Batching(NamedTuple):
                 yield task, task_id, epoch
 
     def _seal(self, connection: sqlite3.Connection, task: int, task_id: str, epoch: int) -> None:
-        these = self._times() | {"task": task, "epoch": epoch, "most": self.batch_size}
+        these = self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size}
         rows = connection.execute(
             f"SELECT number, code, created FROM reports WHERE {_READY} ORDER BY number LIMIT :most",  # noqa: S608
             these,

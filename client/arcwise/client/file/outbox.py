@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.client.delivery import uniform
-from arcwise.client.file.batching import Batching, FileParcel, end_owner, new_owner
+from arcwise.client.file.batching import Batching, end_owner, new_owner
+from arcwise.client.outbox import Send, Wait
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
@@ -19,40 +21,50 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from arcwise.client.delivery import Schedule
-    from arcwise.client.file.ledger import FileLedger
+    from arcwise.client.file.database import Database
+    from arcwise.client.outbox import OutboxOptions, Step
     from arcwise.tasks import Task
 
-__all__ = ["FileOutbox", "drop"]
+__all__ = ["FileOutbox", "FileParcel", "drop"]
+
+
+class FileParcel(NamedTuple):
+    """A sealed batch as the file holds it."""
+
+    database: Database
+    number: int
+    task_id: str
+    task_name: str
+    reports: int
+    body: bytes
+
+    def put_back(self) -> None:
+        """Let it wait again."""
+        with self.database.writing(durable=False) as connection:
+            connection.execute("UPDATE batches SET leased_until = 0 WHERE number = ?", (self.number,))
+
+    def finish(self, dropped: str | None = None) -> None:
+        """Be done with it: acknowledged, or dropped for this reason."""
+        with self.database.writing(durable=False) as connection:
+            gone = connection.execute("DELETE FROM batches WHERE number = ?", (self.number,)).rowcount
+            if not gone:  # another process was done with it first, or it was cleared
+                return
+            if dropped is None:
+                connection.execute(
+                    "UPDATE state SET pending = pending - :n, sent = sent + :n", {"n": self.reports}
+                )
+            else:
+                _count_dropped(connection, dropped, self.reports)
 
 
 class FileOutbox:
-    """The queue in a ledger's file, as one uplink uses it.
+    """The queue in a ledger's file, as one uplink uses it."""
 
-    Parameters
-    ----------
-    ledger
-        The ledger whose file it is.
-    batch_size
-        Most codes in one batch.
-    capacity
-        Most codes in the queue.
-    delay
-        Longest random time, in seconds, that a code waits before it joins a batch.
-    lease
-        For how many seconds a batch that is being sent is left alone by other processes.
-    """
-
-    blocking = True
     durable = True
 
-    def __init__(
-        self, ledger: FileLedger, *, batch_size: int, capacity: int, delay: float, lease: float
-    ) -> None:
-        self.ledger = ledger
-        self.capacity = capacity
-        self._batch_size = batch_size
-        self._delay = delay
-        self._lease = lease
+    def __init__(self, database: Database, options: OutboxOptions) -> None:
+        self.database = database
+        self.options = options
         self._expedited = 0
         self._waits = False  # whether the file holds any
         self.after_fork()
@@ -78,7 +90,7 @@ class FileOutbox:
                     "INSERT INTO tasks (id, name, width) VALUES (?, ?, ?)", (task.id, task.name, width)
                 ).lastrowid,
             )
-        ready = now + self._delay * uniform() if self._delay else now
+        ready = now + self.options.delay * uniform() if self.options.delay else now
         connection.execute(
             "INSERT INTO reports (task, epoch, code, created, ready) VALUES (?, ?, ?, ?, ?)",
             (row[0], epoch, code, now, ready),
@@ -86,7 +98,7 @@ class FileOutbox:
         key = task.id, epoch
         count, soonest = self._seen.get(key, (0, math.inf))
         self._seen[key] = count + 1, min(soonest, ready)
-        return ready < soonest or (count + 1) % self._batch_size == 0
+        return ready < soonest or (count + 1) % self.options.batch_size == 0
 
     @property
     def pending(self) -> int:
@@ -98,49 +110,29 @@ class FileOutbox:
 
         All since the file was made.
         """
-        with self.ledger.reading() as connection:
+        with self.database.reading() as connection:
             pending, sent = connection.execute("SELECT pending, sent FROM state").fetchone()
             return pending, sent, dict(connection.execute("SELECT reason, reports FROM dropped"))
 
-    def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> FileParcel | float:
-        """Return the next batch to send, or the time at which there will be one, see `Outbox.take`."""
+    def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> Step:
+        """Return the next batch to send, or for how many seconds there is none, see `Outbox.take`."""
         batching = Batching(
             time.time(),
             lambda task_id: ready_at(task_id) - now,
-            self._batch_size,
+            self.options,
             interval,
-            self._delay,
-            self._lease,
             self._expedited,
             self._owner,
         )
-        with self.ledger.reading() as connection:
+        with self.database.reading() as connection:
             wait, self._seen = batching.look(connection)
         if wait > 0:
-            return now + wait
+            return Wait(wait)
         # All that was charged before this commit is on the disk after it, in the relaxed mode too: so no code
         # leaves whose charge could still be undone.
-        with self.ledger.writing(durable=True) as connection:
+        with self.database.writing(durable=True) as connection:
             found = batching.take(connection)
-        return now + _RETAKE_SECONDS if found is None else found
-
-    def put_back(self, parcel: FileParcel) -> None:
-        """Let a taken batch wait again."""
-        with self.ledger.writing(durable=False) as connection:
-            connection.execute("UPDATE batches SET leased_until = 0 WHERE number = ?", (parcel.number,))
-
-    def finish(self, parcel: FileParcel, dropped: str | None = None) -> None:
-        """Be done with a batch: acknowledged, or dropped for this reason."""
-        with self.ledger.writing(durable=False) as connection:
-            gone = connection.execute("DELETE FROM batches WHERE number = ?", (parcel.number,)).rowcount
-            if not gone:  # another process was done with it first, or it was cleared
-                return
-            if dropped is None:
-                connection.execute(
-                    "UPDATE state SET pending = pending - :n, sent = sent + :n", {"n": parcel.reports}
-                )
-            else:
-                _count_dropped(connection, dropped, parcel.reports)
+        return Wait(_RETAKE_SECONDS) if found is None else Send(FileParcel(self.database, *found))
 
     def expire(self, seconds: float) -> int:
         """Drop what was queued longer ago than so many seconds; return how many reports that were."""
@@ -150,30 +142,30 @@ class FileOutbox:
         self._next_expiry = now + _EXPIRY_SECONDS
         before = time.time() - seconds
         old = "SELECT 1 FROM {} WHERE created < ? LIMIT 1"
-        with self.ledger.reading() as connection:
+        with self.database.reading() as connection:
             if not any(
                 connection.execute(old.format(table), (before,)).fetchone()
                 for table in ("reports", "batches")
             ):
                 return 0
-        with self.ledger.writing(durable=False) as connection:
+        with self.database.writing(durable=False) as connection:
             return drop(connection, "expired", before)
 
-    def expedite(self) -> int:
-        """Let everything that is queued now be sent without waiting; return the number of the last report."""
-        with self.ledger.reading() as connection:
+    def expedite(self) -> Callable[[], bool]:
+        """Let everything that is queued now be sent without waiting, see `Outbox.expedite`."""
+        with self.database.reading() as connection:
             (self._expedited,) = connection.execute(
                 "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'reports'"
             ).fetchone()
-        return self._expedited
+        return partial(self._is_done, self._expedited)
 
-    def is_done(self, mark: int) -> bool:
+    def _is_done(self, last: int) -> bool:
         """Return whether all reports up to this number are acknowledged or dropped."""
-        with self.ledger.reading() as connection:
+        with self.database.reading() as connection:
             (left,) = connection.execute(
-                """SELECT EXISTS (SELECT 1 FROM reports WHERE number <= :mark)
-                       OR EXISTS (SELECT 1 FROM batches WHERE first_report <= :mark)""",
-                {"mark": mark},
+                """SELECT EXISTS (SELECT 1 FROM reports WHERE number <= :last)
+                       OR EXISTS (SELECT 1 FROM batches WHERE first_report <= :last)""",
+                {"last": last},
             ).fetchone()
         return not left
 
@@ -185,7 +177,7 @@ class FileOutbox:
     def load(self, schedule: Schedule) -> None:
         """Let the schedule remember the waits of an earlier process."""
         now, wall = time.monotonic(), time.time()
-        with self.ledger.reading() as connection:
+        with self.database.reading() as connection:
             for scope, failures, own, asked in connection.execute("SELECT * FROM waits"):
                 self._waits = True
                 schedule.restore(scope, failures, own - wall, asked - wall, now)
@@ -200,7 +192,7 @@ class FileOutbox:
         if not rows and not self._waits:
             return
         self._waits = bool(rows)
-        with self.ledger.writing(durable=False) as connection:
+        with self.database.writing(durable=False) as connection:
             connection.execute("DELETE FROM waits")
             connection.executemany("INSERT INTO waits VALUES (?, ?, ?, ?)", rows)
 

@@ -81,7 +81,7 @@ class FileTransaction:
 
     def has_room(self, reports: int) -> bool:
         """Return whether the queue has room for so many more reports."""
-        return int(self._pending) + reports <= self._outbox.capacity
+        return int(self._pending) + reports <= self._outbox.options.capacity
 
     def charge(self, bill: Bill) -> bool:
         """Charge all items of a bill; False, and nothing charged, when a cap forbids one of them."""

@@ -6,7 +6,8 @@ import os
 import threading
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING
 
 from arcwise.client.accounts import Balance, budget, entry_time
 from arcwise.client.ledger import Ledger
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arcwise.client.accounts import Bill, Budget, Item
-    from arcwise.client.outbox import Outbox
+    from arcwise.client.ledger import OpenTransaction
+    from arcwise.client.outbox import Outbox, OutboxOptions
     from arcwise.tasks import Task
 
 __all__ = ["MemoryLedger"]
@@ -189,23 +191,21 @@ class MemoryLedger(Ledger):
         self._contents.now = max(self._contents.now, now)
         return self._contents
 
-    def outbox(self, *, batch_size: int, capacity: int, delay: float, lease: float) -> MemoryOutbox:
-        """Return a queue in memory."""
-        return MemoryOutbox(batch_size=batch_size, capacity=capacity, delay=delay)
+    def _open_outbox(self, options: OutboxOptions) -> MemoryOutbox:
+        return MemoryOutbox(options)
 
-    def check_outbox(self, outbox: Outbox[Any]) -> None:
-        """Raise `ParameterError` for a queue that is not in memory."""
+    def _attach(self, outbox: Outbox) -> OpenTransaction:
         if not isinstance(outbox, MemoryOutbox):
             raise ParameterError("ledger must be the FileLedger that the shared Uplink was made with")
+        return partial(self._transaction, outbox)
 
     @contextmanager
-    def transaction(self, outbox: Outbox[Any], now: float) -> Iterator[_MemoryTransaction]:
-        """Open the transaction at the Unix time `now`, with `outbox` as the queue that reports go to."""
+    def _transaction(self, outbox: MemoryOutbox, now: float) -> Iterator[_MemoryTransaction]:
         with _alone():
-            yield _MemoryTransaction(self, cast("MemoryOutbox", outbox), now)
+            yield _MemoryTransaction(self, outbox, now)
 
-    def budget(self, bill: Bill, about: int, now: float) -> Budget:
-        """Return the budget of one account of a bill."""
+    def budget(self, bill: Bill, now: float) -> Budget:
+        """Return the budget of the first account of a bill."""
         with _alone():
             contents = self._contents or _Contents()
             balances = []
@@ -213,13 +213,13 @@ class MemoryLedger(Ledger):
                 account = contents.accounts.get(item.account, _Account()).copy()  # asking changes nothing
                 account.roll(item, max(contents.now, now))
                 balances.append((item, account.balance))
-            return budget(balances, about)
+            return budget(balances)
 
-    def opt_out(self, outbox: Outbox[Any] | None = None) -> int:
-        """Remember that the device has opted out and empty the queue; return how many reports were in it."""
+    def opt_out(self) -> int:
+        """Remember that the device has opted out; return 0, since the queue is the uplink's."""
         with _alone():
             self._opted_out = True
-            return 0 if outbox is None else cast("MemoryOutbox", outbox).clear("opted-out")
+            return 0
 
     def opt_in(self) -> None:
         """Remember that the device reports again."""

@@ -16,13 +16,14 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from arcwise.client.delivery import uniform
-from arcwise.client.outbox import seal
+from arcwise.client.outbox import Send, Wait, seal
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from arcwise.client.delivery import Schedule
+    from arcwise.client.outbox import OutboxOptions, Step
     from arcwise.tasks import Task
 
 __all__ = ["MemoryOutbox", "PendingBatch"]
@@ -31,9 +32,10 @@ __all__ = ["MemoryOutbox", "PendingBatch"]
 class PendingBatch:
     """Codes of one task and one epoch that travel together, sealed when they are first sent."""
 
-    __slots__ = ("_body", "codes", "created", "done", "epoch", "task")
+    __slots__ = ("_body", "_outbox", "codes", "created", "done", "epoch", "task")
 
-    def __init__(self, task: Task, epoch: int, created: float) -> None:
+    def __init__(self, outbox: MemoryOutbox, task: Task, epoch: int, created: float) -> None:
+        self._outbox = outbox
         self.task = task
         self.epoch = epoch
         self.created = created
@@ -64,31 +66,26 @@ class PendingBatch:
             self._body = seal(self.task.id, self.epoch, self.codes, width)
         return self._body
 
+    def put_back(self) -> None:
+        """Let it wait again, behind the others, so that one bad batch cannot block them."""
+        self._outbox.put_back(self)
+
+    def finish(self, dropped: str | None = None) -> None:
+        """Be done with it: acknowledged, or dropped for this reason."""
+        self._outbox.finish(self, dropped)
+
 
 class MemoryOutbox:
     """A bounded queue of codes in memory; safe to use from several threads, with one that takes batches out.
 
     A batch is *open* while it accepts codes, *waiting* once it is full or due, *taken* while it is being
     sent. A taken batch goes back to waiting, or is finished: acknowledged or dropped.
-
-    Parameters
-    ----------
-    batch_size
-        Most codes in one batch.
-    capacity
-        Most codes in the queue. Room is looked for before a report is charged, so threads that report at the
-        same moment can exceed it by one each.
-    delay
-        Longest random time, in seconds, that a code waits before it joins a batch.
     """
 
-    blocking = False
     durable = False
 
-    def __init__(self, *, batch_size: int, capacity: int, delay: float = 0.0) -> None:
-        self._batch_size = batch_size
-        self._capacity = capacity
-        self._delay = delay
+    def __init__(self, options: OutboxOptions) -> None:
+        self._options = options
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -111,7 +108,7 @@ class MemoryOutbox:
 
     def has_room(self, reports: int) -> bool:
         """Return whether so many more codes fit."""
-        return self.pending + reports <= self._capacity
+        return self.pending + reports <= self._options.capacity
 
     def put(self, task: Task, epoch: int, code: int) -> bool:
         """Queue one code; True when there is something new to do: a batch was begun, or is full."""
@@ -120,9 +117,9 @@ class MemoryOutbox:
                 self._dropped["closed"] = self._dropped.get("closed", 0) + 1
                 return False
             self.pending += 1
-            if not self._delay:
+            if not self._options.delay:
                 return self._join(task, epoch, code)
-            ready = time.monotonic() + self._delay * uniform()
+            ready = time.monotonic() + self._options.delay * uniform()
             heapq.heappush(self._delayed, (ready, next(self._ties), task, epoch, code))
             return self._delayed[0][0] == ready
 
@@ -131,9 +128,9 @@ class MemoryOutbox:
         batch = self._open.get(key)
         begun = batch is None
         if batch is None:
-            batch = self._open[key] = PendingBatch(task, epoch, time.monotonic())
+            batch = self._open[key] = PendingBatch(self, task, epoch, time.monotonic())
         batch.codes.append(code)
-        if len(batch.codes) < self._batch_size:
+        if len(batch.codes) < self._options.batch_size:
             return begun
         del self._open[key]
         self._waiting.append(batch)
@@ -144,20 +141,21 @@ class MemoryOutbox:
         while self._delayed and self._delayed[0][0] <= now:
             self._join(*heapq.heappop(self._delayed)[2:])
 
-    def expedite(self) -> tuple[PendingBatch, ...]:
-        """Let nothing wait for more codes or for its delay; return every batch that is not finished."""
+    def _unfinished(self) -> tuple[PendingBatch, ...]:
+        """Return every batch that is not finished; none waits for more codes or for a delay any more."""
+        self._end_delays(math.inf)
+        self._waiting.extend(self._open.values())
+        self._open.clear()
+        return (*self._waiting, *(() if self._taken is None else (self._taken,)))
+
+    def expedite(self) -> Callable[[], bool]:
+        """Let everything that is queued now be sent without waiting, see `Outbox.expedite`."""
         with self.lock:
-            self._end_delays(math.inf)
-            self._waiting.extend(self._open.values())
-            self._open.clear()
-            return (*self._waiting, *(() if self._taken is None else (self._taken,)))
+            batches = self._unfinished()
+        return lambda: all(batch.done for batch in batches)
 
-    def is_done(self, mark: tuple[PendingBatch, ...]) -> bool:
-        """Return whether the batches that `expedite` returned are all acknowledged or dropped."""
-        return all(batch.done for batch in mark)
-
-    def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> PendingBatch | float:
-        """Return the next batch to send, or the time at which there will be one, see `Outbox.take`.
+    def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> Step:
+        """Return the next batch to send, or for how many seconds there is none, see `Outbox.take`.
 
         A batch that may not be sent yet, whatever the interval, stays open and fills up.
         """
@@ -176,9 +174,9 @@ class MemoryOutbox:
                 if due <= now:
                     self._waiting.remove(batch)
                     self._taken = batch
-                    return batch
+                    return Send(batch)
                 soonest = min(soonest, due)
-            return soonest
+            return Wait(soonest - now)
 
     def put_back(self, parcel: PendingBatch) -> None:
         """Let a taken batch wait again, behind the others, so that one bad batch cannot block them."""
@@ -217,7 +215,7 @@ class MemoryOutbox:
     def clear(self, reason: str) -> int:
         """Drop everything for this reason; return how many reports that were."""
         with self.lock:
-            batches = self.expedite()
+            batches = self._unfinished()
             for batch in batches:
                 self.finish(batch, reason)
             self._waiting.clear()

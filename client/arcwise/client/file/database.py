@@ -1,0 +1,213 @@
+"""The connection to a ledger's file: transactions, and what may happen to a file or its process meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from arcwise.client.file.opening import log_index_path, log_path, open_file, real_path
+from arcwise.client.process import current_process
+from arcwise.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Database"]
+
+
+class Database:
+    """A ledger's file, open for one transaction at a time. See `FileLedger` for the parameters."""
+
+    def __init__(self, path: Path, *, relaxed: bool, busy_timeout: float) -> None:
+        self.path = path.absolute()  # of now, whatever folder the app goes to
+        self.relaxed = relaxed
+        self._busy_timeout = busy_timeout
+        self._lock = threading.RLock()
+        self._in_use = False
+        self._sound = False  # whether the whole file was checked, and nothing has happened to it since
+        self._connection: sqlite3.Connection | None = None
+        self._process: object = None
+        self._full: bool | None = None  # what the connection's PRAGMA synchronous is set to
+        self._identity: tuple[int, int] | None = None
+        self._beside: dict[Path, tuple[int, int] | None] = {}
+        self._broken: str | None = None
+        self._closed = False
+        with self._lock:
+            self._connect()
+        _living.add(self)
+
+    def _connect(self) -> sqlite3.Connection:
+        real = real_path(self.path)
+        connection, identity = open_file(real, self._busy_timeout, check=not self._sound)
+        if self._identity not in (None, identity):
+            connection.close()
+            raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
+        self._connection, self._identity, self._full = connection, identity, None
+        self._process = current_process()
+        self._beside = {path: _identity_of(path) for path in (log_path(real), log_index_path(real))}
+        self._sound = True
+        return connection
+
+    def _checked(self) -> sqlite3.Connection:
+        """Return the connection, if the file is still what it was."""
+        if self._broken is not None:
+            raise LedgerError(self._broken)
+        if self._closed:
+            raise LedgerError(f"the ledger {self.path} is closed")
+        connection = self._connection
+        if connection is None:
+            return self._connect()
+        if self._process is not current_process():
+            # Made by a fork that Python does not know of: SQLite's locks would not hold.
+            self._broken = f"the ledger {self.path} was carried over a fork; open it after the fork"
+            raise LedgerError(self._broken)
+        found = _identity_of(self.path)
+        if found is None:
+            raise LedgerError(f"the ledger {self.path} is gone")
+        if found != self._identity:
+            raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
+        for path, identity in self._beside.items():
+            if _identity_of(path) != identity:
+                # What was committed to the log and not yet written back is lost; without its index, processes
+                # do not see what others commit. Nobody knows what was spent.
+                self._broken = f"the log {path} of the ledger was removed while it was in use"
+                raise LedgerError(self._broken)
+        return connection
+
+    @contextmanager
+    def writing(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
+        """Open a transaction that writes; with `durable`, it and all before it are on the disk at its end.
+
+        Raises
+        ------
+        LedgerError
+            When the file cannot be written, is gone or is damaged; nothing has changed then.
+        """
+        with self._alone() as connection:
+            full = durable or not self.relaxed
+            if full != self._full:
+                connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+                self._full = full
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Let several queries see one state of the file."""
+        with self._alone() as connection:
+            connection.execute("BEGIN")
+            yield connection
+
+    @contextmanager
+    def _alone(self) -> Iterator[sqlite3.Connection]:
+        """Hold the connection, against other threads and a signal handler of the thread that has it.
+
+        A transaction that is open at the end has failed, or only read, or was interrupted: it is undone.
+        """
+        with self._lock:
+            if self._in_use:
+                raise LedgerError(f"the ledger {self.path} is in use by what this call interrupts")
+            self._in_use = True
+            try:
+                with self._errors():
+                    yield self._checked()
+            finally:
+                self._undo()
+                self._in_use = False
+
+    def _undo(self) -> None:
+        if self._connection is not None and self._connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):  # some errors have rolled back already
+                self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
+            # It may pass. Unless it is another writer or a full disk, the file is checked anew before it is
+            # used again.
+            if not _is_harmless(error):
+                self._sound = False
+                self._disconnect()
+            raise LedgerError(f"the ledger {self.path} cannot be used now: {error}") from error
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # damage does not pass: who knows what was spent
+            self._broken = f"the ledger {self.path} is damaged: {error}"
+            raise LedgerError(self._broken) from error
+
+    def empty_log(self) -> None:
+        """Let the file hold all that is in the log, unless somebody reads it now."""
+        with contextlib.suppress(LedgerError), self._alone() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Close the file for good."""
+        with self._lock:
+            self._closed = True
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._process is not current_process():
+            return  # closing the parent's connection, too, would let go of what the parent holds
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from any other of the same name; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_harmless(error: sqlite3.Error) -> bool:
+    """Return whether another writer or a full disk is all there is to an error."""
+    return any(words in str(error) for words in ("locked", "is full"))  # its code: from Python 3.11 on
+
+
+_living: weakref.WeakSet[Database] = weakref.WeakSet()
+_held: list[Database] = []
+_forking = threading.Lock()  # two threads can be on their way to a fork at the same moment
+
+
+def _before_fork() -> None:
+    # SQLite's locks belong to a process, and what it knows of them would be wrong in the child. So nothing is
+    # open while the process forks: parent and child open the file anew, each by itself.
+    _forking.acquire()
+    _held[:] = list(_living)
+    for database in _held:
+        database._lock.acquire()
+        database._disconnect()
+
+
+def _after_fork_in_parent() -> None:
+    for database in _held:
+        database._lock.release()
+    _held.clear()
+    _forking.release()
+
+
+def _after_fork_in_child() -> None:
+    global _forking  # noqa: PLW0603 (another thread of the parent may wait for it)
+    for database in _held:
+        database._lock = threading.RLock()
+        database._in_use = False
+    _held.clear()
+    _forking = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )
