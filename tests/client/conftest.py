@@ -41,11 +41,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Stop the time that the client reads."""
-    clock = Clock()
-    clock.install(monkeypatch)
-    return clock
+def clock() -> Clock:
+    """Give an environment in which time stands still."""
+    return Clock()
 
 
 @pytest.fixture(params=["memory", "file"])

@@ -66,7 +66,9 @@ def test_reports_that_expire_and_those_left_at_the_close(
 ) -> None:
     events: list[Event] = []
     recorder.script.extend([503, 503, 503])
-    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, max_age_days=1, on_event=events.append)
+    uplink = SteppedUplink(
+        URL, ledger=ledger, transport=recorder, max_age_days=1, on_event=events.append, environment=clock
+    )
     client = Client(uplink, tasks=[heading], ledger=ledger)
     client.report("heading", 1.0)
     clock.wait(86_401)

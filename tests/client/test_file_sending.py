@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,13 +15,13 @@ from arcwise.client import Client, Counters, Event, FileLedger
 from arcwise.client.outbox import Send
 from arcwise.domains import Circle
 from arcwise.tasks import DAY, Task
+from tests.support.clock import Clock
 from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.clock import Clock
     from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
@@ -37,6 +38,17 @@ class App:
             URL, ledger=self.ledger, transport=recorder, on_event=self.events.append, **options
         )
         self.client = Client(self.uplink, tasks=tasks, ledger=self.ledger)
+
+
+class Drawing(Clock):
+    """An environment that draws these numbers, then the largest that there is."""
+
+    def __init__(self, draws: list[float]) -> None:
+        super().__init__()
+        self._draws = chain(draws, repeat(1 - 2**-53))
+
+    def uniform(self) -> float:
+        return next(self._draws)
 
 
 @contextmanager
@@ -65,11 +77,11 @@ def test_a_sealed_batch_goes_out_again_with_the_same_bytes(
     path: Path, recorder: Recorder, heading: Task, clock: Clock
 ) -> None:
     recorder.script.extend([OSError("down"), 503])
-    with running(path, recorder, heading) as app:
+    with running(path, recorder, heading, environment=clock) as app:
         app.client.report("heading", 1.0)
         app.client.report("heading", 2.0)
     for run in range(1, 4):
-        with running(path, recorder, heading) as app:
+        with running(path, recorder, heading, environment=clock) as app:
             app.uplink.expedite()
             assert len(recorder.posts) == run
             assert app.client.counters == (Counters(sent=2) if run == 3 else Counters(pending=2))
@@ -83,12 +95,12 @@ def test_what_the_server_asked_for_outlives_a_restart(
 ) -> None:
     """A task waits, or everything does; a day at most; a flush does not end it."""
     recorder.script.append((status, str(10 * DAY)))
-    with running(path, recorder, heading, speed) as app:
+    with running(path, recorder, heading, speed, environment=clock) as app:
         app.client.report("heading", 1.0)
         app.uplink.expedite()
     clock.restart()
     clock.wait(HOUR)
-    with running(path, recorder, heading, speed) as app:
+    with running(path, recorder, heading, speed, environment=clock) as app:
         app.client.report("heading", 1.0)
         app.client.report("speed", 1.0)
         app.uplink.expedite()
@@ -97,7 +109,7 @@ def test_what_the_server_asked_for_outlives_a_restart(
         assert app.uplink.send() == pytest.approx(DAY - HOUR)
     clock.restart()
     clock.wait(DAY - HOUR - 1)
-    with running(path, recorder, heading, speed) as app:
+    with running(path, recorder, heading, speed, environment=clock) as app:
         before = len(recorder.posts)
         app.uplink.expedite()
         assert len(recorder.posts) == before
@@ -108,14 +120,13 @@ def test_what_the_server_asked_for_outlives_a_restart(
 
 
 def test_our_own_backoff_outlives_a_restart_and_goes_on_doubling(
-    path: Path, recorder: Recorder, heading: Task, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    path: Path, recorder: Recorder, heading: Task
 ) -> None:
-    monkeypatch.setattr("arcwise.client.delivery.uniform", lambda: 1.0)
-    monkeypatch.setattr("arcwise.client.delivery.Schedule.__init__.__defaults__", (lambda: 1.0,))
+    clock = Drawing([])
     recorder.script.extend([503] * 20)
     waits: list[float] = []
     for _ in range(14):
-        with running(path, recorder, heading, interval=0) as app:
+        with running(path, recorder, heading, interval=0, environment=clock) as app:
             if not waits:
                 app.client.report("heading", 1.0)
             elif waits[-1]:
@@ -131,12 +142,12 @@ def test_a_clock_that_was_set_back_makes_no_wait_longer_than_any_is(
     path: Path, recorder: Recorder, heading: Task, clock: Clock
 ) -> None:
     recorder.script.append((503, str(DAY)))
-    with running(path, recorder, heading) as app:
+    with running(path, recorder, heading, environment=clock) as app:
         app.client.report("heading", 1.0)
         app.uplink.expedite()
     clock.restart()
     clock.step(-400 * DAY)
-    with running(path, recorder, heading) as app:
+    with running(path, recorder, heading, environment=clock) as app:
         assert app.uplink.expedite() == pytest.approx(DAY)
         clock.wait(DAY)
         app.uplink.expedite()
@@ -147,19 +158,19 @@ def test_the_interval_is_counted_over_a_restart(
     path: Path, recorder: Recorder, heading: Task, clock: Clock
 ) -> None:
     for n in range(3):
-        with running(path, recorder, heading, interval=60) as app:
+        with running(path, recorder, heading, interval=60, environment=clock) as app:
             app.client.report("heading", 1.0)
             assert app.uplink.send() == pytest.approx(60 - 20 * n)
         clock.restart()
         clock.wait(20)
-    with running(path, recorder, heading, interval=60) as app:
+    with running(path, recorder, heading, interval=60, environment=clock) as app:
         app.uplink.send()
     (post,) = recorder.posts
     assert len(post.batch.codes) == 3
 
 
 def test_a_full_batch_goes_at_once(path: Path, recorder: Recorder, heading: Task, clock: Clock) -> None:
-    with running(path, recorder, heading, interval=60, batch_size=4) as app:
+    with running(path, recorder, heading, interval=60, batch_size=4, environment=clock) as app:
         for _ in range(11):
             app.client.report("heading", 1.0)
         app.uplink.send()
@@ -169,18 +180,15 @@ def test_a_full_batch_goes_at_once(path: Path, recorder: Recorder, heading: Task
         assert [len(post.batch.codes) for post in recorder.posts] == [4, 4, 3]
 
 
-def test_no_report_leaves_before_its_random_delay(
-    path: Path, recorder: Recorder, heading: Task, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draws = iter([0.9, 0.1, 0.5, 0.5])
-    monkeypatch.setattr("arcwise.client.file.outbox.uniform", lambda: next(draws))
-    with running(path, recorder, heading, interval=0, delay=100.0) as app:
+def test_no_report_leaves_before_its_random_delay(path: Path, recorder: Recorder, heading: Task) -> None:
+    clock = Drawing([0.9, 0.1, 0.5, 0.5])
+    with running(path, recorder, heading, interval=0, delay=100.0, environment=clock) as app:
         for _ in range(3):
             app.client.report("heading", 1.0)
         assert app.uplink.send() == pytest.approx(10)
     clock.restart()
     clock.wait(9.9)
-    with running(path, recorder, heading, interval=0, delay=100.0) as app:
+    with running(path, recorder, heading, interval=0, delay=100.0, environment=clock) as app:
         sent = []
         for wait in (0.0, 0.2, 39.8, 0.2, 39.8, 0.2):
             clock.wait(wait)
@@ -223,13 +231,13 @@ def test_an_unknown_task_is_kept_until_it_expires(
     path: Path, recorder: Recorder, heading: Task, speed: Task, clock: Clock
 ) -> None:
     recorder.by_task[heading.id] = 404
-    with running(path, recorder, heading, speed) as app:
+    with running(path, recorder, heading, speed, environment=clock) as app:
         for name in ("heading", "heading", "speed"):
             app.client.report(name, 1.0)
         app.uplink.expedite()
         assert app.client.counters == Counters(pending=2, sent=1)
     clock.wait(7 * DAY - 1)
-    with running(path, recorder, heading, speed) as app:
+    with running(path, recorder, heading, speed, environment=clock) as app:
         app.uplink.expedite()
         assert app.client.pending() == 2
         app.client.report("heading", 1.0)
@@ -307,7 +315,7 @@ def test_what_another_process_is_sending_is_left_alone_while_it_lives(
 def test_a_lease_of_the_future_was_made_before_the_clock_was_set_back(
     path: Path, recorder: Recorder, heading: Task, clock: Clock
 ) -> None:
-    with running(path, recorder, heading, interval=0) as app:
+    with running(path, recorder, heading, interval=0, environment=clock) as app:
         app.client.report("heading", 1.0)
         assert isinstance(app.uplink._next(), Send)
         # As another process that lives would have it:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from arcwise.client.environment import MACHINE, Environment
 from arcwise.client.memory.outbox import MemoryOutbox, PendingBatch
 from arcwise.client.outbox import OutboxOptions, Send, Wait
 from arcwise.domains import Circle
@@ -36,8 +37,8 @@ def seal(batch: PendingBatch) -> Batch:
     return decode_batch(batch.body)
 
 
-def outbox(batch_size: int = 100, capacity: int = 1000) -> MemoryOutbox:
-    return MemoryOutbox(OutboxOptions(batch_size, capacity))
+def outbox(batch_size: int = 100, capacity: int = 1000, environment: Environment = MACHINE) -> MemoryOutbox:
+    return MemoryOutbox(OutboxOptions(batch_size, capacity, environment=environment))
 
 
 def test_a_batch_holds_one_task_and_one_epoch(heading: Task, delay: Task) -> None:
@@ -77,14 +78,12 @@ def test_batch_ids_differ(heading: Task) -> None:
     assert len({seal(take(box)).batch_id for _ in range(50)}) == 50
 
 
-def test_a_full_batch_is_ready_before_the_interval(heading: Task) -> None:
-    box = outbox(batch_size=3)
+def test_a_full_batch_is_ready_before_the_interval(heading: Task, clock: Clock) -> None:
+    box = outbox(batch_size=3, environment=clock)
     news = [box.put(heading, 0, code) for code in range(5)]
     assert news == [True, False, True, True, False]  # begun, full, begun
-    assert seal(take(box, interval=60)).codes == b"\0\1\2"
-    step = box.take(time.monotonic(), 60, at_once)
-    assert isinstance(step, Wait)
-    assert 0 < step.seconds <= 60
+    assert seal(take(box, interval=60, now=clock.monotonic())).codes == b"\0\1\2"
+    assert box.take(clock.monotonic(), 60, at_once) == Wait(60)
 
 
 def test_nothing_queued_is_never_due() -> None:
@@ -144,7 +143,7 @@ def test_counts_by_reason(heading: Task) -> None:
 
 
 def test_only_old_batches_expire(heading: Task, delay: Task, clock: Clock) -> None:
-    box = outbox(batch_size=2)
+    box = outbox(batch_size=2, environment=clock)
     for code in range(3):
         box.put(heading, 0, code)  # one full batch, one open
     clock.wait(10)

@@ -100,7 +100,9 @@ class Process:
         device = self.device
         self.ledger = _Ledger(device)
         try:
-            self.uplink = _Uplink(URL, ledger=self.ledger, transport=self, **device.model.options)
+            self.uplink = _Uplink(
+                URL, ledger=self.ledger, transport=self, environment=device.world, **device.model.options
+            )
             self.draws = {
                 SOLO.name: Draws(SOLO, device.world.chance),
                 GROUP.name: Draws(GROUP.tasks[0], device.world.chance),

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import base_client, base_uplink, delivery, outbox, uplink
-from arcwise.client.file import batching
-from arcwise.client.file import outbox as file_outbox
+from arcwise.client import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +27,11 @@ class Killed(BaseException):
     """The process that runs is dead: nothing of it goes on. No `except Exception` may catch it."""
 
 
-class World:
+class World(Environment):
     """One time for all. A device's wall clock is off by what it was set to; its monotonic clock never steps.
 
-    While the world is installed, the client's modules ask it for the time, for random bytes and for who is
-    running, so that a run can be repeated.
+    It is the environment of all clients: they ask it for the time, for random bytes and for who is running,
+    so that a run can be repeated.
     """
 
     def __init__(self, seed: int) -> None:
@@ -43,17 +41,8 @@ class World:
         self._patches = pytest.MonkeyPatch()
 
     def install(self) -> None:
-        clock = SimpleNamespace(time=self.wall, monotonic=self.monotonic)
-        for module in (base_client, base_uplink, uplink, file_outbox):
-            self._patches.setattr(module, "time", clock)
         for logger in ("arcwise.client", "httpx"):  # thousands of lines of trouble
             self._patches.setattr(logging.getLogger(logger), "disabled", True)
-        for module in (outbox, delivery):
-            self._patches.setattr(module, "os", SimpleNamespace(urandom=self.chance.randbytes))
-        self._patches.setattr(batching, "_CSPRNG", self.chance)
-        self._patches.setattr(
-            batching, "os", SimpleNamespace(name="posix", getpid=lambda: self.running.pid, kill=self._ask)
-        )
 
     def uninstall(self) -> None:
         self._patches.undo()
@@ -75,7 +64,7 @@ class World:
         finally:
             self._running.pop()
 
-    def wall(self) -> float:
+    def time(self) -> float:
         return self.now + self.running.device.clock_error
 
     def monotonic(self) -> float:
@@ -85,7 +74,11 @@ class World:
         """Return the clock of a server: it is right, and its monotonic time is the machine's."""
         return SimpleNamespace(time=lambda: self.now, monotonic=time.monotonic)
 
-    def _ask(self, pid: int, signal: int) -> None:
-        assert signal == 0
-        if pid not in {process.pid for process in self.running.device.processes}:
-            raise ProcessLookupError(pid)
+    def random_bytes(self, count: int) -> bytes:
+        return self.chance.randbytes(count)
+
+    def process_id(self) -> int:
+        return self.running.pid
+
+    def may_be_alive(self, process_id: int) -> bool:
+        return process_id in {process.pid for process in self.running.device.processes}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arcwise.client import base_client, base_uplink
-from arcwise.client.file import outbox as file
-from arcwise.client.memory import outbox as memory
+from arcwise.client import Environment
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -16,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["Clock"]
 
 
-class Clock:
-    """Stands for the module `time` where somebody asks for a time of day or a monotonic time.
+class Clock(Environment):
+    """An environment with a clock of its own; stands for the module `time`, too, where the server asks it.
 
     What waits for a thread goes on by the real clock. The monotonic one is ahead of that of any machine:
     a test that mixes the two fails everywhere, and not only where the machine has just been started.
@@ -47,6 +45,6 @@ class Clock:
         self._monotonic = 7.0
 
     def install(self, monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> None:
-        """Let the client read this clock, or the modules that are given."""
-        for module in modules or (base_client, base_uplink, file, memory):
+        """Let these modules of the server read this clock."""
+        for module in modules:
             monkeypatch.setattr(module, "time", self)

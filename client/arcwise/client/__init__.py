@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from arcwise.client.accounts import Budget
     from arcwise.client.aio import AsyncClient, AsyncUplink
     from arcwise.client.client import Client
+    from arcwise.client.environment import Environment
     from arcwise.client.file.inspection import Inspection, inspect
     from arcwise.client.file.ledger import FileLedger
     from arcwise.client.ledger import Ledger
@@ -32,6 +33,7 @@ __all__ = [
     "Budget",
     "Client",
     "Counters",
+    "Environment",
     "Event",
     "FileLedger",
     "HttpxTransport",
@@ -53,6 +55,7 @@ if not TYPE_CHECKING:  # a type checker would let every name pass
             "accounts": ("Budget",),
             "aio": ("AsyncClient", "AsyncUplink"),
             "client": ("Client",),
+            "environment": ("Environment",),
             "file.inspection": ("Inspection", "inspect"),
             "ledger": ("Ledger",),
             "file.ledger": ("FileLedger",),

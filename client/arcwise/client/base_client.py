@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from arcwise.client.base_uplink import BaseUplink
@@ -58,7 +57,7 @@ class BaseClient(Generic[UplinkT]):
 
     def _submit(self, name: str, value: Any) -> Outcome:
         """Charge, randomise and queue a value that was checked."""
-        now = time.time()
+        now = self._uplink._environment.time()
         transaction: Transaction | None = None
         try:
             with self._open_transaction(now) as transaction:
@@ -86,7 +85,7 @@ class BaseClient(Generic[UplinkT]):
         LedgerError
             When the ledger cannot be read.
         """
-        budget = self._ledger.budget(self._policy.bill(name), time.time())
+        budget = self._ledger.budget(self._policy.bill(name), self._uplink._environment.time())
         # Answers that were paid for are given without end.
         memoized = isinstance(self._policy.reportables.get(name or ""), MemoizedTask)
         return budget._replace(reports_left=None) if memoized else budget

@@ -5,13 +5,13 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import time
 import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypedDict
 
 from arcwise.client.checks import checked_integer, checked_key, checked_number, checked_url, is_loopback
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
+from arcwise.client.environment import MACHINE
 from arcwise.client.event_log import EventLog
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.ledger import MemoryLedger
@@ -25,6 +25,7 @@ from arcwise.wire import MEDIA_TYPE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from arcwise.client.environment import Environment
     from arcwise.client.outbox import Outbox, Parcel, Step
 
 __all__ = ["TROUBLE_SECONDS", "BaseUplink", "BaseUplinkOptions"]
@@ -63,6 +64,7 @@ class BaseUplinkOptions(TypedDict, total=False):
     on_event: Callable[[Event], object] | None
     key: str | None
     key_over_http: bool
+    environment: Environment
 
 
 class BaseUplink(ABC):
@@ -86,6 +88,7 @@ class BaseUplink(ABC):
         on_event: Callable[[Event], object] | None = None,
         key: str | None = None,
         key_over_http: bool = False,
+        environment: Environment = MACHINE,
     ) -> None:
         self._url = checked_url(url)
         self._key = checked_key(key, self._url, over_http=key_over_http)
@@ -103,10 +106,11 @@ class BaseUplink(ABC):
         elif not isinstance(ledger, Ledger):
             raise ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {ledger!r}")
         self._events = EventLog(on_event)
+        self._environment = environment
         self._closed = False
         self._nothing_left = True  # when it was closed
         self.outbox: Outbox = ledger._open_outbox(
-            OutboxOptions(batch_size, capacity, self._delay, lease=2.0 * self._request_timeout)
+            OutboxOptions(batch_size, capacity, self._delay, 2.0 * self._request_timeout, environment)
         )
         self._renew()
         self.outbox.load(self._schedule)
@@ -116,7 +120,7 @@ class BaseUplink(ABC):
         """Start sending anew: at first, and again in a forked child, which has no sender yet."""
         self._lock = threading.RLock()  # a signal handler may report, too
         self._refused: dict[str, int] = {}
-        self._schedule = Schedule()
+        self._schedule = Schedule(self._environment.uniform)
         self._troubles = 0
 
     @property
@@ -184,7 +188,7 @@ class BaseUplink(ABC):
             expired = self.outbox.expire(self._max_age)
             if expired:
                 self._events.add("expired", None, expired, "could not be sent in time")
-            return self.outbox.take(time.monotonic(), self._interval, self._schedule.ready_at)
+            return self.outbox.take(self._environment.monotonic(), self._interval, self._schedule.ready_at)
         except LedgerError as error:
             self._troubles += 1
             if not self._closed:  # else somebody may have closed the ledger too
@@ -196,7 +200,8 @@ class BaseUplink(ABC):
         verdict = classify(status)
         foreign = verdict is Verdict.RETRY and status < 400
         detail = f"status {status}" + (", which is not the answer of an arcwise server" if foreign else "")
-        self._settle(parcel, verdict, detail, str(status), retry_after_seconds(retry_after, time.time()))
+        wait = retry_after_seconds(retry_after, self._environment.time())
+        self._settle(parcel, verdict, detail, str(status), wait)
 
     def _unanswered(self, parcel: Parcel, error: Exception) -> None:
         """Keep a taken parcel for another attempt, because the network is in trouble."""
@@ -205,7 +210,7 @@ class BaseUplink(ABC):
 
     def _settle(self, parcel: Parcel, verdict: Verdict, detail: str, reason: str, retry_after: float) -> None:
         with self._lock:
-            self._schedule.record(verdict, parcel.task_id, time.monotonic(), retry_after)
+            self._schedule.record(verdict, parcel.task_id, self._environment.monotonic(), retry_after)
         try:
             if verdict is Verdict.SENT:
                 parcel.finish()
@@ -221,7 +226,7 @@ class BaseUplink(ABC):
             self.fail(error)
             if verdict in (Verdict.SENT, Verdict.DROP):  # the others hold it back already
                 with self._lock:
-                    self._schedule.record(Verdict.RETRY, parcel.task_id, time.monotonic(), 0.0)
+                    self._schedule.record(Verdict.RETRY, parcel.task_id, self._environment.monotonic(), 0.0)
 
     def _expedite(self) -> Callable[[], bool]:
         """Let everything be tried at once, see `Outbox.expedite`."""

@@ -1,4 +1,4 @@
-"""When to send and what an answer means: policy without any input or output.
+"""When to send and what an answer means: without any input or output.
 
 The sync and the async uplink ask the same questions here, so they cannot come to differ.
 """
@@ -6,14 +6,15 @@ The sync and the async uplink ask the same questions here, so they cannot come t
 from __future__ import annotations
 
 import math
-import os
 from enum import Enum
 from typing import TYPE_CHECKING, Final
+
+from arcwise.client.environment import MACHINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Schedule", "Verdict", "backoff_seconds", "classify", "retry_after_seconds", "uniform"]
+__all__ = ["Schedule", "Verdict", "backoff_seconds", "classify", "retry_after_seconds"]
 
 ACKNOWLEDGED: Final = 204
 FIRST_BACKOFF: Final = 1.0
@@ -94,11 +95,6 @@ def retry_after_seconds(text: str | None, now: float) -> float:
     return min(max(wait, 0.0), LONGEST_RETRY_AFTER)
 
 
-def uniform() -> float:
-    """Return a random number in [0, 1) from the operating system's CSPRNG."""
-    return (int.from_bytes(os.urandom(8), "little") >> 11) * 2.0**-53
-
-
 class _Wait:
     """How long to hold back after failures in a row. Times are those of a monotonic clock."""
 
@@ -134,7 +130,7 @@ class Schedule:
 
     __slots__ = ("_all", "_tasks", "_uniform")
 
-    def __init__(self, uniform: Callable[[], float] = uniform) -> None:
+    def __init__(self, uniform: Callable[[], float] = MACHINE.uniform) -> None:
         self._uniform = uniform
         self._all = _Wait()
         self._tasks: dict[str, _Wait] = {}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
+from arcwise.client.environment import MACHINE
 from arcwise.wire import BATCH_ID_BYTES, Batch, encode_batch, pack_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from arcwise.client.delivery import Schedule
+    from arcwise.client.environment import Environment
 
 __all__ = ["Outbox", "OutboxOptions", "Parcel", "Send", "Step", "Wait", "seal"]
 
@@ -29,12 +30,15 @@ class OutboxOptions(NamedTuple):
         Longest random time, in seconds, that a code waits before it joins a batch.
     lease
         For how many seconds a batch that is being sent is left alone by other processes.
+    environment
+        Whose clocks, randomness and processes it goes by.
     """
 
     batch_size: int
     capacity: int
     delay: float = 0.0
     lease: float = 0.0
+    environment: Environment = MACHINE
 
 
 class Parcel(Protocol):
@@ -132,7 +136,8 @@ class Outbox(Protocol):
         """Make sense of the queue in a forked child."""
 
 
-def seal(task_id: str, epoch: int, codes: Iterable[int], width: int) -> bytes:
+def seal(task_id: str, epoch: int, codes: Iterable[int], width: int, environment: Environment) -> bytes:
     """Return the body of a new batch: a random id, and sorted codes, whose order tells nothing."""
+    batch_id = environment.random_bytes(BATCH_ID_BYTES)
     packed = pack_codes(sorted(codes), width)
-    return encode_batch(Batch(bytes.fromhex(task_id), os.urandom(BATCH_ID_BYTES), epoch, packed))
+    return encode_batch(Batch(bytes.fromhex(task_id), batch_id, epoch, packed))

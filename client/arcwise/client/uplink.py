@@ -68,6 +68,8 @@ class Uplink(BaseUplink):
         never logged. All devices of an app have the same one: a key of its own would name a device.
     key_over_http
         Send the key over plain HTTP too, to another host than this one; refused unless asked for.
+    environment
+        What tells the time and gives random bits; this machine, unless a test hands in another `Environment`.
     transport
         What to send with; an `HttpxTransport` unless given. Closed with the uplink.
 

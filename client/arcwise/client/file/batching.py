@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import random
 import sqlite3
 import weakref
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,11 +12,10 @@ from arcwise.client.outbox import seal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from arcwise.client.environment import Environment
     from arcwise.client.outbox import OutboxOptions
 
 __all__ = ["Batching", "end_owner", "new_owner"]
-
-_CSPRNG = random.SystemRandom()
 
 
 class _Group(NamedTuple):
@@ -84,10 +81,11 @@ class Batching(NamedTuple):
             free = self._free(connection)
         if not free:
             return None
-        number = _CSPRNG.choice(free)
+        environment = self.options.environment
+        number = free[int(environment.uniform() * len(free))]
         connection.execute(
             "UPDATE batches SET leased_until = ?, leased_by = ?, owner = ? WHERE number = ?",
-            (self.wall + self.options.lease, os.getpid(), self.owner, number),
+            (self.wall + self.options.lease, environment.process_id(), self.owner, number),
         )
         found: tuple[int, str, str, int, bytes] = connection.execute(
             """SELECT batches.number, tasks.id, tasks.name, reports, body
@@ -114,7 +112,9 @@ class Batching(NamedTuple):
         # A lease that is longer than any was made before the clock was set back.
         if not 0 < left <= self.options.lease or owner == self.owner:
             return 0.0
-        return left if (owner in _owners if by == os.getpid() else _may_be_alive(by)) else 0.0
+        environment = self.options.environment
+        alive = owner in _owners if by == environment.process_id() else environment.may_be_alive(by)
+        return left if alive else 0.0
 
     def _groups(self, connection: sqlite3.Connection) -> Iterator[_Group]:
         """Yield the codes that can travel together. Of each task and epoch no more are looked at than fit.
@@ -166,13 +166,20 @@ class Batching(NamedTuple):
         if not rows or max(code for _, code, _ in rows) >= 256**width:
             raise sqlite3.DatabaseError(f"codes are lost, or do not fit into {width} bytes")
         numbers, codes, created = zip(*rows, strict=True)
+        body = seal(task_id, epoch, codes, width, self.options.environment)
         connection.execute(
             f"DELETE FROM reports WHERE {_READY} AND number <= :last",  # noqa: S608
             these | {"last": numbers[-1]},
         )
         connection.execute(
             "INSERT INTO batches (task, reports, first_report, created, body) VALUES (?, ?, ?, ?, ?)",
-            (task, len(rows), numbers[0], min(created), seal(task_id, epoch, codes, width)),
+            (
+                task,
+                len(rows),
+                numbers[0],
+                min(created),
+                body,
+            ),
         )
 
 
@@ -182,9 +189,9 @@ _READY = """task = :task AND epoch = :epoch
 _owners: weakref.WeakValueDictionary[int, object] = weakref.WeakValueDictionary()
 
 
-def new_owner(outbox: object) -> int:
+def new_owner(outbox: object, environment: Environment) -> int:
     """Return a number that stands for an outbox of this process, for as long as there is the outbox."""
-    number = _CSPRNG.getrandbits(62)
+    number = int.from_bytes(environment.random_bytes(8), "little") >> 2
     _owners[number] = outbox
     return number
 
@@ -192,16 +199,3 @@ def new_owner(outbox: object) -> int:
 def end_owner(number: int) -> None:
     """Let what is leased under this number be free."""
     _owners.pop(number, None)
-
-
-def _may_be_alive(pid: int) -> bool:
-    """Return whether a process of this number may be running. Asking does no harm to it."""
-    if os.name == "nt":  # where os.kill would end it: the lease's end has to do
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

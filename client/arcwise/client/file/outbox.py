@@ -7,11 +7,9 @@ same one; when they do, after a crash or a step of the clock, the server counts 
 from __future__ import annotations
 
 import math
-import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.client.delivery import uniform
 from arcwise.client.file.batching import Batching, end_owner, new_owner
 from arcwise.client.outbox import Send, Wait
 from arcwise.wire import code_width
@@ -65,13 +63,14 @@ class FileOutbox:
     def __init__(self, database: Database, options: OutboxOptions) -> None:
         self.database = database
         self.options = options
+        self._environment = options.environment
         self._expedited = 0
         self._waits = False  # whether the file holds any
         self.after_fork()
 
     def after_fork(self) -> None:
         """Go on with the file, which the child shares with its parent."""
-        self._owner = new_owner(self)
+        self._owner = new_owner(self, self._environment)
         self._next_expiry = -math.inf
         self.forget_seen()
 
@@ -90,7 +89,7 @@ class FileOutbox:
                     "INSERT INTO tasks (id, name, width) VALUES (?, ?, ?)", (task.id, task.name, width)
                 ).lastrowid,
             )
-        ready = now + self.options.delay * uniform() if self.options.delay else now
+        ready = now + self.options.delay * self._environment.uniform() if self.options.delay else now
         connection.execute(
             "INSERT INTO reports (task, epoch, code, created, ready) VALUES (?, ?, ?, ?, ?)",
             (row[0], epoch, code, now, ready),
@@ -117,7 +116,7 @@ class FileOutbox:
     def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> Step:
         """Return the next batch to send, or for how many seconds there is none, see `Outbox.take`."""
         batching = Batching(
-            time.time(),
+            self._environment.time(),
             lambda task_id: ready_at(task_id) - now,
             self.options,
             interval,
@@ -136,11 +135,11 @@ class FileOutbox:
 
     def expire(self, seconds: float) -> int:
         """Drop what was queued longer ago than so many seconds; return how many reports that were."""
-        now = time.monotonic()
+        now = self._environment.monotonic()
         if now < self._next_expiry:  # it takes a look at every report
             return 0
         self._next_expiry = now + _EXPIRY_SECONDS
-        before = time.time() - seconds
+        before = self._environment.time() - seconds
         old = "SELECT 1 FROM {} WHERE created < ? LIMIT 1"
         with self.database.reading() as connection:
             if not any(
@@ -176,7 +175,7 @@ class FileOutbox:
 
     def load(self, schedule: Schedule) -> None:
         """Let the schedule remember the waits of an earlier process."""
-        now, wall = time.monotonic(), time.time()
+        now, wall = self._environment.monotonic(), self._environment.time()
         with self.database.reading() as connection:
             for scope, failures, own, asked in connection.execute("SELECT * FROM waits"):
                 self._waits = True
@@ -184,7 +183,7 @@ class FileOutbox:
 
     def save(self, schedule: Schedule) -> None:
         """Keep the schedule's waits for a later process."""
-        now, wall = time.monotonic(), time.time()
+        now, wall = self._environment.monotonic(), self._environment.time()
         rows = [
             (scope, failures, wall + own, wall + asked)
             for scope, failures, own, asked in schedule.remaining(now)

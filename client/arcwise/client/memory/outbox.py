@@ -9,13 +9,11 @@ from __future__ import annotations
 import heapq
 import math
 import threading
-import time
 from array import array
 from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING
 
-from arcwise.client.delivery import uniform
 from arcwise.client.outbox import Send, Wait, seal
 from arcwise.wire import code_width
 
@@ -63,7 +61,7 @@ class PendingBatch:
         """The body; made once, so a retry sends the same bytes and the server counts them once."""
         if self._body is None:
             width = code_width(self.task.mechanism.kernel.codes)
-            self._body = seal(self.task.id, self.epoch, self.codes, width)
+            self._body = seal(self.task.id, self.epoch, self.codes, width, self._outbox._environment)
         return self._body
 
     def put_back(self) -> None:
@@ -86,6 +84,7 @@ class MemoryOutbox:
 
     def __init__(self, options: OutboxOptions) -> None:
         self._options = options
+        self._environment = options.environment
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -119,7 +118,7 @@ class MemoryOutbox:
             self.pending += 1
             if not self._options.delay:
                 return self._join(task, epoch, code)
-            ready = time.monotonic() + self._options.delay * uniform()
+            ready = self._environment.monotonic() + self._options.delay * self._environment.uniform()
             heapq.heappush(self._delayed, (ready, next(self._ties), task, epoch, code))
             return self._delayed[0][0] == ready
 
@@ -128,7 +127,7 @@ class MemoryOutbox:
         batch = self._open.get(key)
         begun = batch is None
         if batch is None:
-            batch = self._open[key] = PendingBatch(self, task, epoch, time.monotonic())
+            batch = self._open[key] = PendingBatch(self, task, epoch, self._environment.monotonic())
         batch.codes.append(code)
         if len(batch.codes) < self._options.batch_size:
             return begun
@@ -201,7 +200,7 @@ class MemoryOutbox:
 
     def expire(self, seconds: float) -> int:
         """Drop the batches begun longer ago than so many seconds; return how many reports they held."""
-        before = time.monotonic() - seconds
+        before = self._environment.monotonic() - seconds
         with self.lock:
             old = [batch for batch in self._open.values() if batch.created < before]
             old += [batch for batch in self._waiting if batch.created < before]

@@ -1,0 +1,79 @@
+"""The machine as a client sees it, with its clocks, random bits and processes. Tests hand in another."""
+
+from __future__ import annotations
+
+import os
+import time
+
+__all__ = ["MACHINE", "Environment"]
+
+
+class Environment:
+    """What a client asks of the machine that it runs on; override what a test decides itself.
+
+    For waiting, threads and event loops go by the real clock. Reports are drawn from `Client`'s `randomness`.
+
+    Examples
+    --------
+    A rolling cap a day later:
+
+    >>> from arcwise.client import Client, MemoryLedger, RecordingTransport
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.tasks import Caps, Task
+    >>> class Test(Environment):
+    ...     now = 1.7e9
+    ...
+    ...     def time(self):
+    ...         return self.now
+    >>> test = Test()
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(rolling=1.0, window=86_400))
+    >>> with Client(
+    ...     "https://reports.example",
+    ...     tasks=[heading],
+    ...     ledger=MemoryLedger(),
+    ...     transport=RecordingTransport(),
+    ...     environment=test,
+    ... ) as client:
+    ...     today = [bool(client.report("heading", 12.0)) for _ in range(2)]
+    ...     test.now += 86_400
+    ...     today, bool(client.report("heading", 12.0))
+    ([True, False], True)
+    """
+
+    __slots__ = ()
+
+    def time(self) -> float:
+        """Return the Unix time."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Return the time of a clock that is never set, in seconds."""
+        return time.monotonic()
+
+    def random_bytes(self, count: int) -> bytes:
+        """Return bytes from the operating system's CSPRNG: for ids of batches, and for delays."""
+        return os.urandom(count)
+
+    def uniform(self) -> float:
+        """Return a random number in [0, 1)."""
+        return (int.from_bytes(self.random_bytes(8), "little") >> 11) * 2.0**-53
+
+    def process_id(self) -> int:
+        """Return the number of this process."""
+        return os.getpid()
+
+    def may_be_alive(self, process_id: int) -> bool:
+        """Return whether a process of this number may be running. Asking does no harm to it."""
+        if os.name == "nt":  # where os.kill would end it: the lease's end has to do
+            return True
+        try:
+            os.kill(process_id, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            return True
+        return True
+
+
+MACHINE = Environment()
+"""This machine."""
