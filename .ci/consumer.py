@@ -108,7 +108,7 @@ def sync(ledger: Ledger) -> Outcome | None:
         assert_type(budget, Budget)
         assert_type(budget.reports_left, int | None)
         assert_type(client.budget().epsilon_left, float | None)
-        assert_type(client.pending(), int)
+        assert_type(client.pending, int)
         counters = client.counters
         assert_type(counters, Counters)
         assert_type(counters.dropped, Mapping[str, int])

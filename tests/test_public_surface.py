@@ -55,6 +55,12 @@ def members(cls: type, listed: set[type]) -> list[str]:
     return lines
 
 
+def home(cls: type, facade: str) -> str:
+    """Return the facade whose package a class lies in, or this one where it lies in none."""
+    module = cls.__module__
+    return max((each for each in FACADES if f"{module}.".startswith(f"{each}.")), key=len, default=facade)
+
+
 def surface() -> str:
     lines: list[str] = []
     for facade in FACADES:
@@ -63,7 +69,9 @@ def surface() -> str:
         public = {name: getattr(module, name) for name in sorted(module.__all__)}
         listed = {value for value in public.values() if inspect.isclass(value)}
         for name, value in public.items():
-            if inspect.isclass(value):
+            if inspect.isclass(value) and home(value, facade) != facade:
+                lines.append(f"  {name}, see {home(value, facade)}")
+            elif inspect.isclass(value):
                 lines += [f"  {name}{constructor(value)}", *members(value, listed)]
             else:
                 lines.append(f"  {name}{parameters(value) if callable(value) else ''}")

@@ -20,14 +20,14 @@ def lazy_names(package: str, places: Mapping[str, tuple[str, ...]]) -> Callable[
     package
         Its ``__name__``.
     places
-        The modules of the package, and the public names that each holds.
+        The modules, named relatively to the package, and the public names that each holds.
     """
     where = {name: module for module, names in places.items() for name in names}
 
     def load(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{where[name]}"), name)
+        value = getattr(import_module(f".{where[name]}", package), name)
         setattr(sys.modules[package], name, value)  # the next time without this detour
         return value
 

@@ -66,9 +66,9 @@ def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: T
                 await client.report("delay", 1e9)
             with pytest.raises(UnknownTaskError, match="'delay'"):
                 await client.report("speed", 1)
-            assert client.pending() == 3
+            assert client.pending == 3
             assert await client.flush(60)
-            assert client.pending() == 0
+            assert client.pending == 0
             assert client.counters == Counters(sent=3, refused={"capped": 1})
 
     asyncio.run(run())
@@ -96,7 +96,7 @@ def test_full_batches_and_the_interval(recorder: Recorder, transport: AsyncRecor
             for n in range(7):
                 await client.report("heading", n)
             await wait_until(lambda: len(recorder.posts) == 1)
-            assert client.pending() >= 2
+            assert client.pending >= 2
         async with AsyncUplink(URL, transport=transport, batch_size=5, interval=0.1) as uplink:
             begun = time.monotonic()
             client = AsyncClient(uplink, tasks=[heading])
@@ -134,9 +134,9 @@ def test_a_request_that_hangs(recorder: Recorder, transport: AsyncRecorder, head
         client = AsyncClient(uplink, tasks=[heading])
         await client.report("heading", 1)
         assert not await client.flush(0.03)
-        assert client.pending() == 1
+        assert client.pending == 1
         assert await client.close()  # a shared uplink is left alone
-        assert client.pending() == 1
+        assert client.pending == 1
         assert not await uplink.close(0.03)
         assert not recorder.posts  # the request was not waited for
         return uplink.counters
@@ -164,7 +164,7 @@ def test_an_uplink_outlives_a_loop_that_ended(
         assert await uplink.close()
 
     asyncio.run(first())
-    assert client.pending() == 1
+    assert client.pending == 1
     asyncio.run(second())
     assert uplink.counters == Counters(sent=1)
 
@@ -180,7 +180,7 @@ def test_a_sender_that_is_cancelled_as_it_is_woken_ends(
         assert await AsyncClient(uplink, tasks=[heading]).report("heading", 1)
         await asyncio.sleep(0.02)  # it waits for the interval
         (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "arcwise-uplink")
-        uplink.wake()
+        uplink._wake()
         for _ in range(turns):
             await asyncio.sleep(0)
         sender.cancel()

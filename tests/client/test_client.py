@@ -47,7 +47,7 @@ def test_caps_stop_reports_and_the_budget_says_so(recorder: Recorder, heading: T
         assert client.budget("delay").epsilon == 6.0
         assert client.budget("heading").epsilon == 0.0
         assert client.budget().epsilon == 6.0
-        assert client.pending() == 3
+        assert client.pending == 3
         assert client.report("heading", 5)
     assert recorder.codes == 4
 
@@ -58,7 +58,7 @@ def test_a_value_that_fails_costs_nothing(recorder: Recorder, delay: Task, value
         with pytest.raises(DomainError):
             client.report("delay", value)
         assert client.budget("delay").epsilon == 0.0
-        assert client.pending() == 0
+        assert client.pending == 0
 
 
 @pytest.mark.parametrize("domain", [Interval(0, 10, step=0.5), Circle(10, step=0.5)], ids=str)
@@ -67,7 +67,7 @@ def test_a_value_between_two_steps_costs_nothing(recorder: Recorder, domain: Dom
     with Client(URL, tasks=[task], ledger=MemoryLedger(), transport=recorder) as client:
         with pytest.raises(DomainError, match=r"in steps of 0\.5, got 2\.6; it is between two steps"):
             client.report("score", 2.6)
-        assert (client.budget("score").epsilon, client.pending()) == (0.0, 0)
+        assert (client.budget("score").epsilon, client.pending) == (0.0, 0)
         assert client.report("score", 2.5)
 
 
@@ -121,7 +121,7 @@ def test_charged_before_it_is_randomised_and_queued(recorder: Recorder, heading:
         with pytest.raises(OSError, match="no entropy"):
             client.report("heading", 1.0)
         assert client.budget("heading").epsilon == 1.0
-        assert client.pending() == 0
+        assert client.pending == 0
 
 
 def test_a_refused_charge_draws_and_queues_nothing(recorder: Recorder, heading: Task) -> None:
@@ -141,7 +141,7 @@ def test_a_refused_charge_draws_and_queues_nothing(recorder: Recorder, heading: 
         Client(uplink, tasks=[heading], ledger=ledger, caps=caps, randomness=Spent()) as client,
     ):
         assert client.report("heading", 1.0) is Outcome.CAPPED
-        assert client.pending() == 0
+        assert client.pending == 0
     assert recorder.posts == []
 
 
@@ -176,7 +176,7 @@ def test_a_shared_uplink_is_left_alone(recorder: Recorder, heading: Task, delay:
                 assert [bool(client.report("delay", 1.0)) for _ in range(4)] == [True, True, True, False]
         assert recorder.posts == []
         assert recorder.closed == 0
-        assert client.pending() == 150
+        assert client.pending == 150
     assert recorder.codes == 150
     assert len(recorder.posts) == 1
     assert recorder.closed == 1
@@ -223,7 +223,7 @@ def test_what_is_no_number_costs_nothing(recorder: Recorder, delay: Task, ledger
         with pytest.raises(DomainError, match=r"^'two': value must be .* in \[0, 10\], got"):
             client.report("pair", {"one": 5.0, "two": value})
         assert client.budget().epsilon == 0.0
-        assert client.pending() == 0
+        assert client.pending == 0
 
 
 @pytest.mark.parametrize("then", [broken, lambda: math.nan, lambda: 1e9], ids=["broken", "nan", "outside"])
@@ -236,7 +236,7 @@ def test_what_is_checked_is_what_is_reported(
     with Client(URL, tasks=[delay, group], ledger=ledger, transport=recorder, interval=3600) as client:
         assert client.report("delay", Shifty(then))
         assert client.report("pair", {"one": Shifty(then), "two": Shifty(then)})
-        assert client.pending() == 3
+        assert client.pending == 3
 
 
 @pytest.mark.usefixtures("restless")
@@ -370,5 +370,5 @@ def test_uplink_options_and_a_shared_uplink_exclude_each_other(recorder: Recorde
         Client(uplink, tasks=[heading], interval=1, batch_size=2)
     with pytest.raises(TypeError, match="colour"):
         Client(URL, tasks=[heading], colour=1)  # type: ignore[call-arg]
-    with pytest.raises(ParameterError, match="url must be a string"):
+    with pytest.raises(ParameterError, match="server must be a URL or an Uplink, got 42"):
         Client(42, tasks=[heading])  # type: ignore[arg-type]

@@ -123,7 +123,7 @@ def test_a_callback_may_use_the_client(ledger: Ledger, recorder: Recorder, headi
 
     def use(event: Event) -> None:
         if event.kind == "sent" and not done.is_set():
-            seen.extend((client.pending(), client.counters.sent, client.budget().epsilon))
+            seen.extend((client.pending, client.counters.sent, client.budget().epsilon))
             seen.append(client.report("heading", 2.0))
             done.set()
 

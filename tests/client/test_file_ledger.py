@@ -141,7 +141,7 @@ def test_a_ledger_that_goes_away_makes_reports_fail(
     path.with_name("other.db").rename(path)  # a new budget under the old name
     assert client.report("heading", 1.0) is Outcome.FAILED
     with pytest.raises(LedgerError, match="was replaced by another file"):
-        client.pending()
+        _ = client.pending
     away.replace(path)
     assert client.report("heading", 1.0) is Outcome.ACCEPTED
     assert client.budget("heading").epsilon == 2.0
@@ -152,7 +152,7 @@ def test_a_closed_ledger_makes_reports_fail(file: FileLedger, recorder: Recorder
     file.close()
     file.close()  # again is nothing
     assert client.report("heading", 1.0) is Outcome.FAILED
-    for use in (client.budget, client.pending, client.opt_out, client.opt_in):
+    for use in (client.budget, lambda: client.pending, client.opt_out, client.opt_in):
         with pytest.raises(LedgerError, match=r"ledger\.db is closed"):
             use()
 
@@ -216,9 +216,9 @@ def test_a_forked_child_shares_what_is_spent_and_what_is_queued(
     holder.start()
     assert locked.wait(60)
     threading.Timer(0.05, release.set).start()
-    assert in_child(lambda: client.pending() == 1 and client.report("delay", 1.0) is Outcome.ACCEPTED)
+    assert in_child(lambda: client.pending == 1 and client.report("delay", 1.0) is Outcome.ACCEPTED)
     holder.join()
-    assert client.pending() == 2
+    assert client.pending == 2
     assert [client.report("delay", 1.0) for _ in range(2)] == [Outcome.ACCEPTED, Outcome.CAPPED]
 
 

@@ -115,7 +115,7 @@ def test_what_the_server_asked_for_outlives_a_restart(
         assert len(recorder.posts) == before
         clock.wait(1)
         app.uplink.expedite()
-        assert app.client.pending() == 0
+        assert app.client.pending == 0
         assert app.client.counters == Counters(sent=3)
 
 
@@ -239,7 +239,7 @@ def test_an_unknown_task_is_kept_until_it_expires(
     clock.wait(7 * DAY - 1)
     with running(path, recorder, heading, speed, environment=clock) as app:
         app.uplink.expedite()
-        assert app.client.pending() == 2
+        assert app.client.pending == 2
         app.client.report("heading", 1.0)
         clock.wait(61)  # it is looked for once a minute
         app.uplink.expedite()

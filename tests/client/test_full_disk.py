@@ -158,7 +158,7 @@ def test_a_report_after_one_that_failed_wakes_the_sender(
             uplink = Uplink(URL, ledger=ledger, transport=recorder, interval=0)
             with uplink, Client(uplink, tasks=[heading], ledger=ledger) as client:
                 assert uplink.flush(60)
-                uplink.begin()
+                uplink._start()
                 with full():
                     assert client.report("heading", 1.0) is Outcome.FAILED
                 assert client.report("heading", 1.0) is Outcome.ACCEPTED

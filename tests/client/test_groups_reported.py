@@ -53,7 +53,7 @@ class Device:
 def test_a_round_of_all_tasks(ledger: Ledger) -> None:
     device = Device(ledger, ALL)
     assert device.client.report("vehicle", VALUES) is Outcome.ACCEPTED
-    assert device.client.pending() == 3
+    assert device.client.pending == 3
     assert device.spent() == {
         "vehicle": 3.5,
         "heading": 1.0,
@@ -106,7 +106,7 @@ def test_the_choice_and_the_charge_do_not_depend_on_the_values(
 def test_missing_values_cost_the_same(ledger: Ledger, values: dict[str, None]) -> None:
     device = Device(ledger, SOME)
     assert device.client.report("vehicle", values) is Outcome.ACCEPTED
-    assert device.client.pending() == 0
+    assert device.client.pending == 0
     spent = device.spent()
     assert (spent["vehicle"], spent["everything"]) == (3.0, 3.0)
     assert sorted([spent["heading"], spent["speed"], spent["load"]])[0] == 0.0
@@ -162,7 +162,7 @@ def test_a_round_is_queued_whole_or_not_at_all(ledger: Ledger) -> None:
     device = Device(ledger, ALL, max_pending=5)
     assert device.client.report("vehicle", VALUES)
     assert device.client.report("vehicle", VALUES) is Outcome.FULL  # there is room for two
-    assert device.client.pending() == 3
+    assert device.client.pending == 3
     assert device.spent()["everything"] == 3.5
 
 
@@ -184,7 +184,7 @@ def test_what_is_no_round_costs_nothing(
     with pytest.raises(error, match=message):
         device.client.report("vehicle", value)
     assert set(device.spent().values()) == {0.0}
-    assert device.client.pending() == 0
+    assert device.client.pending == 0
 
 
 def test_a_task_of_a_group_is_not_reported_alone(ledger: Ledger) -> None:

@@ -286,7 +286,7 @@ def test_what_another_process_left_is_found_without_any_news(
         FileLedger(tmp_path / "ledger.db") as ledger,
         Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=0) as client,
     ):
-        client._uplink.begin()  # and it has nothing to do
+        client._uplink._start()  # and it has nothing to do
         assert in_child(leave)
         assert recorder.busy.wait(60)
 

@@ -95,7 +95,7 @@ def test_a_gateway_keeps_what_its_other_devices_have_queued(recorder: Recorder, 
         leaving.opt_out()
         assert leaving.report("heading", 1.0) is Outcome.OPTED_OUT
         assert staying.report("heading", 1.0)
-        assert uplink.pending() == 3
+        assert uplink.pending == 3
     assert recorder.codes == 3
 
 

@@ -69,7 +69,7 @@ def test_bad_timeouts(heading: Task, timeout: Any) -> None:
         ):
             with pytest.raises(ParameterError, match=r"timeout must be .* got "):
                 method(timeout)
-        uplink.begin()  # not closed
+        uplink._start()  # not closed
 
 
 @pytest.mark.parametrize("timeout", BAD_TIMEOUTS, ids=range(len(BAD_TIMEOUTS)))
@@ -85,6 +85,6 @@ def test_bad_timeouts_on_a_loop(heading: Task, timeout: Any) -> None:
             ):
                 with pytest.raises(ParameterError, match=r"timeout must be .* got "):
                     await method(timeout)
-            uplink.begin()  # not closed
+            uplink._start()  # not closed
 
     asyncio.run(run())

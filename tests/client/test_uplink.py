@@ -28,10 +28,10 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 def put(uplink: Uplink, task: Task, epoch: int, code: int) -> None:
     """Queue a code as a client does."""
-    uplink.begin()
-    assert isinstance(uplink.outbox, MemoryOutbox)
-    if uplink.outbox.put(task, epoch, code):
-        uplink.wake()
+    uplink._start()
+    assert isinstance(uplink._outbox, MemoryOutbox)
+    if uplink._outbox.put(task, epoch, code):
+        uplink._wake()
 
 
 def fill(uplink: Uplink, task: Task, count: int, epoch: int = 0) -> None:
@@ -73,7 +73,7 @@ def test_a_full_batch_goes_at_once_and_the_rest_after_the_interval(recorder: Rec
     with Uplink(URL, transport=recorder, batch_size=5, interval=3600) as uplink:
         fill(uplink, heading, 7)
         wait_until(lambda: len(recorder.posts) == 1)
-        assert uplink.pending() >= 2
+        assert uplink.pending >= 2
     with Uplink(URL, transport=recorder, batch_size=5, interval=0.1) as uplink:
         begun = time.monotonic()
         fill(uplink, heading, 3)
@@ -87,7 +87,7 @@ def test_no_thread_before_the_first_report(recorder: Recorder) -> None:
     with Uplink(URL, transport=recorder) as uplink:
         assert uplink.flush(0)
         assert threading.active_count() == before
-        uplink.begin()
+        uplink._start()
         assert threading.active_count() == before + 1
     assert threading.active_count() == before
     assert recorder.closed == 1
@@ -113,7 +113,7 @@ def test_reports_during_trouble_gather_in_one_batch(recorder: Recorder, heading:
         wait_until(lambda: len(recorder.posts) == 1)
         fill(uplink, heading, 50)
         assert not uplink.flush(0.05)  # not even a flush overrides what the server asked for
-        assert uplink.pending() == 51
+        assert uplink.pending == 51
         uplink.close(0)
     assert len(recorder.posts) == 1
 
@@ -166,7 +166,7 @@ def test_a_refusal_pauses_until_a_flush(
         fill(uplink, delay, 1)
         time.sleep(0.05)
         assert len(recorder.posts) == 1
-        assert uplink.pending() == 2
+        assert uplink.pending == 2
         assert uplink.flush(60)
 
 
@@ -184,7 +184,7 @@ def test_flush_keeps_its_timeout_while_a_request_hangs(recorder: Recorder, headi
         fill(uplink, heading, 1)
         assert not uplink.flush(0.05)
         assert not recorder.posts  # the request was not waited for
-        assert uplink.pending() == 1
+        assert uplink.pending == 1
         recorder.go.set()
         assert uplink.flush(60)
 
@@ -211,7 +211,7 @@ def test_flush_waits_for_a_request_under_way(recorder: Recorder, heading: Task) 
         assert recorder.busy.wait(60)
         threading.Timer(0.05, recorder.go.set).start()
         assert uplink.flush(60)
-        assert uplink.pending() == 0
+        assert uplink.pending == 0
 
 
 def test_flush_does_not_wait_for_what_comes_later(recorder: Recorder, heading: Task, delay: Task) -> None:
@@ -226,7 +226,7 @@ def test_flush_does_not_wait_for_what_comes_later(recorder: Recorder, heading: T
         recorder.go.set()
         thread.join()
         assert results == [True]
-        assert uplink.pending() == 1
+        assert uplink.pending == 1
 
 
 def test_close_drops_what_is_left_in_time(recorder: Recorder, heading: Task) -> None:
@@ -247,7 +247,7 @@ def test_a_closed_uplink_takes_no_reports(recorder: Recorder) -> None:
     assert uplink.close()
     assert recorder.closed == 1
     with pytest.raises(RuntimeError, match="closed"):
-        uplink.begin()
+        uplink._start()
 
 
 def test_leaving_the_block_flushes(recorder: Recorder, heading: Task) -> None:

@@ -50,7 +50,7 @@ task = Task.from_bytes(task.to_bytes())
 code = task.mechanism.randomize(350.5)
 batch = arcwise.wire.Batch(bytes.fromhex(task.id), bytes(16), 0, arcwise.wire.pack_codes([code], 1))
 arcwise.wire.encode_batch(batch)"""
-APP = "from arcwise.client import Client\nfrom arcwise.domains import Circle\nfrom arcwise.tasks import Task"
+APP = "from arcwise.client import Caps, Circle, Client, Interval, Task"
 APP_REPORT = f"""{APP}
 client = Client("http://127.0.0.1:9", tasks=[Task("heading", Circle(360), epsilon=1.0)], interval=600)
 assert client.report("heading", 350.5)"""
@@ -84,6 +84,12 @@ def test_an_app_brings_nothing_slow() -> None:
     modules = loaded(APP)
     assert {"arcwise.client.client", "threading"} <= modules
     assert modules & SLOW == set()
+
+
+def test_one_line_imports_all_that_an_app_with_a_ledger_needs() -> None:
+    modules = loaded("from arcwise.client import Client, FileLedger, Task, Circle, Interval, Caps")
+    assert modules & SLOW == {"pathlib", "sqlite3", "urllib"}
+    assert "arcwise.client.aio" not in modules
 
 
 def test_a_report_of_an_app_needs_a_hash_and_the_parts_of_an_address() -> None:

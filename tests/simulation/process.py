@@ -70,14 +70,14 @@ class _Uplink(Uplink):
     """When the thread, if there were one, would look at the queue."""
     _begun = False
 
-    def begin(self) -> None:
+    def _start(self) -> None:
         self._check_open()
         if not self._begun:
             self._begun = True
             self.due = 0.0
 
-    def wake(self) -> None:
-        super().wake()
+    def _wake(self) -> None:
+        super()._wake()
         self.due = 0.0 if self._begun else math.inf
 
     def _after_fork(self) -> None:

@@ -297,7 +297,7 @@ def kill_reporting(folder: Path, mode: str, kills: int, seed: int) -> Kills:
             unacknowledged = max(unacknowledged, int(recorder.counts.sum()) - sent)
         with FileLedger(path) as ledger, client_of(recorder.url, ledger) as client:
             assert client.flush(60)
-            assert client.pending() == 0
+            assert client.pending == 0
         charged, sent = check(path, recorder)
         assert charged == sent == recorder.counts.sum()
     finally:

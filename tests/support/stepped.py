@@ -10,7 +10,7 @@ __all__ = ["SteppedUplink"]
 class SteppedUplink(Uplink):
     """Does in `send` what the thread of an `Uplink` does as time passes."""
 
-    def begin(self) -> None:
+    def _start(self) -> None:
         self._check_open()
 
     def send(self) -> float:

@@ -1,7 +1,7 @@
 """The client of arcwise: randomises on the device, sends codes, keeps account of what was spent.
 
 Importing it loads neither numpy, httpx, sqlite3 nor asyncio; a name and what it needs is loaded when it is
-asked for.
+asked for. What an app needs besides, domains and tasks, is here too: one line imports it all.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from arcwise.client.recording import AsyncRecordingTransport, RecordedRequest, RecordingTransport
     from arcwise.client.transport import AsyncHttpxTransport, AsyncTransport, HttpxTransport, Transport
     from arcwise.client.uplink import Uplink
+    from arcwise.domains import Circle, Interval
+    from arcwise.tasks import Caps, Group, Task
 
 __all__ = [
     "AsyncClient",
@@ -31,18 +33,23 @@ __all__ = [
     "AsyncTransport",
     "AsyncUplink",
     "Budget",
+    "Caps",
+    "Circle",
     "Client",
     "Counters",
     "Environment",
     "Event",
     "FileLedger",
+    "Group",
     "HttpxTransport",
     "Inspection",
+    "Interval",
     "Ledger",
     "MemoryLedger",
     "Outcome",
     "RecordedRequest",
     "RecordingTransport",
+    "Task",
     "Transport",
     "Uplink",
     "inspect",
@@ -52,6 +59,8 @@ if not TYPE_CHECKING:  # a type checker would let every name pass
     __getattr__ = lazy_names(
         __name__,
         {
+            ".domains": ("Circle", "Interval"),
+            ".tasks": ("Caps", "Group", "Task"),
             "accounts": ("Budget",),
             "aio": ("AsyncClient", "AsyncUplink"),
             "client": ("Client",),

@@ -8,14 +8,14 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from arcwise.client.base_client import BaseClient, chosen_ledger
+from arcwise.client.base_client import BaseClient
 from arcwise.client.base_uplink import BaseUplink, BaseUplinkOptions
 from arcwise.client.checks import checked_number
 from arcwise.client.outbox import Send, Wait
 from arcwise.client.outcomes import Outcome
 from arcwise.client.policy import policy_of
 from arcwise.client.transport import AsyncHttpxTransport, check_response
-from arcwise.errors import LedgerError, ParameterError
+from arcwise.errors import LedgerError
 from arcwise.randomness import SYSTEM
 
 if TYPE_CHECKING:
@@ -91,26 +91,26 @@ class AsyncUplink(BaseUplink):
         # Set after each step of the sender, and replaced: each flush waits for the next time.
         self._stepped = asyncio.Event()
 
-    async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call what uses the queue or its ledger: in a thread where it waits for a disk.
 
         A thread goes on when its call is cancelled here; what it has queued then is looked for.
         """
-        if not self.outbox.durable:
+        if not self._outbox.durable:
             return function(*args, **kwargs)
         thread = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
         try:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:
-            thread.add_done_callback(self._look_again)
+            thread.add_done_callback(self._wake_after)
             raise
 
-    def _look_again(self, thread: asyncio.Future[Any]) -> None:
+    def _wake_after(self, thread: asyncio.Future[Any]) -> None:
         if not thread.cancelled():
             thread.exception()  # nobody waits for it any more
-        self.wake()
+        self._wake()
 
-    def begin(self) -> None:
+    def _start(self) -> None:
         """Make sure that the task runs.
 
         Raises
@@ -127,6 +127,10 @@ class AsyncUplink(BaseUplink):
                 self._renew_events()
             self._task = loop.create_task(self._run(), name="arcwise-uplink")
 
+    def _resume(self) -> None:
+        with contextlib.suppress(RuntimeError):  # no loop runs yet: with the first report, then
+            super()._resume()
+
     def _check_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         if loop is not self._loop and self._task is not None and not self._task.done():
             raise RuntimeError(
@@ -134,7 +138,7 @@ class AsyncUplink(BaseUplink):
                 "cancel its tasks, as asyncio.run does at its end"
             )
 
-    def wake(self) -> None:
+    def _wake(self) -> None:
         """Let the task look at the queue again; from any thread."""
         loop = self._loop
         if loop is None:
@@ -153,10 +157,10 @@ class AsyncUplink(BaseUplink):
         try:
             while True:
                 self._work.clear()
-                step = await self.call(self._next)
+                step = await self._call(self._next)
                 if isinstance(step, Send):
                     await self._send(step.parcel)
-                self.emit_events()
+                self._emit_events()
                 self._stepped.set()
                 self._stepped = asyncio.Event()
                 if isinstance(step, Wait) and step.seconds > 0:
@@ -171,13 +175,13 @@ class AsyncUplink(BaseUplink):
             )
             check_response(status, retry_after)
         except Exception as error:  # a transport may raise anything, and the task must live
-            await self.call(self._unanswered, parcel, error)
+            await self._call(self._unanswered, parcel, error)
         except BaseException:  # cancelled while the request was under way
             with contextlib.suppress(LedgerError):  # the lease ends by itself
                 parcel.put_back()
             raise
         else:
-            await self.call(self._answered, parcel, status, retry_after)
+            await self._call(self._answered, parcel, status, retry_after)
 
     async def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued without waiting for the interval; True when nothing of it is left in time.
@@ -195,25 +199,25 @@ class AsyncUplink(BaseUplink):
         self._check_loop(asyncio.get_running_loop())
         deadline = time.monotonic() + timeout
         try:
-            is_done = await self.call(self._expedite)
-            if await self.call(is_done):
+            is_done = await self._call(self._expedite)
+            if await self._call(is_done):
                 return True
             if self._closed:
                 return False
-            self.begin()
-            self.wake()
+            self._start()
+            self._wake()
             while True:
                 stepped = self._stepped
-                if await self.call(is_done):
+                if await self._call(is_done):
                     return True
                 left = deadline - time.monotonic()
                 if self._closed or left <= 0:
                     return False
                 # The task makes its next step when one is due. Woken after each, it would never rest.
                 if not await _wait(stepped, self._flush_rest(left)):
-                    self.wake()
+                    self._wake()
         except LedgerError as error:
-            self.fail(error)
+            self._record_failure(error)
             return False
 
     async def close(self, timeout: float = 5.0) -> bool:
@@ -234,14 +238,14 @@ class AsyncUplink(BaseUplink):
         await self.flush(timeout)
         task, self._task = self._task, None
         try:
-            return await self.call(self._shut)
+            return await self._call(self._shut)
         finally:  # also when this is cancelled
             if task is None or task.done():  # done with an earlier event loop, which closed the transport
                 await self._transport.close()
             else:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-            self.emit_events()
+            self._emit_events()
 
     async def __aenter__(self) -> Self:
         return self
@@ -270,7 +274,7 @@ async def _wait(event: asyncio.Event, seconds: float) -> bool:
 class AsyncClient(BaseClient[AsyncUplink]):
     """Reports values under local differential privacy from an event loop.
 
-    Parameters and errors are those of `Client`; `url` is a base URL or an `AsyncUplink`. Make it where the
+    Parameters and errors are those of `Client`; `server` is a base URL or an `AsyncUplink`. Make it where the
     loop runs, so that it can send what an earlier process has left in a `FileLedger`.
 
     Examples
@@ -293,7 +297,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
 
     def __init__(
         self,
-        url: str | AsyncUplink,
+        server: str | AsyncUplink,
         *,
         tasks: Iterable[Task | Group],
         ledger: Ledger | None = None,
@@ -304,19 +308,14 @@ class AsyncClient(BaseClient[AsyncUplink]):
         randomness: Randomness = SYSTEM,
         **options: Unpack[AsyncUplinkOptions],
     ) -> None:
-        policy = policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta)
-        ledger = chosen_ledger(ledger, policy)
-        uplink = url if isinstance(url, AsyncUplink) else AsyncUplink(url, ledger=ledger, **options)
-        if uplink is url and options:
-            raise ParameterError(
-                f"{', '.join(options)}: give these to the AsyncUplink, not to an AsyncClient that shares it"
-            )
         super().__init__(
-            uplink, owns_uplink=uplink is not url, policy=policy, ledger=ledger, randomness=randomness
+            server,
+            AsyncUplink,
+            options,
+            policy=policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta),
+            ledger=ledger,
+            randomness=randomness,
         )
-        if uplink.outbox.durable and uplink.pending():
-            with contextlib.suppress(RuntimeError):  # no loop runs yet: with the first report, then
-                uplink.begin()
 
     async def report(self, name: str, value: Any) -> Outcome:
         """Charge, randomise and queue one value; the outcome is true when that was done.
@@ -334,19 +333,19 @@ class AsyncClient(BaseClient[AsyncUplink]):
         RuntimeError
             When the uplink is closed, or in use on another event loop.
         """
-        outcome = await self._uplink.call(self._submit, name, self._checked(name, value))
+        outcome = await self._uplink._call(self._submit, name, self._located(name, value))
         if outcome is Outcome.FAILED:
-            self._uplink.emit_events()
+            self._uplink._emit_events()
         return outcome
 
     async def opt_out(self) -> None:
         """Drop what is queued and report nothing more, until `opt_in`. See `Client.opt_out`."""
-        await self._uplink.call(self._opt_out)
-        self._uplink.emit_events()
+        await self._uplink._call(self._opt_out)
+        self._uplink._emit_events()
 
     async def opt_in(self) -> None:
         """Report again after `opt_out`; what was spent before stays spent."""
-        await self._uplink.call(self._ledger.opt_in)
+        await self._uplink._call(self._ledger.opt_in)
 
     async def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued now; True when none of it is queued any more, be it acknowledged or dropped.

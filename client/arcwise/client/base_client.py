@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from arcwise.client.base_uplink import BaseUplink
+from arcwise.client.checks import is_loopback
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.ledger import MemoryLedger
 from arcwise.client.memory.outbox import MemoryOutbox
@@ -13,13 +14,15 @@ from arcwise.client.reportables import MemoizedTask
 from arcwise.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from arcwise.client.accounts import Budget
     from arcwise.client.ledger import Transaction
     from arcwise.client.outcomes import Counters
     from arcwise.client.policy import Policy
     from arcwise.randomness import Randomness
 
-__all__ = ["BaseClient", "chosen_ledger"]
+__all__ = ["BaseClient"]
 
 UplinkT = TypeVar("UplinkT", bound=BaseUplink)
 
@@ -31,48 +34,61 @@ class BaseClient(Generic[UplinkT]):
 
     def __init__(
         self,
-        uplink: UplinkT,
+        server: str | UplinkT,
+        uplink_type: type[UplinkT],
+        options: Mapping[str, Any],
         *,
-        owns_uplink: bool,
         policy: Policy,
-        ledger: Ledger,
+        ledger: Ledger | None,
         randomness: Randomness,
     ) -> None:
-        if not randomness.secure and not uplink.is_loopback():
+        ledger = _chosen_ledger(ledger, policy)
+        if isinstance(server, str):
+            uplink = uplink_type(server, ledger=ledger, **options)
+        elif not isinstance(server, uplink_type):
+            raise ParameterError(f"server must be a URL or an {uplink_type.__name__}, got {server!r}")
+        elif options:
+            names = ", ".join(options)
+            raise ParameterError(f"{names}: give these to the {uplink_type.__name__} that is shared")
+        else:
+            uplink = server
+        if not randomness.secure and not is_loopback(uplink.url):
             raise ParameterError(
                 f"randomness must be secure for a server on another machine, got "
                 f"{type(randomness).__name__} for {uplink.url!r}"
             )
-        self._open_transaction = ledger._attach(uplink.outbox)
+        self._open_transaction = ledger._attach(uplink._outbox)
         self._uplink = uplink
-        self._owns_uplink = owns_uplink
+        self._owns_uplink = uplink is not server
         self._policy = policy
         self._ledger = ledger
         self._randomness = randomness
+        uplink._resume()
 
-    def _checked(self, name: str, value: Any) -> Any:
-        value = self._policy.reportable(name).checked(value)  # a value that is refused must cost nothing
-        self._uplink.begin()
-        return value
+    def _located(self, name: str, value: Any) -> Any:
+        located = self._policy.reportable(name).located(value)  # a value that is refused must cost nothing
+        self._uplink._start()
+        return located
 
-    def _submit(self, name: str, value: Any) -> Outcome:
-        """Charge, randomise and queue a value that was checked."""
+    def _submit(self, name: str, located: Any) -> Outcome:
+        """Charge, randomise and queue a value that was located."""
         now = self._uplink._environment.time()
+        reportable = self._policy.reportable(name)
         transaction: Transaction | None = None
         try:
             with self._open_transaction(now) as transaction:
                 if transaction.opted_out():
                     outcome = Outcome.OPTED_OUT
                 else:
-                    outcome = self._policy.reportable(name).submit(transaction, value, now, self._randomness)
+                    outcome = reportable.submit(transaction, located, now, self._randomness)
         except LedgerError as error:  # telemetry that fails must not stop the app
             outcome = Outcome.FAILED
-            self._uplink.fail(error, name)
+            self._uplink._record_failure(error, name)
         finally:  # also when something interrupts what has been queued by now
             if transaction is not None and transaction.wakes_sender:
-                self._uplink.wake()
+                self._uplink._wake()
         if outcome is not Outcome.ACCEPTED:
-            self._uplink.refuse(outcome)
+            self._uplink._count_refused(outcome)
         return outcome
 
     def budget(self, name: str | None = None) -> Budget:
@@ -90,15 +106,13 @@ class BaseClient(Generic[UplinkT]):
         memoized = isinstance(self._policy.reportables.get(name or ""), MemoizedTask)
         return budget._replace(reports_left=None) if memoized else budget
 
+    @property
     def pending(self) -> int:
-        """Return how many reports of the uplink, all its clients', are neither acknowledged nor dropped.
+        """How many reports of the uplink, all its clients', are neither acknowledged nor dropped.
 
-        Raises
-        ------
-        LedgerError
-            When the ledger cannot be read.
+        Raises `LedgerError` when the ledger cannot be read.
         """
-        return self._uplink.pending()
+        return self._uplink.pending
 
     @property
     def counters(self) -> Counters:
@@ -121,15 +135,15 @@ class BaseClient(Generic[UplinkT]):
 
     def _opt_out(self) -> None:
         dropped = self._ledger.opt_out()
-        outbox = self._uplink.outbox
+        outbox = self._uplink._outbox
         if isinstance(outbox, MemoryOutbox) and self._owns_uplink:
             # Of a shared one, nobody can tell which codes are this device's.
             dropped += outbox.clear("opted-out")
-        self._uplink.record_dropped(dropped, "opted out")
-        self._uplink.wake()  # a flush that waits has nothing to wait for any more
+        self._uplink._record_dropped(dropped, "opted out")
+        self._uplink._wake()  # a flush that waits has nothing to wait for any more
 
 
-def chosen_ledger(ledger: Ledger | None, policy: Policy) -> Ledger:
+def _chosen_ledger(ledger: Ledger | None, policy: Policy) -> Ledger:
     """Return the ledger, or one in memory where nothing has to be remembered.
 
     Raises

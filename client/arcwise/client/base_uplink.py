@@ -9,7 +9,7 @@ import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypedDict
 
-from arcwise.client.checks import checked_integer, checked_key, checked_number, checked_url, is_loopback
+from arcwise.client.checks import checked_integer, checked_key, checked_number, checked_url
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
 from arcwise.client.environment import MACHINE
 from arcwise.client.event_log import EventLog
@@ -109,11 +109,11 @@ class BaseUplink(ABC):
         self._environment = environment
         self._closed = False
         self._nothing_left = True  # when it was closed
-        self.outbox: Outbox = ledger._open_outbox(
+        self._outbox: Outbox = ledger._open_outbox(
             OutboxOptions(batch_size, capacity, self._delay, 2.0 * self._request_timeout, environment)
         )
         self._renew()
-        self.outbox.load(self._schedule)
+        self._outbox.load(self._schedule)
         _living.add(self)
 
     def _renew(self) -> None:
@@ -130,45 +130,38 @@ class BaseUplink(ABC):
 
     def _rest(self, wait: float) -> float:
         """Return for how long to rest when there is nothing to send for so many seconds."""
-        return min(wait, _LOOK_SECONDS) if self.outbox.durable else wait
+        return min(wait, _LOOK_SECONDS) if self._outbox.durable else wait
 
     def _flush_rest(self, left: float) -> float:
         """Return after how many seconds without a step a flush lets the sender look, if so many are left."""
-        return min(left, _FLUSH_LOOK_SECONDS) if self.outbox.durable else left
+        return min(left, _FLUSH_LOOK_SECONDS) if self._outbox.durable else left
 
+    @property
     def pending(self) -> int:
-        """Return how many reports are neither acknowledged nor dropped."""
-        return self.outbox.pending
+        """How many reports are neither acknowledged nor dropped."""
+        return self._outbox.pending
 
     @property
     def counters(self) -> Counters:
         """What became of the reports so far, in all clients that share this uplink."""
-        pending, sent, dropped = self.outbox.counts()
+        pending, sent, dropped = self._outbox.counts()
         with self._lock:
             return Counters(pending, sent, dropped, dict(self._refused))
 
-    def is_loopback(self) -> bool:
-        """Return whether the server's host is this machine: localhost, 127.0.0.0/8 or ::1."""
-        return is_loopback(self._url)
-
-    def refuse(self, outcome: Outcome) -> None:
+    def _count_refused(self, outcome: Outcome) -> None:
         """Count a report that was not made."""
         with self._lock:
             self._refused[outcome.value] = self._refused.get(outcome.value, 0) + 1
 
-    def fail(self, error: LedgerError, task: str | None = None) -> None:
-        """Say that the ledger could not be used, for a report to this task or for sending."""
-        self._events.add("failed", task, 1 if task else 0, str(error))
+    def _record_failure(self, detail: object, task: str | None = None) -> None:
+        """Say that the ledger or the sender is in trouble, over a report to this task or over sending."""
+        self._events.add("failed", task, 1 if task else 0, str(detail))
 
-    def record_failure(self, detail: str) -> None:
-        """Say that the sender itself is in trouble."""
-        self._events.add("failed", None, 0, detail)
-
-    def emit_events(self) -> None:
+    def _emit_events(self) -> None:
         """Call the app's `on_event` with what happened since the last time."""
         self._events.emit()
 
-    def record_dropped(self, reports: int, reason: str) -> None:
+    def _record_dropped(self, reports: int, reason: str) -> None:
         """Say that the queue was emptied."""
         if reports:
             self._events.add("dropped", None, reports, reason)
@@ -185,14 +178,14 @@ class BaseUplink(ABC):
     def _next(self) -> Step:
         """Return the parcel to send now, or for how long to wait."""
         try:
-            expired = self.outbox.expire(self._max_age)
+            expired = self._outbox.expire(self._max_age)
             if expired:
                 self._events.add("expired", None, expired, "could not be sent in time")
-            return self.outbox.take(self._environment.monotonic(), self._interval, self._schedule.ready_at)
+            return self._outbox.take(self._environment.monotonic(), self._interval, self._schedule.ready_at)
         except LedgerError as error:
             self._troubles += 1
             if not self._closed:  # else somebody may have closed the ledger too
-                self.fail(error)
+                self._record_failure(error)
             return Wait(TROUBLE_SECONDS)
 
     def _answered(self, parcel: Parcel, status: int, retry_after: str | None) -> None:
@@ -220,10 +213,10 @@ class BaseUplink(ABC):
                 self._troubles += 1
                 parcel.put_back()
             self._events.add(_KINDS[verdict], parcel.task_name, parcel.reports, detail)
-            self.outbox.save(self._schedule)
+            self._outbox.save(self._schedule)
         except LedgerError as error:  # the same bytes go out again, and the server counts them once
             self._troubles += 1
-            self.fail(error)
+            self._record_failure(error)
             if verdict in (Verdict.SENT, Verdict.DROP):  # the others hold it back already
                 with self._lock:
                     self._schedule.record(Verdict.RETRY, parcel.task_id, self._environment.monotonic(), 0.0)
@@ -232,19 +225,19 @@ class BaseUplink(ABC):
         """Let everything be tried at once, see `Outbox.expedite`."""
         with self._lock:
             self._schedule.expedite()
-        return self.outbox.expedite()
+        return self._outbox.expedite()
 
     def _shut(self) -> bool:
         """Take no more reports and let go of the queue; return whether it was empty."""
         self._closed = True
         self._nothing_left = False
         try:
-            left = self.outbox.close()
+            left = self._outbox.close()
         except LedgerError as error:
-            self.fail(error)
+            self._record_failure(error)
             return False
         if left:
-            where = "they stay in the ledger's file" if self.outbox.durable else "they are dropped"
+            where = "they stay in the ledger's file" if self._outbox.durable else "they are dropped"
             self._events.add("closed", None, left, where)
         self._nothing_left = not left
         return self._nothing_left
@@ -254,17 +247,22 @@ class BaseUplink(ABC):
             raise RuntimeError("the uplink is closed; it takes no more reports")
 
     @abstractmethod
-    def begin(self) -> None:
+    def _start(self) -> None:
         """Make sure that the sender runs; raises `RuntimeError` when the uplink is closed."""
 
+    def _resume(self) -> None:
+        """Send what an earlier process has left in a file, if it has left something."""
+        if self._outbox.durable and self.pending:
+            self._start()
+
     @abstractmethod
-    def wake(self) -> None:
+    def _wake(self) -> None:
         """Let the sender look at the queue again."""
 
     def _after_fork(self) -> None:
         """Forget the parent's sender, which did not come along, and what it was waiting for."""
         self._renew()
-        self.outbox.after_fork()
+        self._outbox.after_fork()
 
     def _at_exit(self) -> None:  # noqa: B027 (an event loop is gone by then: there is nothing to do)
         """Do what can be done for the queue while the interpreter ends."""

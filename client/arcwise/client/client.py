@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from arcwise.client.base_client import BaseClient, chosen_ledger
+from arcwise.client.base_client import BaseClient
 from arcwise.client.checks import checked_number
 from arcwise.client.outcomes import Outcome
 from arcwise.client.policy import policy_of
 from arcwise.client.uplink import Uplink
-from arcwise.errors import ParameterError
 from arcwise.randomness import SYSTEM
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Client(BaseClient[Uplink]):
 
     Parameters
     ----------
-    url
+    server
         The server's base URL, or an `Uplink` that several clients share.
     tasks
         What can be reported: `Task` and `Group`. They belong to the app: nothing that a server says changes
@@ -92,7 +91,7 @@ class Client(BaseClient[Uplink]):
 
     def __init__(
         self,
-        url: str | Uplink,
+        server: str | Uplink,
         *,
         tasks: Iterable[Task | Group],
         ledger: Ledger | None = None,
@@ -103,18 +102,14 @@ class Client(BaseClient[Uplink]):
         randomness: Randomness = SYSTEM,
         **options: Unpack[UplinkOptions],
     ) -> None:
-        policy = policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta)
-        ledger = chosen_ledger(ledger, policy)
-        uplink = url if isinstance(url, Uplink) else Uplink(url, ledger=ledger, **options)
-        if uplink is url and options:
-            raise ParameterError(
-                f"{', '.join(options)}: give these to the Uplink, not to a Client that shares it"
-            )
         super().__init__(
-            uplink, owns_uplink=uplink is not url, policy=policy, ledger=ledger, randomness=randomness
+            server,
+            Uplink,
+            options,
+            policy=policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta),
+            ledger=ledger,
+            randomness=randomness,
         )
-        if uplink.outbox.durable and uplink.pending():
-            uplink.begin()  # an earlier process has left reports
 
     def report(self, name: str, value: Any) -> Outcome:
         """Charge, randomise and queue one value; the outcome is true when that was done.
@@ -141,9 +136,9 @@ class Client(BaseClient[Uplink]):
         RuntimeError
             When the uplink is closed.
         """
-        outcome = self._submit(name, self._checked(name, value))
+        outcome = self._submit(name, self._located(name, value))
         if outcome is Outcome.FAILED:
-            self._uplink.emit_events()
+            self._uplink._emit_events()
         return outcome
 
     def opt_out(self) -> None:
@@ -158,7 +153,7 @@ class Client(BaseClient[Uplink]):
             When the ledger cannot be written; the device has not opted out then.
         """
         self._opt_out()
-        self._uplink.emit_events()
+        self._uplink._emit_events()
 
     def opt_in(self) -> None:
         """Report again after `opt_out`; what was spent before stays spent.

@@ -32,21 +32,21 @@ class ReportableTask:
             [(task.id, task.name, task.charge, task.caps), (EVERYTHING, "everything", task.charge, caps)]
         )
 
-    def checked(self, value: Any) -> Any:
-        """Return the value as a float; raise `DomainError` for one outside, before anything is charged.
+    def located(self, value: Any) -> Any:
+        """Return where the value lies among the nodes; raise `DomainError` for one outside.
 
-        A float, because what is checked must be what is reported, whatever the value's class does next.
+        A float, because what was checked is what must be reported, whatever the value's class does next.
         """
-        return self.task.domain.checked(value)
+        return self.task.mechanism.locate(value)
 
-    def submit(self, transaction: Transaction, value: Any, now: float, randomness: Randomness) -> Outcome:
-        """Charge, randomise and queue one value in an open transaction."""
+    def submit(self, transaction: Transaction, located: Any, now: float, randomness: Randomness) -> Outcome:
+        """Charge, randomise and queue one located value in an open transaction."""
         if not transaction.has_room(1):
             return Outcome.FULL
         if not transaction.charge(self.bill):
             return Outcome.CAPPED
         # Charged before it exists: whatever fails from here on, no report leaves without its charge.
-        code = self.task.mechanism.randomize(value, randomness=randomness)
+        code = self.task.mechanism.randomize_at(located, randomness=randomness)
         transaction.put(self.task, self.task.epoch(now), code)
         return Outcome.ACCEPTED
 
@@ -66,14 +66,14 @@ class MemoizedTask(ReportableTask):
         super().__init__(task, caps)
         self.answers = answers
 
-    def submit(self, transaction: Transaction, value: Any, now: float, randomness: Randomness) -> Outcome:
-        """Queue the answer for one value in an open transaction; charge all answers the first time."""
+    def submit(self, transaction: Transaction, located: Any, now: float, randomness: Randomness) -> Outcome:
+        """Queue the answer for one located value; charge all answers the first time."""
         if not transaction.has_room(1):
             return Outcome.FULL
         memo = self._memo(transaction, randomness)
         if memo is None:
             return Outcome.CAPPED
-        node = self.task.mechanism.node(value, memo.draw)
+        node = self.task.mechanism.node_at(located, memo.draw)
         code = memo.get(node)
         if code is None:
             if len(memo) < min(self.answers, memo.paid):
@@ -129,30 +129,33 @@ class ReportableGroup:
         """Return what one report of a task of the group is charged to, its own account first."""
         return self._items[name] + self.bill
 
-    def checked(self, value: Any) -> dict[str, Any]:
-        """Return a copy; raise for anything but a mapping from task names to values in their domains or None.
+    def located(self, value: Any) -> dict[str, float]:
+        """Return by task name where its value lies among the nodes, without what is None.
 
-        A copy, because what is checked must be what is reported, whatever the app does with its own.
+        Raises
+        ------
+        ParameterError, UnknownTaskError, DomainError
+            For anything but a mapping from task names to values in their domains or None.
         """
         if not isinstance(value, Mapping):
             raise ParameterError(
                 f"the value of group {self.group.name!r} must be a mapping from task names to numbers, "
                 f"got {shown(value)}"
             )
-        values = dict(value)
-        for name, number in values.items():
+        positions = {}
+        for name, number in dict(value).items():
             task = self._tasks.get(name)
             if task is None:
                 known = ", ".join(map(repr, self._tasks))
                 raise UnknownTaskError(f"no task {name!r} in group {self.group.name!r}; it has {known}")
             if number is not None:
                 try:
-                    values[name] = task.domain.checked(number)
+                    positions[name] = task.mechanism.locate(number)
                 except DomainError as error:
                     raise DomainError(f"{name!r}: {error}") from None
-        return values
+        return positions
 
-    def submit(self, transaction: Transaction, value: Any, now: float, randomness: Randomness) -> Outcome:
+    def submit(self, transaction: Transaction, located: Any, now: float, randomness: Randomness) -> Outcome:
         """Charge a round and queue its reports in an open transaction.
 
         A value that is missing costs its share all the same: the charge tells nothing about it.
@@ -165,9 +168,9 @@ class ReportableGroup:
         ):
             return Outcome.CAPPED
         for task in chosen:
-            number = value.get(task.name)
-            if number is not None:
-                code = task.mechanism.randomize(number, randomness=randomness)
+            position = located.get(task.name)
+            if position is not None:
+                code = task.mechanism.randomize_at(position, randomness=randomness)
                 transaction.put(task, task.epoch(now), code)
         return Outcome.ACCEPTED
 

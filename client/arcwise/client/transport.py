@@ -88,7 +88,7 @@ class AsyncTransport(Protocol):
     ...     heading = Task("heading", Circle(360), epsilon=1.0)
     ...     async with AsyncClient("https://reports.example", tasks=[heading], transport=Offline()) as client:
     ...         await client.report("heading", 350.5)
-    ...         print(await client.flush(timeout=0.1), client.pending())
+    ...         print(await client.flush(timeout=0.1), client.pending)
     ...         await client.close(timeout=0)
     >>> asyncio.run(main())
     False 1

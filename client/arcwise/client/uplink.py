@@ -112,7 +112,7 @@ class Uplink(BaseUplink):
         # How many troubles there were when the interpreter ended: one more, and nothing is tried again.
         self._last_trouble: int | None = None
 
-    def begin(self) -> None:
+    def _start(self) -> None:
         """Make sure that the thread runs.
 
         Raises
@@ -129,11 +129,11 @@ class Uplink(BaseUplink):
                 try:
                     thread.start()
                 except RuntimeError as error:  # no more threads: the queue keeps what it gets until there are
-                    self.record_failure(str(error))
+                    self._record_failure(error)
                 else:
                     self._thread = thread
 
-    def wake(self) -> None:
+    def _wake(self) -> None:
         """Let the thread look at the queue again."""
         with self._changed:
             self._is_news = True
@@ -146,7 +146,7 @@ class Uplink(BaseUplink):
                 try:
                     wait = self._step()
                 except Exception as error:  # a defect must not end all sending
-                    self.record_failure(f"the sender failed ({type(error).__name__})")
+                    self._record_failure(f"the sender failed ({type(error).__name__})")
                     wait = TROUBLE_SECONDS
                 with self._changed:
                     self._steps += 1
@@ -163,7 +163,7 @@ class Uplink(BaseUplink):
         step = self._next()
         if isinstance(step, Send):
             self._send(step.parcel)
-        self.emit_events()
+        self._emit_events()
         return step.seconds if isinstance(step, Wait) else 0.0
 
     def _send(self, parcel: Parcel) -> None:
@@ -215,8 +215,8 @@ class Uplink(BaseUplink):
                     return False
                 if look:
                     if self._thread is None:
-                        self.begin()
-                    self.wake()
+                        self._start()
+                    self._wake()
                 with self._changed:
                     left = deadline - time.monotonic()
                     if left <= 0:
@@ -227,7 +227,7 @@ class Uplink(BaseUplink):
                         min(self._flush_rest(left), threading.TIMEOUT_MAX),
                     )
         except LedgerError as error:
-            self.fail(error)
+            self._record_failure(error)
             return False
 
     def close(self, timeout: float = 5.0) -> bool:
@@ -256,12 +256,12 @@ class Uplink(BaseUplink):
             self._transport.close()
         else:  # it closes the transport; a request that hangs ends at its own timeout
             thread.join(max(0.0, deadline - time.monotonic()))
-        self.emit_events()
+        self._emit_events()
         return nothing_left
 
     def _at_exit(self) -> None:
         if self._thread is not None:
-            silent = self.outbox.durable and self._delay
+            silent = self._outbox.durable and self._delay
             self._close(0.0 if silent else self._exit_timeout, once=True)
 
     def __enter__(self) -> Self:

@@ -203,11 +203,21 @@ class Mechanism(ABC):
         DomainError
             When the value is not in the domain.
         """
-        position = self._position_of(value)
+        return self.randomize_at(self.locate(value), randomness=randomness)
+
+    def randomize_at(self, position: float, *, randomness: Randomness = SYSTEM) -> int:
+        """Return one report of a value that was located, see `locate` and `randomize`."""
         r, u = randomness.draw()
         return self.kernel.sample(_rounded(position, r), u)
 
-    def _position_of(self, value: Any) -> float:
+    def locate(self, value: Any) -> float:
+        """Return where a value lies among the nodes, from 0 to N: on node n at n, else between two of them.
+
+        Raises
+        ------
+        DomainError
+            When the value is not in the domain.
+        """
         if self.lattice is not None:
             return self.place_node(self.domain.to_place(value))
         return self.position(self.domain.to_unit(value))
@@ -229,7 +239,11 @@ class Mechanism(ABC):
         DomainError
             When the value is not in the domain.
         """
-        node = _rounded(self._position_of(value), r)
+        return self.node_at(self.locate(value), r)
+
+    def node_at(self, position: float, r: int) -> int:
+        """Return the node of a value that was located, see `locate` and `node`."""
+        node = _rounded(position, r)
         return 0 if node == self.kernel.nodes else node  # on a circle, the node after the last is node 0
 
     def randomize_many(self, values: ArrayLike, *, randomness: Randomness = SYSTEM) -> NDArray[Any]:

@@ -80,7 +80,7 @@ class FileLedger(Ledger):
     False
     >>> with FileLedger("telemetry.db") as ledger:
     ...     client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=ledger)
-    ...     client.budget("heading").reports_left, client.pending()
+    ...     client.budget("heading").reports_left, client.pending
     ...     client.close(0)
     (1, 1)
     False
