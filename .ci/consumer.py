@@ -20,29 +20,36 @@ from arcwise.client import (
     AsyncTransport,
     AsyncUplink,
     Budget,
+    Caps,
+    Circle,
     Client,
     Counters,
+    Environment,
     Event,
     FileLedger,
+    Group,
     HttpxTransport,
     Inspection,
+    Interval,
     Ledger,
     MemoryLedger,
     Outcome,
     RecordedRequest,
     RecordingTransport,
+    Task,
     Transport,
     Uplink,
     inspect,
 )
-from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ArcwiseError, DomainError, LedgerError
 from arcwise.randomness import SYSTEM
-from arcwise.tasks import Caps, Charge, Group, Task
+from arcwise.tasks import Charge
 from arcwise.wire import Batch
 
 if TYPE_CHECKING:
     import httpx
+
+    from arcwise.domains import Domain
 
 HEADING = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0, rolling_delta=1e-9))
 DOMAINS: Mapping[str, Domain] = {"heading": Circle(360), "speed": Interval(0, 180, clip=True)}
@@ -97,6 +104,7 @@ def sync(ledger: Ledger) -> Outcome | None:
             request_timeout=5.0,
             exit_timeout=1.0,
             on_event=told,
+            environment=Environment(),
         ) as client,
     ):
         assert_type(file, FileLedger)

@@ -132,6 +132,8 @@ def main() -> None:
         ):
             if needed not in names:
                 raise SystemExit(f"the wheel lacks {needed}")
+        if any("javascript" in name for name in names):
+            raise SystemExit("the wheel holds the client in JavaScript")
         if "arcwise/__init__.py" in names:
             raise SystemExit("arcwise must stay a namespace: the wheel holds arcwise/__init__.py")
         for label, extra, script in (

@@ -6,8 +6,7 @@ python examples/device.py http://127.0.0.1:8000 heading.json telemetry.db
 
 import sys
 
-from arcwise.client import Client, FileLedger
-from arcwise.tasks import Task
+from arcwise.client import Client, FileLedger, Task
 
 url, task_file, ledger_file = sys.argv[1:]
 with (

@@ -6,8 +6,8 @@
 //   dies    SIGKILL this process when the first answer has arrived, before the client hears of it
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { Client, LocalStorage, MemoryStorage, Task } from "../../examples/javascript/arcwise/index.js";
-import { decode } from "../../examples/javascript/arcwise/msgpack.js";
+import { Client, LocalStorage, MemoryStorage, Task } from "../../client/javascript/arcwise/index.js";
+import { decode } from "../../client/javascript/arcwise/msgpack.js";
 
 const { url, tasks, options = {}, steps, file, broken, dies } = JSON.parse(readFileSync(0, "utf8"));
 

@@ -2,8 +2,8 @@
 // input; prints the nodes and codes of each task.
 
 import { readFileSync } from "node:fs";
-import { fromHex } from "../../examples/javascript/arcwise/hex.js";
-import { Task } from "../../examples/javascript/arcwise/index.js";
+import { fromHex } from "../../client/javascript/arcwise/hex.js";
+import { Task } from "../../client/javascript/arcwise/index.js";
 
 const { tasks } = JSON.parse(readFileSync(0, "utf8"));
 const all = [];

