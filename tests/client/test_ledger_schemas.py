@@ -1,0 +1,82 @@
+"""Ledgers of every schema that there has been: each opens, and keeps what was spent and what is queued.
+
+A new schema needs a new version and a file `ledger_N.sql` beside this one, as that version writes it (what
+`iterdump` of sqlite3 gives, after its two pragmas). The earlier files stay as they are.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from arcwise.client import Caps, Circle, Client, Counters, FileLedger, Outcome, Task, inspect
+from arcwise.client.file.schema import VERSION
+from tests.support.clock import Clock
+from tests.support.stepped import SteppedUplink
+
+if TYPE_CHECKING:
+    from tests.support.recorder import Recorder
+
+FILES = {int(path.stem.partition("_")[2]): path for path in Path(__file__).parent.glob("ledger_*.sql")}
+HEADING = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0, rolling=5.0, window=86_400))
+HOUR = Task("hour", Circle(24, step=1), epsilon=0.5)
+WRITTEN = 1_750_000_180.0
+"""The Unix time of the last report in every file."""
+
+
+def restored(version: int, path: Path) -> Path:
+    """Write a ledger of this version to a path."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FILES[version].read_text(encoding="utf-8"))
+        connection.execute("PRAGMA journal_mode = WAL")
+    return path
+
+
+def tables(path: Path) -> set[tuple[str, str]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return set(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+
+
+def test_every_version_has_a_file() -> None:
+    assert sorted(FILES) == list(range(1, VERSION + 1))
+
+
+def test_the_schema_of_this_version_is_the_one_that_was_frozen(tmp_path: Path) -> None:
+    FileLedger(tmp_path / "new.db", create=True).close()
+    assert tables(restored(VERSION, tmp_path / "frozen.db")) == tables(tmp_path / "new.db")
+
+
+@pytest.mark.parametrize("version", FILES)
+def test_a_ledger_keeps_its_account_and_its_queue(tmp_path: Path, recorder: Recorder, version: int) -> None:
+    path = restored(version, tmp_path / "ledger.db")
+    with closing(sqlite3.connect(path)) as connection:
+        (sealed,) = connection.execute("SELECT body FROM batches").fetchone()
+    clock = Clock(WRITTEN + 60)
+    with FileLedger(path) as ledger:
+        uplink = SteppedUplink("http://127.0.0.1:1", ledger=ledger, transport=recorder, environment=clock)
+        client = Client(
+            uplink, tasks=[HEADING, HOUR], ledger=ledger, caps=Caps(lifetime=500.0), memoize={"hour": 3}
+        )
+        assert client.counters == Counters(pending=4, sent=2, dropped={"410": 1})
+        assert (client.budget().epsilon, client.budget("hour").epsilon) == (5.5, 1.5)
+        heading = client.budget("heading")
+        assert (heading.epsilon, heading.recent_epsilon, heading.reports_left) == (4.0, 4.0, 1)
+        # The rolling cap and the answers that were given hold on.
+        assert [client.report("heading", 1.0) for _ in range(2)] == [Outcome.ACCEPTED, Outcome.CAPPED]
+        assert client.report("hour", 17) is client.report("hour", 17) is Outcome.ACCEPTED
+        assert client.budget("hour").epsilon == 1.5
+        assert uplink.expedite() == pytest.approx(3480)  # of the hour that the server asked for
+        assert recorder.posts == []
+        clock.wait(3600)
+        uplink.expedite()
+        assert client.counters == Counters(sent=9, dropped={"410": 1}, refused={"capped": 1})
+    bodies = {post.body: post.batch for post in recorder.posts}
+    assert sealed in bodies
+    del bodies[sealed]
+    answered = [batch.codes for batch in bodies.values() if batch.task_id.hex() == HOUR.id]
+    assert answered == [b"\x02\x02"]  # what the file says of 17 o'clock's node
+    assert inspect(path).memoized == {HOUR.id: (3, 2)}
