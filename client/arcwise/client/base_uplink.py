@@ -206,7 +206,7 @@ class BaseUplink(ABC):
             self._schedule.record(verdict, parcel.task_id, self._environment.monotonic(), retry_after)
         try:
             if verdict is Verdict.SENT:
-                parcel.finish()
+                parcel.finish(None)
             elif verdict is Verdict.DROP:
                 parcel.finish(reason)
             else:

@@ -41,33 +41,28 @@ class OutboxOptions(NamedTuple):
     environment: Environment = MACHINE
 
 
-class Parcel(Protocol):
+class Parcel(NamedTuple):
     """A sealed batch on its way: the same bytes at every attempt, so that the server counts them once.
 
-    One that was taken from the queue is put back or finished.
+    Attributes
+    ----------
+    task_id, task_name
+        The id of the task, 64 hex digits, and its name, for logs.
+    reports
+        How many codes are in it.
+    body
+        The body of the request.
+    put_back, finish
+        One of them is called after an attempt: to let it wait again, or to be done with it, which was
+        acknowledged (None) or dropped for a reason.
     """
 
-    @property
-    def task_id(self) -> str:
-        """The id of the task, 64 hex digits."""
-
-    @property
-    def task_name(self) -> str:
-        """The name of the task, for logs."""
-
-    @property
-    def reports(self) -> int:
-        """How many codes are in it."""
-
-    @property
-    def body(self) -> bytes:
-        """The body of the request."""
-
-    def put_back(self) -> None:
-        """Let it wait again."""
-
-    def finish(self, dropped: str | None = None) -> None:
-        """Be done with it: acknowledged, or dropped for this reason."""
+    task_id: str
+    task_name: str
+    reports: int
+    body: bytes
+    put_back: Callable[[], None]
+    finish: Callable[[str | None], None]
 
 
 class Send(NamedTuple):

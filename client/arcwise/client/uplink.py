@@ -13,8 +13,6 @@ from arcwise.client.transport import HttpxTransport, check_response
 from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self, Unpack
 
     from arcwise.client.ledger import Ledger
@@ -267,10 +265,5 @@ class Uplink(BaseUplink):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

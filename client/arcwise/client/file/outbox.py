@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from arcwise.client.file.batching import Batching, end_owner, new_owner
-from arcwise.client.outbox import Send, Wait
+from arcwise.client.outbox import Parcel, Send, Wait
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
@@ -23,36 +23,7 @@ if TYPE_CHECKING:
     from arcwise.client.outbox import OutboxOptions, Step
     from arcwise.tasks import Task
 
-__all__ = ["FileOutbox", "FileParcel", "drop"]
-
-
-class FileParcel(NamedTuple):
-    """A sealed batch as the file holds it."""
-
-    database: Database
-    number: int
-    task_id: str
-    task_name: str
-    reports: int
-    body: bytes
-
-    def put_back(self) -> None:
-        """Let it wait again."""
-        with self.database.writing(durable=False) as connection:
-            connection.execute("UPDATE batches SET leased_until = 0 WHERE number = ?", (self.number,))
-
-    def finish(self, dropped: str | None = None) -> None:
-        """Be done with it: acknowledged, or dropped for this reason."""
-        with self.database.writing(durable=False) as connection:
-            gone = connection.execute("DELETE FROM batches WHERE number = ?", (self.number,)).rowcount
-            if not gone:  # another process was done with it first, or it was cleared
-                return
-            if dropped is None:
-                connection.execute(
-                    "UPDATE state SET pending = pending - :n, sent = sent + :n", {"n": self.reports}
-                )
-            else:
-                _count_dropped(connection, dropped, self.reports)
+__all__ = ["FileOutbox", "drop"]
 
 
 class FileOutbox:
@@ -131,7 +102,25 @@ class FileOutbox:
         # leaves whose charge could still be undone.
         with self.database.writing(durable=True) as connection:
             found = batching.take(connection)
-        return Wait(_RETAKE_SECONDS) if found is None else Send(FileParcel(self.database, *found))
+        if found is None:
+            return Wait(_RETAKE_SECONDS)
+        number, task_id, task_name, reports, body = found
+        put_back, finish = partial(self._put_back, number), partial(self._finish, number, reports)
+        return Send(Parcel(task_id, task_name, reports, body, put_back, finish))
+
+    def _put_back(self, number: int) -> None:
+        with self.database.writing(durable=False) as connection:
+            connection.execute("UPDATE batches SET leased_until = 0 WHERE number = ?", (number,))
+
+    def _finish(self, number: int, reports: int, dropped: str | None) -> None:
+        with self.database.writing(durable=False) as connection:
+            gone = connection.execute("DELETE FROM batches WHERE number = ?", (number,)).rowcount
+            if not gone:  # another process was done with it first, or it was cleared
+                return
+            if dropped is None:
+                connection.execute("UPDATE state SET pending = pending - ?1, sent = sent + ?1", (reports,))
+            else:
+                _count_dropped(connection, dropped, reports)
 
     def expire(self, seconds: float) -> int:
         """Drop what was queued longer ago than so many seconds; return how many reports that were."""

@@ -11,10 +11,11 @@ import math
 import threading
 from array import array
 from collections import deque
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from arcwise.client.outbox import Send, Wait, seal
+from arcwise.client.outbox import Parcel, Send, Wait, seal
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
@@ -24,53 +25,25 @@ if TYPE_CHECKING:
     from arcwise.client.outbox import OutboxOptions, Step
     from arcwise.tasks import Task
 
-__all__ = ["MemoryOutbox", "PendingBatch"]
+__all__ = ["MemoryOutbox"]
 
 
-class PendingBatch:
+class _Batch:
     """Codes of one task and one epoch that travel together, sealed when they are first sent."""
 
-    __slots__ = ("_body", "_outbox", "codes", "created", "done", "epoch", "task")
+    __slots__ = ("body", "codes", "created", "done", "epoch", "task")
 
-    def __init__(self, outbox: MemoryOutbox, task: Task, epoch: int, created: float) -> None:
-        self._outbox = outbox
+    def __init__(self, task: Task, epoch: int, created: float) -> None:
         self.task = task
         self.epoch = epoch
         self.created = created
         self.codes = array("H")
         self.done = False
-        self._body: bytes | None = None
-
-    @property
-    def task_id(self) -> str:
-        """The id of the task."""
-        return self.task.id
-
-    @property
-    def task_name(self) -> str:
-        """The name of the task."""
-        return self.task.name
+        self.body: bytes | None = None
 
     @property
     def reports(self) -> int:
-        """How many codes are in it."""
         return len(self.codes)
-
-    @property
-    def body(self) -> bytes:
-        """The body; made once, so a retry sends the same bytes and the server counts them once."""
-        if self._body is None:
-            width = code_width(self.task.mechanism.kernel.codes)
-            self._body = seal(self.task.id, self.epoch, self.codes, width, self._outbox._environment)
-        return self._body
-
-    def put_back(self) -> None:
-        """Let it wait again, behind the others, so that one bad batch cannot block them."""
-        self._outbox.put_back(self)
-
-    def finish(self, dropped: str | None = None) -> None:
-        """Be done with it: acknowledged, or dropped for this reason."""
-        self._outbox.finish(self, dropped)
 
 
 class MemoryOutbox:
@@ -95,10 +68,10 @@ class MemoryOutbox:
         self._dropped: dict[str, int] = {}
         self._delayed: list[tuple[float, int, Task, int, int]] = []
         self._ties = count()
-        self._open: dict[tuple[str, int], PendingBatch] = {}
-        self._waiting: deque[PendingBatch] = deque()
+        self._open: dict[tuple[str, int], _Batch] = {}
+        self._waiting: deque[_Batch] = deque()
         self._closed = False
-        self._taken: PendingBatch | None = None
+        self._taken: _Batch | None = None
 
     def counts(self) -> tuple[int, int, dict[str, int]]:
         """Return how many reports are pending, were acknowledged, and were given up for which reason."""
@@ -127,7 +100,7 @@ class MemoryOutbox:
         batch = self._open.get(key)
         begun = batch is None
         if batch is None:
-            batch = self._open[key] = PendingBatch(self, task, epoch, self._environment.monotonic())
+            batch = self._open[key] = _Batch(task, epoch, self._environment.monotonic())
         batch.codes.append(code)
         if len(batch.codes) < self._options.batch_size:
             return begun
@@ -140,7 +113,7 @@ class MemoryOutbox:
         while self._delayed and self._delayed[0][0] <= now:
             self._join(*heapq.heappop(self._delayed)[2:])
 
-    def _unfinished(self) -> tuple[PendingBatch, ...]:
+    def _unfinished(self) -> tuple[_Batch, ...]:
         """Return every batch that is not finished; none waits for more codes or for a delay any more."""
         self._end_delays(math.inf)
         self._waiting.extend(self._open.values())
@@ -173,30 +146,36 @@ class MemoryOutbox:
                 if due <= now:
                     self._waiting.remove(batch)
                     self._taken = batch
-                    return Send(batch)
+                    return Send(self._parcel(batch))
                 soonest = min(soonest, due)
             return Wait(soonest - now)
 
-    def put_back(self, parcel: PendingBatch) -> None:
+    def _parcel(self, batch: _Batch) -> Parcel:
+        if batch.body is None:  # made once: a retry sends the same bytes, and the server counts them once
+            width = code_width(batch.task.mechanism.kernel.codes)
+            batch.body = seal(batch.task.id, batch.epoch, batch.codes, width, self._environment)
+        put_back, finish = partial(self._put_back, batch), partial(self._finish, batch)
+        return Parcel(batch.task.id, batch.task.name, batch.reports, batch.body, put_back, finish)
+
+    def _put_back(self, batch: _Batch) -> None:
         """Let a taken batch wait again, behind the others, so that one bad batch cannot block them."""
         with self.lock:
             self._taken = None
-            if not parcel.done:
-                self._waiting.append(parcel)
+            if not batch.done:
+                self._waiting.append(batch)
 
-    def finish(self, parcel: PendingBatch, dropped: str | None = None) -> None:
-        """Be done with a batch: acknowledged, or dropped for this reason."""
+    def _finish(self, batch: _Batch, dropped: str | None) -> None:
         with self.lock:
-            if parcel is self._taken:
+            if batch is self._taken:
                 self._taken = None
-            if parcel.done:
+            if batch.done:
                 return
-            parcel.done = True
-            self.pending -= parcel.reports
+            batch.done = True
+            self.pending -= batch.reports
             if dropped is None:
-                self._sent += parcel.reports
+                self._sent += batch.reports
             else:
-                self._dropped[dropped] = self._dropped.get(dropped, 0) + parcel.reports
+                self._dropped[dropped] = self._dropped.get(dropped, 0) + batch.reports
 
     def expire(self, seconds: float) -> int:
         """Drop the batches begun longer ago than so many seconds; return how many reports they held."""
@@ -206,7 +185,7 @@ class MemoryOutbox:
             old += [batch for batch in self._waiting if batch.created < before]
             for batch in old:
                 self._open.pop((batch.task.id, batch.epoch), None)
-                self.finish(batch, "expired")
+                self._finish(batch, "expired")
             if old:
                 self._waiting = deque(batch for batch in self._waiting if not batch.done)
             return sum(batch.reports for batch in old)
@@ -216,7 +195,7 @@ class MemoryOutbox:
         with self.lock:
             batches = self._unfinished()
             for batch in batches:
-                self.finish(batch, reason)
+                self._finish(batch, reason)
             self._waiting.clear()
             return sum(batch.reports for batch in batches)
 
