@@ -161,6 +161,11 @@ def test_a_bad_callback(on_event: Any) -> None:
         Uplink(URL, on_event=on_event)
 
 
+def test_a_bad_environment() -> None:
+    with pytest.raises(ParameterError, match="environment must be an Environment, got 12"):
+        Uplink(URL, environment=12)  # type: ignore[arg-type]
+
+
 def test_neither_events_nor_the_log_hold_a_value_or_a_code(
     ledger: Ledger, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -171,9 +171,7 @@ class Budget(NamedTuple):
 
     Examples
     --------
-    >>> from arcwise.client import Client, MemoryLedger
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Caps, Task
+    >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
     >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0))
     >>> client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=MemoryLedger())
     >>> budget = client.budget("heading")

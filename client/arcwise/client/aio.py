@@ -53,9 +53,7 @@ class AsyncUplink(BaseUplink):
     Examples
     --------
     >>> import asyncio
-    >>> from arcwise.client import AsyncClient, AsyncRecordingTransport, AsyncUplink
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
+    >>> from arcwise.client import AsyncClient, AsyncRecordingTransport, AsyncUplink, Circle, Task
     >>> heading = Task("heading", Circle(360), epsilon=1.0)
     >>> async def main():
     ...     transport = AsyncRecordingTransport()
@@ -274,9 +272,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
     Examples
     --------
     >>> import asyncio
-    >>> from arcwise.client import AsyncClient, AsyncRecordingTransport
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
+    >>> from arcwise.client import AsyncClient, AsyncRecordingTransport, Circle, Task
     >>> heading = Task("heading", Circle(360), epsilon=1.0)
     >>> async def main():
     ...     transport = AsyncRecordingTransport()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from arcwise.client.checks import checked_integer, checked_key, checked_number, checked_url
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
-from arcwise.client.environment import MACHINE
+from arcwise.client.environment import MACHINE, Environment
 from arcwise.client.event_log import EventLog
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.ledger import MemoryLedger
@@ -25,7 +25,6 @@ from arcwise.wire import MEDIA_TYPE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arcwise.client.environment import Environment
     from arcwise.client.outbox import Outbox, Parcel, Step
 
 __all__ = ["TROUBLE_SECONDS", "BaseUplink", "BaseUplinkOptions"]
@@ -101,6 +100,8 @@ class BaseUplink(ABC):
         self._exit_timeout = checked_number("exit_timeout", exit_timeout)
         if on_event is not None and not callable(on_event):
             raise ParameterError(f"on_event must be None or a function of an Event, got {on_event!r}")
+        if not isinstance(environment, Environment):
+            raise ParameterError(f"environment must be an Environment, got {environment!r}")
         if ledger is None:
             ledger = MemoryLedger()
         elif not isinstance(ledger, Ledger):

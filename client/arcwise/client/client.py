@@ -71,9 +71,7 @@ class Client(BaseClient[Uplink]):
 
     Examples
     --------
-    >>> from arcwise.client import MemoryLedger
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Caps, Task
+    >>> from arcwise.client import Caps, Circle, MemoryLedger, Task
     >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0))
     >>> client = Client(
     ...     "http://127.0.0.1:8000",

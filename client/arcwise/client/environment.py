@@ -17,9 +17,7 @@ class Environment:
     --------
     A rolling cap a day later:
 
-    >>> from arcwise.client import Client, MemoryLedger, RecordingTransport
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Caps, Task
+    >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, RecordingTransport, Task
     >>> class Test(Environment):
     ...     now = 1.7e9
     ...

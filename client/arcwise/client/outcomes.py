@@ -16,9 +16,7 @@ class Outcome(Enum):
 
     Examples
     --------
-    >>> from arcwise.client import Client, MemoryLedger, Outcome
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Caps, Task
+    >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Outcome, Task
     >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=1.0))
     >>> client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=MemoryLedger())
     >>> client.report("heading", 12.0), client.report("heading", 14.0)

@@ -21,9 +21,7 @@ class RecordedRequest(NamedTuple):
 
     Examples
     --------
-    >>> from arcwise.client import Client, RecordingTransport
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
+    >>> from arcwise.client import Circle, Client, RecordingTransport, Task
     >>> transport = RecordingTransport()
     >>> with Client(
     ...     "https://reports.example", tasks=[Task("heading", Circle(360), epsilon=1.0)], transport=transport
@@ -63,9 +61,7 @@ class RecordingTransport(_Recording):
 
     Examples
     --------
-    >>> from arcwise.client import Client
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
+    >>> from arcwise.client import Circle, Client, Task
     >>> transport = RecordingTransport([503])
     >>> heading = Task("heading", Circle(360), epsilon=1.0)
     >>> with Client("https://reports.example", tasks=[heading], transport=transport) as client:
@@ -89,9 +85,7 @@ class AsyncRecordingTransport(_Recording):
     Examples
     --------
     >>> import asyncio
-    >>> from arcwise.client import AsyncClient
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
+    >>> from arcwise.client import AsyncClient, Circle, Task
     >>> transport = AsyncRecordingTransport()
     >>> async def main():
     ...     heading = Task("heading", Circle(360), epsilon=1.0)

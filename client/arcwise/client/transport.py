@@ -44,9 +44,7 @@ class Transport(Protocol):
     --------
     One that writes requests to a file, for another program to carry away:
 
-    >>> from arcwise.client import Client
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
+    >>> from arcwise.client import Circle, Client, Task
     >>> class Spool:
     ...     def post(self, url, body, headers, timeout):
     ...         with open("spool", "ab") as spool:
@@ -75,9 +73,7 @@ class AsyncTransport(Protocol):
     Examples
     --------
     >>> import asyncio
-    >>> from arcwise.client import AsyncClient
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
+    >>> from arcwise.client import AsyncClient, Circle, Task
     >>> class Offline:
     ...     async def post(self, url, body, headers, timeout):
     ...         raise OSError("no network")
@@ -191,9 +187,7 @@ class HttpxTransport:
     With httpx's own double of a network:
 
     >>> import httpx
-    >>> from arcwise.client import Client
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
+    >>> from arcwise.client import Circle, Client, Task
     >>> network = httpx.MockTransport(lambda request: httpx.Response(204))
     >>> heading = Task("heading", Circle(360), epsilon=1.0)
     >>> with Client(

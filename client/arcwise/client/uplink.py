@@ -78,9 +78,7 @@ class Uplink(BaseUplink):
 
     Examples
     --------
-    >>> from arcwise.client import Client, RecordingTransport, Uplink
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
+    >>> from arcwise.client import Circle, Client, RecordingTransport, Task, Uplink
     >>> heading = Task("heading", Circle(360), epsilon=1.0)
     >>> with Uplink("https://reports.example", transport=RecordingTransport()) as uplink:
     ...     clients = [Client(uplink, tasks=[heading]) for _ in range(3)]

@@ -87,9 +87,7 @@ class Inspection(NamedTuple):
 
     Examples
     --------
-    >>> from arcwise.client import Client, FileLedger, RecordingTransport
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
+    >>> from arcwise.client import Circle, Client, FileLedger, RecordingTransport, Task
     >>> heading = Task("heading", Circle(360), epsilon=0.5)
     >>> with FileLedger("telemetry.db", create=True) as ledger:
     ...     recorder = RecordingTransport([410])

@@ -69,9 +69,7 @@ class FileLedger(Ledger):
 
     Examples
     --------
-    >>> from arcwise.client import Client
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Caps, Task
+    >>> from arcwise.client import Caps, Circle, Client, Task
     >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=2.0))
     >>> with FileLedger("telemetry.db", create=True) as ledger:
     ...     client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=ledger)

@@ -166,9 +166,7 @@ class MemoryLedger(Ledger):
 
     Examples
     --------
-    >>> from arcwise.client import Client
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Caps, Task
+    >>> from arcwise.client import Caps, Circle, Client, Task
     >>> task = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=2.0))
     >>> client = Client("http://127.0.0.1:8000", tasks=[task], ledger=MemoryLedger())
     >>> [bool(client.report("heading", value)) for value in (1.0, 2.0, 3.0)]
