@@ -32,6 +32,7 @@ from arcwise.domains import Circle
 from arcwise.tasks import Task
 
 url, path, *options = sys.argv[1:]
+options.insert(0, "exit_timeout=60")  # however busy the machine is
 ledger = FileLedger(path) if path else MemoryLedger()
 client = Client(
     url,
