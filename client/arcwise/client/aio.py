@@ -108,13 +108,7 @@ class AsyncUplink(BaseUplink):
         self._wake()
 
     def _start(self) -> None:
-        """Make sure that the task runs.
-
-        Raises
-        ------
-        RuntimeError
-            When the uplink is closed, no event loop is running, or the uplink is in use on another loop.
-        """
+        """Make sure that the task runs; raise `RuntimeError` without a loop or in use on another one, too."""
         self._check_open()
         loop = asyncio.get_running_loop()
         self._check_loop(loop)

@@ -249,7 +249,7 @@ class BaseUplink(ABC):
 
     @abstractmethod
     def _start(self) -> None:
-        """Make sure that the sender runs; raises `RuntimeError` when the uplink is closed."""
+        """Make sure that the sender runs; raise `RuntimeError` when the uplink is closed."""
 
     def _resume(self) -> None:
         """Send what an earlier process has left in a file, if it has left something."""

@@ -109,13 +109,7 @@ class Uplink(BaseUplink):
         self._last_trouble: int | None = None
 
     def _start(self) -> None:
-        """Make sure that the thread runs.
-
-        Raises
-        ------
-        RuntimeError
-            When the uplink is closed.
-        """
+        """Make sure that the thread runs; raise `RuntimeError` when the uplink is closed."""
         if self._thread is not None and self._thread.is_alive():
             return
         with self._changed:
