@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -131,6 +132,18 @@ def test_every_public_name_is_documented() -> None:
         assert getattr(arcwise.client, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'Clinet'"):
         _ = arcwise.client.Clinet  # type: ignore[attr-defined]
+
+
+def test_a_client_that_was_not_used_is_small(heading: Task) -> None:
+    """A gateway has one for each of its devices."""
+    with Uplink("http://127.0.0.1:1") as uplink:
+        tracemalloc.start()
+        try:
+            clients = [Client(uplink, tasks=[heading], ledger=MemoryLedger()) for _ in range(1000)]
+            size, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert size / len(clients) < 250  # bytes
 
 
 def test_equal_task_lists_are_verified_once(heading: Task, delay: Task) -> None:
