@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,7 +17,7 @@ from arcwise.client import Client, Counters, FileLedger, Ledger, MemoryLedger, U
 from tests.support.scripted import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from arcwise.tasks import Task
@@ -101,14 +101,18 @@ class Late:
     """An outbox that lets whoever ends look only after the thread could have sent again."""
 
     def __init__(self, uplink: Uplink, recorder: Recorder) -> None:
-        self._is_done = uplink.outbox.is_done
+        self._expedite = uplink._outbox.expedite
         self._recorder = recorder
 
-    def __call__(self, mark: Any) -> bool:
+    def __call__(self) -> Callable[[], bool]:
+        is_done = self._expedite()
+        return lambda: self._look(is_done)
+
+    def _look(self, is_done: Callable[[], bool]) -> bool:
         deadline = time.monotonic() + 0.3
         while self._recorder.posts and len(self._recorder.posts) < 2 and time.monotonic() < deadline:
             time.sleep(0.001)
-        return self._is_done(mark)
+        return is_done()
 
 
 def test_whoever_ends_late_finds_one_attempt(
@@ -119,7 +123,7 @@ def test_whoever_ends_late_finds_one_attempt(
     uplink = Uplink("http://127.0.0.1:1", ledger=MemoryLedger(), transport=recorder, exit_timeout=60)
     with Client(uplink, tasks=[heading]) as client:
         client.report("heading", 1.0)
-        monkeypatch.setattr(uplink.outbox, "is_done", Late(uplink, recorder))
+        monkeypatch.setattr(uplink._outbox, "expedite", Late(uplink, recorder))
         uplink._at_exit()
     assert len(recorder.posts) == 1
 
