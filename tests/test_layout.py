@@ -159,7 +159,9 @@ def test_imports_within_shared_run_one_way() -> None:
 @pytest.mark.parametrize("package", ["arcwise.cli", "arcwise.server"])
 def test_no_circle_of_imports(package: str) -> None:
     """At run time or for typing; the error of a circle names its modules."""
-    graph = {name: imported_modules(names) for name, names in SERVER.items() if within(name, package)}
+    graph = {
+        name: imported_modules(names) for name, names in modules("server").items() if within(name, package)
+    }
     assert imported_modules({"arcwise.server", "arcwise.server.app"}) == {"arcwise.server.app"}
     assert imported_modules({"arcwise.server", "arcwise.server.Settings"}) == {"arcwise.server"}
     TopologicalSorter(graph).prepare()
@@ -168,7 +170,7 @@ def test_no_circle_of_imports(package: str) -> None:
 def imported_modules(names: set[str]) -> set[str]:
     """Return the modules of imported names: a package only where a member of it is imported."""
     members = {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
-    return {name if name in SERVER else name.rpartition(".")[0] for name in members}
+    return {name if name in modules("server") else name.rpartition(".")[0] for name in members}
 
 
 @pytest.mark.parametrize("root", ROOTS)
