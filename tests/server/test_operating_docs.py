@@ -94,10 +94,10 @@ class Walk:
             "Backup and restore: SQLite": self.sqlite_backup,
             "PostgreSQL": self.move,
             "Several workers": self.several,
-            "One worker after the other": self.replace,
+            "Rolling restarts": self.replace,
             "Metrics": self.metrics,
             "Backup and restore: PostgreSQL": self.postgres_backup,
-            "A newer arcwise": self.migrate,
+            "Upgrading arcwise": self.migrate,
         }
 
     def run(self, block: str) -> str:
