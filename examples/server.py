@@ -1,4 +1,4 @@
-"""A server of one's own: the app under any ASGI server, the estimates from Python.
+"""Run your own server: the app under any ASGI server, and the estimates from Python.
 
 uvicorn --app-dir examples server:app
 """

@@ -1,4 +1,4 @@
-/** The demo page: reports the direction of the pointer's movements to ?server=, or to port 8000 of this machine. */
+/** The demo page: reports the direction of pointer movements to ?server=, or to port 8000 of this machine. */
 
 import { Client, LocalStorage, Task } from "./arcwise/index.js";
 
@@ -35,7 +35,7 @@ field.addEventListener("pointermove", async ({ offsetX: x, offsetY: y }) => {
 field.addEventListener("pointerleave", () => (from = null));
 document.addEventListener("visibilitychange", () => document.hidden && client.flush());
 
-/** Draw a direction, and where an example of a report for it points: another draw than the one that was queued. */
+/** Draw a direction and an example of a report of it, which is not the draw that was queued. */
 function draw(heading) {
   const { width, height } = field;
   const [x, y, radius] = [width / 2, height / 2, height * 0.42];

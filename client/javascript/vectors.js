@@ -1,7 +1,7 @@
 /**
- * Check this client against the golden vectors: node vectors.js [FOLDER], by default ../../tests/vectors.
+ * Check this client against the golden vectors: node vectors.js [FOLDER] (default: ../../tests/vectors).
  *
- * Prints, as JSON, how many cases of each file hold; ends with 1 and a line for each case that does not.
+ * Prints the number of correct cases of each file as JSON. Prints a line for each wrong case and exits with 1.
  */
 
 import { readFile } from "node:fs/promises";
@@ -20,7 +20,7 @@ const read = async (name) => JSON.parse(await readFile(new URL(name, folder), "u
 const held = {};
 const wrong = [];
 
-/** Count a case: `holds` is whether all of it came out as the file says. */
+/** Count a case; `holds` says whether all of its results match the file. */
 function check(file, label, holds) {
   held[file] = (held[file] ?? 0) + (holds ? 1 : 0);
   if (!holds) wrong.push(`${file}: ${label}`);
@@ -36,7 +36,7 @@ for (const [label, { bytes, id, json }] of Object.entries(await read("tasks.json
   check("tasks.json", label, task.id === id && again.id === id && toHex(again.bytes) === bytes);
 }
 
-// This client takes tasks, and no groups: it reads what it would count of one.
+// This client does not support groups; it checks only the id of a group and its tasks.
 for (const [label, { bytes, id, json }] of Object.entries(await read("groups.json"))) {
   const data = fromHex(bytes);
   const members = await Promise.all(decode(data)[5].map((member) => Task.fromBytes(member)));
@@ -118,7 +118,7 @@ console.log(JSON.stringify(held));
 for (const line of wrong) console.error(line);
 process.exitCode = wrong.length ? 1 : 0;
 
-/** Return what a function throws, or its promise is rejected with. */
+/** Return what a function throws, or what its promise rejects with. */
 async function thrown(action) {
   try {
     await action();

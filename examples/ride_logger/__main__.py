@@ -1,4 +1,4 @@
-"""The command: ``python -m ride_logger consent yes``, ``status``, ``run``."""
+"""The command line of the app: ``python -m ride_logger consent yes``, ``status``, ``run``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_TOLD = {
+_MESSAGES = {
     Outcome.ACCEPTED: "its report is on its way",
     Outcome.CAPPED: "not reported: the privacy budget is spent for now",
     Outcome.FULL: "not reported: too many reports wait to be sent",
@@ -50,7 +50,7 @@ def main() -> int:
             print(telemetry.status())
         else:
             print(telemetry.status())
-    except LedgerError as error:  # lost or damaged: what was spent is not known, so nothing can be reported
+    except LedgerError as error:  # lost or damaged: nobody knows what was spent, so nothing may be reported
         _log.debug("%s", error)
         print("Telemetry is off: its ledger cannot be used. Nothing about your rides leaves this device.")
         return 1 if chosen.command == "consent" and chosen.answer == "yes" else 0
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def _run(folder: Path, telemetry: Telemetry, chosen: argparse.Namespace) -> None:
-    """Log rides for the user, which must work whatever becomes of telemetry."""
+    """Log rides for the user, which must work even if telemetry fails."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         rides: Iterator[Ride]
@@ -84,7 +84,7 @@ def _log_ride(ride: Ride, log: TextIO, client: Client | None) -> None:
     if client is None:
         _log.info("logged a ride")
     else:
-        _log.info("logged a ride; %s", _TOLD[client.report(RIDE.name, ride._asdict())])
+        _log.info("logged a ride; %s", _MESSAGES[client.report(RIDE.name, ride._asdict())])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,8 +95,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     consent = commands.add_parser("consent", help="agree to telemetry, or opt out of it")
     consent.add_argument("answer", choices=["yes", "no"])
-    commands.add_parser("status", help="say what was told, and what may still be")
-    run = commands.add_parser("run", help="log rides until they end, or SIGTERM or Ctrl-C")
+    commands.add_parser("status", help="show what was reported, and what may still be")
+    run = commands.add_parser("run", help="log rides until they end, or until SIGTERM or Ctrl-C")
     run.add_argument(
         "--rides",
         type=argparse.FileType("r"),
@@ -104,7 +104,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="lines of heading,minutes; standard input unless given",
     )
-    run.add_argument("--simulate", type=float, metavar="SECONDS", help="make a ride up every so many seconds")
+    run.add_argument(
+        "--simulate", type=float, metavar="SECONDS", help="simulate a ride every SECONDS seconds"
+    )
     return parser
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def state_folder() -> Path:
-    """Return the folder for what belongs to this device: not what is synchronised or moves with the user.
+    """Return the folder for data of this device, which must not be synchronised or follow the user.
 
-    ``RIDE_LOGGER_HOME`` overrides it. A ledger that comes back from a backup would have forgotten charges.
+    ``RIDE_LOGGER_HOME`` overrides it. A ledger that is restored from a backup has forgotten charges.
     """
     override = os.environ.get("RIDE_LOGGER_HOME")
     if override:

@@ -1,4 +1,4 @@
-"""Rides, from a sensor's lines or made up, until somebody asks the app to stop."""
+"""Read rides from the lines of a sensor, or simulate them, until somebody stops the app."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Ride(NamedTuple):
 
 
 def read_rides(lines: Iterable[str]) -> Iterator[Ride]:
-    """Yield the rides of lines such as ``350.5,42``; what is not one is skipped."""
+    """Yield the rides of lines such as ``350.5,42``; skip every other line."""
     for number, line in enumerate(lines, start=1):
         try:
             ride = Ride(*map(float, line.split(",")))
@@ -32,11 +32,13 @@ def read_rides(lines: Iterable[str]) -> Iterator[Ride]:
         if all(map(math.isfinite, ride)):
             yield ride
         else:
-            _log.warning("line %d of the sensor is no ride", number)  # the line itself stays out of the log
+            _log.warning(
+                "line %d of the sensor is not a ride", number
+            )  # the line itself stays out of the log
 
 
 def simulated_rides(pause: float) -> Iterator[Ride]:
-    """Yield a ride every so many seconds: mostly to the north-east, mostly half an hour."""
+    """Yield a ride every `pause` seconds: mostly north-east, mostly half an hour."""
     while True:
         yield Ride(random.vonmisesvariate(0.8, 2.0) * 180 / math.pi, random.lognormvariate(3.4, 0.5))
         time.sleep(pause)
@@ -47,7 +49,7 @@ class _StopError(Exception):
 
 
 def until_stopped(rides: Iterator[Ride]) -> Iterator[Ride]:
-    """Yield rides until SIGTERM or SIGINT, which end a wait and never interrupt what is done with a ride."""
+    """Yield rides until SIGTERM or SIGINT; they end a wait, but never interrupt work on a ride."""
     waiting = stopped = False
 
     def stop(_number: int, _frame: object) -> None:

@@ -1,4 +1,4 @@
-"""Consent, and the client: the only file of the app that knows how its rides are told."""
+"""Handle consent and the client: the only file of the app that knows how rides are reported."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class Telemetry:
     """What the user has agreed to.
 
-    There are three states: never agreed (no ledger), agreed, and opted out (the ledger is kept: spending is
-    for ever). A marker beside the ledger remembers that there was one. Without it, a lost ledger would look
-    like a new device, and agreeing again would hand out the whole budget a second time.
+    There are three states: never agreed (no ledger), agreed, and opted out (the ledger is kept, because
+    spending is for ever). A marker file beside the ledger records that there was one. Without it, a lost
+    ledger would look like a new device, and agreeing again would grant the whole budget a second time.
     """
 
     def __init__(self, folder: Path, url: str) -> None:
@@ -33,7 +33,7 @@ class Telemetry:
         return self._marker.exists() or self._ledger.exists()
 
     def agree(self) -> None:
-        """Begin to report, or go on after `decline`."""
+        """Start reporting, or resume it after `decline`."""
         if not self.asked:
             self._ledger.parent.mkdir(parents=True, exist_ok=True)
             FileLedger(self._ledger, create=True).close()
@@ -42,19 +42,19 @@ class Telemetry:
             ledger.opt_in()
 
     def decline(self) -> None:
-        """Drop what was not sent, and report nothing more."""
+        """Drop reports that were not sent, and report nothing more."""
         if self.asked:
-            with FileLedger(self._ledger) as ledger:  # no client, which would begin to send
+            with FileLedger(self._ledger) as ledger:  # without a client, which would start to send
                 ledger.opt_out()
 
     @contextmanager
     def client(self, *, timeout: float = 5.0) -> Iterator[Client]:
-        """Open the client; at the end it has so many seconds to send what is queued, and the rest stays.
+        """Open the client; at the end it sends queued reports for `timeout` seconds, and the rest stays.
 
         Raises
         ------
         LedgerError
-            When the ledger is lost or damaged: what was spent is not known then, and nothing can be reported.
+            When the ledger is lost or damaged: nobody knows what was spent then, so nothing may be reported.
         """
         with FileLedger(self._ledger) as ledger:
             client = Client(
@@ -71,7 +71,7 @@ class Telemetry:
                 client.close(timeout)
 
     def status(self) -> str:
-        """Return in plain words what was told so far, and what may still be."""
+        """Return in plain words what was reported so far, and what may still be."""
         if not self.asked:
             return "Telemetry is off: you have not agreed to it. Nothing about your rides leaves this device."
         if inspect(self._ledger).opted_out:
