@@ -133,7 +133,7 @@ def _is_bool(value: object) -> bool:
     return type(value) is bool
 
 
-_APART = "Compute estimates in a process of their own, so that readers cannot starve ingestion."
+_APART = "Compute estimates in a separate process, so that readers cannot starve ingestion."
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Settings:
         How many requests a key, an address (a /64 of IPv6) may make; more get 429. 0, the default: no limit.
         Behind a proxy all have its address, unless `arcwise serve` is told to trust it.
     max_batch_codes
-        Most codes in a batch.
+        Largest number of codes in a batch.
     min_reports
         Reports that an estimate must have to be shown, and the difference of any two. 0, the default: any
         number. Each report is private by itself, so this is no matter of privacy; intervals say how little a
@@ -179,7 +179,7 @@ class Settings:
     max_reading_bytes
         Bytes of bodies that may be on their way in at the same moment; beyond that the server answers 503.
     estimates_apart
-        Compute estimates in a process of their own, so that readers cannot starve ingestion. It is spawned:
+        Compute estimates in a separate process, so that readers cannot starve ingestion. It is spawned:
         a program that sets this must not start a server when it is merely imported. `arcwise serve` does.
     body_seconds
         Seconds within which a body must have come.
@@ -203,10 +203,12 @@ class Settings:
         STORED_TASKS,
         Path,
         "Directory of task and group files (*.json), made with `arcwise task new` and `arcwise group new`. "
-        "Tasks that the store has are served too; without this, only they.",
+        "Tasks that are in the store are served too; without a directory, only those.",
         stated="",
     )
-    store: str = _declared("sqlite:///arcwise.db", str, "Where counts are kept.", may_be_secret=True)
+    store: str = _declared(
+        "sqlite:///arcwise.db", str, "URL of the store that keeps the counts.", may_be_secret=True
+    )
     open: bool | None = _declared(
         None,
         bool,
@@ -223,22 +225,31 @@ class Settings:
         option="--allow-origin",
         metavar="ORIGIN",
     )
-    retention_days: int = _whole(30, 1, 36_500, "Days after its epoch that a batch is still taken.")
-    max_body_bytes: int = _whole(MAX_BODY_BYTES, 1, MAX_BODY_BYTES, "Largest body, at most 1 MiB.")
-    max_batch_codes: int = _whole(MAX_BODY_BYTES, 1, MAX_BODY_BYTES, "Most codes in a batch.")
+    retention_days: int = _whole(30, 1, 36_500, "Days after its epoch for which a batch is still accepted.")
+    max_body_bytes: int = _whole(MAX_BODY_BYTES, 1, MAX_BODY_BYTES, "Largest request body, at most 1 MiB.")
+    max_batch_codes: int = _whole(MAX_BODY_BYTES, 1, MAX_BODY_BYTES, "Largest number of codes in a batch.")
     max_reading_bytes: int = _whole(
-        64 << 20, 1 << 20, 1 << 40, "Bytes of bodies on their way in at once; then 503."
+        64 << 20, 1 << 20, 1 << 40, "Bytes of request bodies being received at once; beyond that, 503."
     )
     max_waiting_bytes: int = _whole(
-        64 << 20, 1, 1 << 40, "Bytes of batches that wait for the store; then 503."
+        64 << 20, 1, 1 << 40, "Bytes of batches waiting for the store; beyond that, 503."
     )
-    body_seconds: float = _seconds(30.0, 3600, "Within which a request's body must come.")
-    requests_per_minute_per_key: int = _whole(0, 0, 10**9, "Then 429; 0 is no limit.")
+    body_seconds: float = _seconds(30.0, 3600, "Seconds within which the body of a request must arrive.")
+    requests_per_minute_per_key: int = _whole(
+        0, 0, 10**9, "Requests a minute with one key; beyond that, 429. 0: no limit."
+    )
     requests_per_minute_per_address: int = _whole(
-        0, 0, 10**9, "Then 429; 0 is no limit. Behind a proxy, name it in trusted_proxies first."
+        0,
+        0,
+        10**9,
+        "Requests a minute from one address; beyond that, 429. 0: no limit. "
+        "Behind a proxy, name it in trusted_proxies first.",
     )
     min_reports: int = _whole(
-        0, 0, 1 << 53, "Reports that all that is shown must have, alone and as a difference; 0: any number."
+        0,
+        0,
+        1 << 53,
+        "Least number of reports in everything that is shown, and in the difference of any two. 0: no limit.",
     )
     min_reports_days: int = _whole(
         7,
@@ -289,30 +300,40 @@ class ProcessSettings(Settings):
 
     estimates_apart: bool = _declared(True, bool, _APART, "True or False", _is_bool, stated="true")
     host: str = _declared("127.0.0.1", str, "Address to listen on.")
-    port: int = _whole(8000, 0, 65_535, "Port to listen on; 0 takes a free one.")
+    port: int = _whole(8000, 0, 65_535, "Port to listen on; 0 picks a free one.")
     trusted_proxies: Sequence[str] = _declared(
         (),
         list[str],
-        "Addresses of proxies whose X-Forwarded-For tells who sends; * for all.",
+        "Addresses of proxies whose X-Forwarded-For names the sender; * for all.",
         stated="[]",
         option="--trusted-proxy",
         metavar="ADDRESS",
     )
-    max_connections: int = _whole(4096, 1, 10**6, "Connections at once; then 503.")
-    header_seconds: float = _seconds(10.0, 3600, "Within which a request's head must come.")
+    max_connections: int = _whole(4096, 1, 10**6, "Connections open at once; beyond that, 503.")
+    header_seconds: float = _seconds(10.0, 3600, "Seconds within which the head of a request must arrive.")
     answer_seconds: float = _seconds(
-        30.0, 3600, "Within which an answer must be taken; as long again for every 512 KiB of it."
+        30.0,
+        3600,
+        "Seconds within which a client must read its answer; as many again for every 512 KiB of it.",
     )
     max_unread_bytes: int = _whole(
         64 << 20,
         1 << 20,
         1 << 40,
-        "Bytes of answers that wait to be taken; then the connections that wait longest are cut.",
+        "Bytes of answers that clients have not read; "
+        "beyond that, the connections that wait longest are cut.",
     )
     drain_seconds: float = _seconds(
-        0.0, 600, "How long requests are taken after SIGTERM, while not ready.", above=False
+        0.0,
+        600,
+        "Seconds after SIGTERM in which requests are still accepted while /health/ready returns 503.",
+        above=False,
     )
-    log_format: str = _choice("text", Literal["json", "text"], "Of the log on standard error.")
+    log_format: str = _choice(
+        "text", Literal["json", "text"], "Format of the log on standard error: text or json."
+    )
     log_level: str = _choice(
-        "warning", Literal["debug", "info", "warning", "error"], "Least level that is logged."
+        "warning",
+        Literal["debug", "info", "warning", "error"],
+        "Lowest level that is logged: debug, info, warning or error.",
     )

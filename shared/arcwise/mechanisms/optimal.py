@@ -117,11 +117,11 @@ class OptimalCircular(CircularMechanism):
 
     Notes
     -----
-    ``W = max(1, round(2 C K))`` with C of `optimal_levels`, or, with a `width`, a number next to ``width K``
-    that has no divisor in common with K, so that no harmonic is hidden. The real-valued node of a position x
-    is ``(K x - W/2) mod K``; code j is the cell from j/K to (j+1)/K of the circle. On a lattice of K values
-    the node of the value k is ``(k - W // 2) mod K``, and W has no divisor in common with K without a `width`
-    too: otherwise the rows would be linearly dependent, and some distributions look the same.
+    ``W = max(1, round(width K))``, where the optimal width is 2 C with C of `optimal_levels`. The real-valued
+    node of a position x is ``(K x - W/2) mod K``; code j is the cell from j/K to (j+1)/K of the circle. On a
+    lattice of K values the node of the value k is ``(k - W // 2) mod K``, and W is a number next to
+    ``width K`` that has no divisor in common with K: otherwise the rows would be linearly dependent, and some
+    distributions look the same.
 
     Examples
     --------
@@ -156,14 +156,13 @@ class OptimalCircular(CircularMechanism):
         domain, epsilon = check_circle(domain, type(self).__name__), check_epsilon(epsilon)
         nodes = lattice_nodes(domain, nodes, otherwise=DEFAULT_NODES)
         check_nodes(nodes, MAX_CODES)
-        coprime = domain.discrete or width is not None
         if width is None:
             width = 2 * optimal_levels(epsilon, power).half_window
         elif not 0.0 < width < 1.0:
             raise ParameterError(f"width must be between 0 and 1, as a share of the circle, got {width!r}")
         best = width * nodes
         window = min(nodes - 1, max(1, round(best)))
-        if coprime:
+        if domain.discrete:
             window = _coprime_window(nodes, best, epsilon, power)
         kernel = WindowKernel.fit(nodes=nodes, window=window, epsilon=epsilon, circular=True)
         self._set(domain=domain, epsilon=epsilon, kernel=kernel, _centre=window // 2)
