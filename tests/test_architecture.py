@@ -28,11 +28,14 @@ def package(name: str) -> str | None:
 
 
 def picture() -> str:
-    """Return the packages and the imports between them, but those of shared, which every package makes."""
+    """Return the packages and the imports between them, but those of shared, which every package makes.
+
+    Without those of methods `plot`: a picture imports what it draws.
+    """
     boxes: set[str] = set()
     arrows: set[tuple[str, str]] = set()
     packages = {f"analysis.{name.split('.')[2]}" for name in modules("server") if is_package(name)}
-    for name, imported in [each for root in ROOTS for each in modules(root).items()]:
+    for name, imported in [each for root in ROOTS for each in modules(root, plots=False).items()]:
         own = shown(package(name), packages)
         if own is None:
             continue

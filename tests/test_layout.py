@@ -1,6 +1,7 @@
 """The layout: three source roots under one namespace, imports that run one way, explicit public names.
 
-Read from the syntax trees, so an import inside a function or under TYPE_CHECKING counts too.
+Read from the syntax trees, so an import inside a function or under TYPE_CHECKING counts too. What a method
+`plot` imports when it is called does not close a circle.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 REPOSITORY = Path(__file__).parent.parent
 ROOTS = ("shared", "client", "server")
@@ -62,9 +63,12 @@ def module_name(path: Path, root: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(source: str, module: str, *, package: bool) -> Iterator[str]:
-    """Yield the absolute names of all modules (or their members) that a source imports."""
-    for node in ast.walk(ast.parse(source)):
+def imports(source: str, module: str, *, package: bool, plots: bool = True) -> Iterator[str]:
+    """Yield the absolute names of all modules (or their members) that a source imports.
+
+    Without `plots`, not what a method `plot` imports when it is called: pictures know what they draw.
+    """
+    for node in nodes(ast.parse(source), plots=plots):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -77,19 +81,26 @@ def imports(source: str, module: str, *, package: bool) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+def nodes(tree: ast.AST, *, plots: bool) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if plots or not (isinstance(node, ast.FunctionDef) and node.name == "plot"):
+            yield node
+            yield from nodes(node, plots=plots)
+
+
 def within(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
 
 
 @cache
-def modules(root: str) -> dict[str, set[str]]:
-    """Return the arcwise imports of every module under a source root."""
+def modules(root: str, *, plots: bool = True) -> dict[str, set[str]]:
+    """Return the arcwise imports of every module under a source root; see `imports`."""
     found = {}
     folder = REPOSITORY / root
     for path in sorted(folder.rglob("*.py")):
         name = module_name(path, folder)
         package = path.name == "__init__.py"
-        names = imports(path.read_text(encoding="utf-8"), name, package=package)
+        names = imports(path.read_text(encoding="utf-8"), name, package=package, plots=plots)
         found[name] = {imported for imported in names if within(imported, "arcwise")}
     return found
 
@@ -156,21 +167,77 @@ def test_imports_within_shared_run_one_way() -> None:
                 assert target in MAY_ONLY_IMPORT[own], f"{name} imports {other}"
 
 
-@pytest.mark.parametrize("package", ["arcwise.cli", "arcwise.server"])
-def test_no_circle_of_imports(package: str) -> None:
-    """At run time or for typing; the error of a circle names its modules."""
-    graph = {
-        name: imported_modules(names) for name, names in modules("server").items() if within(name, package)
+KNOWN_CIRCLES = [
+    ["arcwise.client.ledgers.books", "arcwise.client.ledgers.file", "arcwise.client.outboxes.file"],
+    ["arcwise.mechanisms.base", "arcwise.mechanisms.moments"],
+    [
+        "arcwise.server.routes",
+        "arcwise.server.routes.admin",
+        "arcwise.server.routes.health",
+        "arcwise.server.routes.tasks",
+        "arcwise.server.runtime",
+    ],
+]
+"""Those that are left, to be mended."""
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Return the groups of nodes that can reach one another, of two nodes or more."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        reached[start], left = set(), list(graph[start])
+        while left:
+            if (node := left.pop()) not in reached[start]:
+                reached[start].add(node)
+                left.extend(graph[node])
+    groups = {
+        tuple(sorted({start} | {node for node in found if start in reached[node]}))
+        for start, found in reached.items()
     }
-    assert imported_modules({"arcwise.server", "arcwise.server.app"}) == {"arcwise.server.app"}
-    assert imported_modules({"arcwise.server", "arcwise.server.Settings"}) == {"arcwise.server"}
-    TopologicalSorter(graph).prepare()
+    return sorted(list(group) for group in groups if len(group) > 1)
 
 
-def imported_modules(names: set[str]) -> set[str]:
-    """Return the modules of imported names: a package only where a member of it is imported."""
-    members = {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
-    return {name if name in modules("server") else name.rpartition(".")[0] for name in members}
+def resolved(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Return the imports as modules: a name that is not one belongs to the package that it is taken from."""
+
+    def module(name: str) -> str:
+        while name and name not in graph:
+            name = name.rpartition(".")[0]
+        return name
+
+    # `imports` yields a package beside each of its submodules that are taken from it by name.
+    taken = {
+        own: {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
+        for own, names in graph.items()
+    }
+    return {own: {module(name) for name in names} - {own, ""} for own, names in taken.items()}
+
+
+def folders(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Return which folders of the analysis import which."""
+    named = {name.split(".")[2] for name in graph if name.count(".") > 2 and within(name, "arcwise.analysis")}
+    found: dict[str, set[str]] = {folder: set() for folder in named}
+    for name, imported in graph.items():
+        if within(name, "arcwise.analysis") and name.count(".") > 1 and (own := name.split(".")[2]) in named:
+            found[own] |= {part for other in imported for part in other.split(".")[2:3]} & (named - {own})
+    return found
+
+
+def test_imports_are_resolved_to_modules() -> None:
+    graph = {"a": {"a.b", "a.b.name"}, "a.b": {"a", "a.c"}, "a.c": {"a", "a.name"}}
+    assert resolved(graph) == {"a": {"a.b"}, "a.b": {"a.c"}, "a.c": {"a"}}
+    assert circles(resolved(graph)) == [["a", "a.b", "a.c"]]
+    assert circles({"a": ["b"], "b": ["c"], "c": []}) == []
+
+
+def test_no_modules_import_one_another() -> None:
+    """Not at run time, and not for the type checker: who reads one file of a circle has to read all."""
+    graph = {name: found for root in ROOTS for name, found in modules(root, plots=False).items()}
+    assert circles(resolved(graph)) == KNOWN_CIRCLES
+
+
+def test_no_folders_of_the_analysis_import_one_another() -> None:
+    assert circles(folders(resolved(modules("server", plots=False)))) == []
 
 
 @pytest.mark.parametrize("root", ROOTS)

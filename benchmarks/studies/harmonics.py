@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.analysis import estimate
-from arcwise.analysis.estimators.grid import first_cell
 from arcwise.analysis.estimators.wasserstein import wasserstein
+from arcwise.analysis.grid import first_cell
 from arcwise.analysis.simulate import Mixture, Population, VonMises, code_law, multinomial, node_law
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.likelihood.alternatives import maximum_likelihood, plain_em, smoothed_em
-from arcwise.analysis.likelihood.distribution import distribution, fit_held_out
+from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.em import fit
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
@@ -105,7 +106,7 @@ def test_smoothing_spreads_a_pile_that_held_out_reports_find() -> None:
 
 def test_alternatives_are_shown_under_their_name() -> None:
     fitted = smoothed_em(LINE, counts_of(LINE, 2))
-    result = distribution(LINE, fitted, method="smoothed EM")
+    result = histogram(LINE, fitted, method="smoothed EM")
     assert result.method == "smoothed EM"
     assert sum(result.probabilities) == pytest.approx(1.0)
     assert "held-out" not in result.method + result.note

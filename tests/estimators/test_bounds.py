@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.band import cdf_band, joint_root
 from arcwise.analysis.estimators.bounds import Average, Bounds, share_interval
-from arcwise.analysis.estimators.grid import first_cell
 from arcwise.analysis.estimators.places import Places
 from arcwise.analysis.estimators.quantiles import circular_quantiles, quantiles
 from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from arcwise.analysis.estimators.bounds import USUAL, Average, Bounds
 from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
 from arcwise.analysis.estimators.difference import direction_difference, length_difference
-from arcwise.analysis.estimators.grid import first_cell
 from arcwise.analysis.estimators.quantiles import LEVELS, quantile_ends, quantiles
 from arcwise.analysis.estimators.share_differences import Sample, quantile_differences, share_difference
 from arcwise.analysis.estimators.totals import Samples
+from arcwise.analysis.grid import first_cell
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.analysis.simulate.truth import Truth, on_lattice
 from arcwise.domains import Circle, Interval

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcwise.analysis.estimators.grid import cell_edges, first_cell
+from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.mean import mean
 from arcwise.analysis.estimators.quantiles import quantiles
 from arcwise.analysis.estimators.wasserstein import wasserstein
+from arcwise.analysis.grid import cell_edges, first_cell
 from arcwise.analysis.likelihood.alternatives import plain_em
-from arcwise.analysis.likelihood.distribution import distribution, fit_held_out, thin, uniform_start
+from arcwise.analysis.likelihood.distribution import fit_held_out, thin, uniform_start
 from arcwise.analysis.likelihood.em import fit
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle, Interval
@@ -65,7 +66,7 @@ def test_a_pile_is_found_in_the_bin_that_holds_it(example: WindowExample) -> Non
     mechanism = example.make(4.0, 40)
     middle = float(mechanism.domain.from_unit(np.float64(0.43)))
     counts = drawn_counts(mechanism, node_distribution(mechanism, [middle]), 200_000, 1)
-    result = distribution(mechanism, fit_held_out(mechanism, counts))
+    result = histogram(mechanism, fit_held_out(mechanism, counts))
     probabilities, edges = np.array(result.probabilities), np.array(result.edges)
     assert probabilities.sum() == pytest.approx(1.0)
     near = (edges[1:] > middle - 0.05 * mechanism.domain.length) & (
@@ -78,7 +79,7 @@ def test_clamp_has_wide_end_bins_with_a_note() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, placement="clamp")
     kernel = mechanism.kernel
     counts = drawn_counts(mechanism, node_distribution(mechanism, [0.0]), 10_000, 1)
-    result = distribution(mechanism, fit_held_out(mechanism, counts))
+    result = histogram(mechanism, fit_held_out(mechanism, counts))
     assert result.edges[1] == pytest.approx((kernel.window / 2 + 0.5) / kernel.codes)
     assert "end zones" in result.note
 
@@ -139,13 +140,13 @@ def test_few_reports_at_a_large_epsilon_are_not_a_uniform_population(epsilon: fl
 def test_notes_say_that_bins_have_no_band_and_when_nodes_are_few() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=8)
     counts = np.full(mechanism.kernel.codes, 10.0)
-    note = distribution(mechanism, fit(mechanism.kernel, counts, iterations=0)).note
+    note = histogram(mechanism, fit(mechanism.kernel, counts, iterations=0)).note
     assert note.startswith("uniform: there are too few reports")
     assert "no band" in note
     assert "only 8 nodes" in note
     wide = OptimalPiecewise(Interval(0, 1), 1.0, nodes=32)
     fitted = fit(wide.kernel, np.ones(wide.kernel.codes), iterations=1)
-    assert "nodes" not in distribution(wide, fitted).note
+    assert "nodes" not in histogram(wide, fitted).note
 
 
 @pytest.mark.parametrize("epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 4.0])
@@ -216,7 +217,7 @@ def test_a_population_that_is_not_uniform_is_left_as_soon_as_it_shows() -> None:
 def test_the_fitted_mean_is_that_of_the_histogram(epsilon: float) -> None:
     mechanism = OptimalPiecewise(Interval(-10, 30), epsilon, nodes=33)
     counts = drawn_counts(mechanism, node_distribution(mechanism, [0.0, 5.0, 25.0]), 5000, 1)
-    result = distribution(mechanism, fit_held_out(mechanism, counts))
+    result = histogram(mechanism, fit_held_out(mechanism, counts))
     nodes = np.linspace(-10, 30, 33)
     assert result.fitted_mean == pytest.approx(np.array(result.probabilities) @ nodes)
     assert result.to_dict()["fitted_mean"] == result.fitted_mean
@@ -226,7 +227,7 @@ def test_the_fitted_mean_is_that_of_the_histogram(epsilon: float) -> None:
 def test_the_fitted_mean_of_a_lattice_is_of_its_values() -> None:
     mechanism = OptimalPiecewise(Interval(0, 10, step=1), 2.0)
     counts = drawn_counts(mechanism, np.eye(11)[3] * 0.5 + np.eye(11)[8] * 0.5, 5000, 1)
-    result = distribution(mechanism, fit_held_out(mechanism, counts))
+    result = histogram(mechanism, fit_held_out(mechanism, counts))
     assert result.values == tuple(range(11))
     assert result.fitted_mean == pytest.approx(np.array(result.probabilities) @ np.arange(11))
 
@@ -237,7 +238,7 @@ def test_there_is_no_fitted_mean_on_a_circle_or_where_end_zones_hold_many_values
         OptimalPiecewise(Interval(0, 1), 1.0, placement="clamp"),
     ):
         counts = np.ones(mechanism.kernel.codes)
-        result = distribution(mechanism, fit_held_out(mechanism, counts))
+        result = histogram(mechanism, fit_held_out(mechanism, counts))
         assert result.fitted_mean is None
         assert "fitted_mean" not in str(result.to_dict())
 
@@ -250,7 +251,7 @@ def test_the_fitted_mean_errs_less_than_the_unbiased_one_at_a_small_epsilon() ->
         population = as_population(line, mechanism.domain)
         for seed in range(20):
             counts = simulate_counts(mechanism, population, 1000, np.random.default_rng(seed))
-            fitted = distribution(mechanism, fit_held_out(mechanism, counts.astype(np.float64))).fitted_mean
+            fitted = histogram(mechanism, fit_held_out(mechanism, counts.astype(np.float64))).fitted_mean
             assert fitted is not None
             point = mean(mechanism, counts.astype(np.float64)).value
             assert point is not None
@@ -265,7 +266,7 @@ def test_a_single_report_leaves_the_start() -> None:
     counts[0] = 1
     fitted = fit_held_out(mechanism, counts)
     assert fitted.iterations == 0
-    assert "uniform" in distribution(mechanism, fitted).note
+    assert "uniform" in histogram(mechanism, fitted).note
 
 
 def test_very_many_reports_are_not_held_back_by_a_limit_of_steps() -> None:

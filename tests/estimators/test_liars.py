@@ -14,9 +14,9 @@ from scipy.optimize import minimize
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.direction import direction, resultant_length, row_attenuation
-from arcwise.analysis.estimators.grid import cell_edges
 from arcwise.analysis.estimators.quantiles import LEVELS, point
 from arcwise.analysis.estimators.unbiasing import moment_numbers
+from arcwise.analysis.grid import cell_edges
 from arcwise.analysis.robustness.damage import _worst, damage
 from arcwise.analysis.robustness.false_inputs import Law, _farthest, _variances, interval_reach
 from arcwise.analysis.robustness.false_inputs_circle import circle_reach

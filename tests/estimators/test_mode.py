@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.bounds import Bounds
-from arcwise.analysis.estimators.grid import cell_edges
 from arcwise.analysis.estimators.mode import _covered, _hull, _Windows, _windows, mode
+from arcwise.analysis.grid import cell_edges
 from arcwise.analysis.likelihood.distribution import fit_held_out, uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Duchi, OptimalCircular, OptimalPiecewise

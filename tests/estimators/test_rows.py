@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.direction import direction, first_moment, resultant_length
-from arcwise.analysis.estimators.grid import cell_edges, first_cell
 from arcwise.analysis.estimators.quantiles import quantiles
+from arcwise.analysis.grid import cell_edges, first_cell
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.em import EMSteps, fit
 from arcwise.analysis.likelihood.linear_maps import (

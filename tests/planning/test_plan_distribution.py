@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
 
-from arcwise.analysis.estimators.grid import cell_edges, first_cell
 from arcwise.analysis.estimators.wasserstein import histogram_distance, wasserstein
+from arcwise.analysis.grid import cell_edges, first_cell
 from arcwise.analysis.planning import plan
 from arcwise.analysis.planning.distribution import SimulatedCurve, Surveys, survey_error, users
 from arcwise.analysis.simulate import as_population

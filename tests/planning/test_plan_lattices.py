@@ -14,9 +14,9 @@ from scipy.stats import chi2, wasserstein_distance
 from arcwise.analysis import estimate
 from arcwise.analysis.design import minimax, worst_case
 from arcwise.analysis.estimators.direction import direction, first_moment
-from arcwise.analysis.estimators.grid import first_cell
 from arcwise.analysis.estimators.mean import mean
 from arcwise.analysis.estimators.wasserstein import wasserstein
+from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.mechanism_table import compare
 from arcwise.analysis.planning import best_sample, best_shares, plan, report_error

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.estimators.bounds import Bounds, Evidence, covariance
-from arcwise.analysis.estimators.grid import coarse_note, values_of
 from arcwise.analysis.estimators.result import Band
 from arcwise.analysis.estimators.shares import share
 from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.grid import coarse_note, values_of
 from arcwise.analysis.threads import one_thread
 from arcwise.digits import written
 from arcwise.errors import ParameterError

@@ -16,24 +16,21 @@ asked about.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from arcwise.analysis.estimators.grid import first_cell
+from arcwise.analysis.estimators.knots import Knots
 from arcwise.analysis.estimators.places import Places
 from arcwise.analysis.likelihood.distribution import leap_stages, thin, uniform_start
 from arcwise.analysis.likelihood.em import EMSteps
-from arcwise.analysis.likelihood.linear_maps import node_means
-from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arcwise.mechanisms.base import Mechanism
-    from arcwise.typing import FloatArray, IntArray
+    from arcwise.typing import FloatArray
 
 
 __all__ = [
@@ -55,12 +52,6 @@ METHOD = "from the fitted distribution; bounds that hold for every population"
 SMOOTHED = "the value is of a smoothed fit, the interval is not"
 """The method of a quantile or a share, and the note that goes with each."""
 
-_MOST_NODES = 288
-"""Nodes up to which the program has a variable for each. On more, weights are alike in blocks of codes."""
-
-_BLOCKS = 128
-"""Blocks of codes as long as nodes are far apart in a grid of so many."""
-
 USUAL = 1.8
 """Standard errors for which the weights of shares are the best: those of level 0.95, for every level.
 
@@ -74,9 +65,6 @@ _TIE = 0.25
 """Nats: a fit to one part must predict the other one better by so much to be taken."""
 
 _MOST_EM_STEPS = 3000
-
-_SPREAD = 1e-6
-"""Of the fit, spread over all nodes: codes that only nodes without people give are possible too."""
 
 
 class Average(NamedTuple):
@@ -197,21 +185,19 @@ class Bounds:
     def __init__(self, mechanism: Mechanism, counts: FloatArray) -> None:
         self.n = float(counts.sum())
         self.places = Places(mechanism)
-        self._mechanism = mechanism
-        kernel = mechanism.kernel
-        self._order = (np.arange(kernel.nodes) + first_cell(mechanism)) % kernel.nodes
-        self._block = 1 if kernel.nodes <= _MOST_NODES else -(-kernel.nodes // _BLOCKS)
+        nodes = mechanism.kernel.nodes
+        knots = Knots(mechanism)
         parts = thin(counts, 2)
         self._known = bool(parts.sum(axis=1).all())
-        self._parts = self._merged(parts)
+        self._parts = knots.merged(parts)
         self._sizes = self._parts.sum(axis=1)
-        self.fitted: FloatArray = np.full(kernel.nodes, 1.0 / kernel.nodes)
+        self.fitted: FloatArray = np.full(nodes, 1.0 / nodes)
         if self._known:
             both = _fits(mechanism, parts[::-1])
-            self.fitted = both.mean(axis=0)[self._order]
+            self.fitted = both.mean(axis=0)[knots.order]
             from arcwise.analysis.estimators.programs import Programs  # loads scipy
 
-            self._programs = Programs(self, both, USUAL)
+            self._programs = Programs(knots, self.n, both, USUAL)
 
     def average(self, functionals: FloatArray, root: float) -> Average:
         """Return an average whose mean is above a functional of the node distribution, whatever that is.
@@ -247,66 +233,6 @@ class Bounds:
         """Return a functional's largest entry as an average without error."""
         most = float(functionals[0].max())
         return Average(most, np.full(self._parts.shape, most), np.zeros(self._parts.size), most, self.n)
-
-    @cached_property
-    def rows(self) -> FloatArray:
-        """Code probabilities of the program's nodes, shape (M, K')."""
-        return self._merged(self._mechanism.kernel.probabilities(self._order[self._knots]))
-
-    @cached_property
-    def _knots(self) -> IntArray:
-        """Which nodes, by cells, the program has: all, or those between which means are straight lines.
-
-        With weights that are alike in blocks of codes, a window's mean changes its slope only where the
-        window begins or ends at a block. Other kernels' means are nearly straight, and `Programs.weights`
-        adds what they are not.
-        """
-        kernel = self._mechanism.kernel
-        if self._block == 1:
-            return np.arange(kernel.nodes)
-        taken = self._order % self._block == 0
-        if isinstance(kernel, WindowKernel):
-            ends = self._order + kernel.window
-            taken |= (ends % kernel.codes if kernel.circular else ends) % self._block == 0
-        taken[[0, -1]] = True
-        return np.flatnonzero(taken)
-
-    def at_knots(self, functional: FloatArray) -> FloatArray:
-        """Return numbers at the program's nodes between which straight lines are above a functional."""
-        if self._block == 1:
-            return functional
-        knots = self._knots
-        inside = functional.copy()
-        inside[knots] = -np.inf
-        between = np.maximum.reduceat(inside, knots)  # from a knot to the next one
-        result: FloatArray = np.maximum(functional[knots], np.maximum(between, np.roll(between, 1)))
-        return result
-
-    def mass(self, fit: FloatArray) -> FloatArray:
-        """Return about the distribution over the program's nodes that a node distribution is."""
-        knots = self._knots
-        ordered = fit[self._order]
-        if self._block > 1:
-            nearest = np.searchsorted((knots[1:] + knots[:-1]) / 2, np.arange(len(ordered)))
-            ordered = np.bincount(nearest, weights=ordered, minlength=len(knots)).astype(np.float64)
-        return (1.0 - _SPREAD) * ordered + _SPREAD / len(ordered)
-
-    def means(self, weights: FloatArray) -> FloatArray:
-        """Return the means of weights per code for each node, shape (M, K') to (M, N), by cells."""
-        if self._block == 1:
-            straight: FloatArray = weights @ self.rows.T
-            return straight
-        every = np.repeat(weights, self._block, axis=1)[:, : self._mechanism.kernel.codes]
-        means: FloatArray = node_means(self._mechanism.kernel, every)[:, self._order]
-        return means
-
-    def _merged(self, per_code: FloatArray) -> FloatArray:
-        """Return numbers per code added up over those that share a weight, shape (M, K) to (M, K')."""
-        if self._block == 1:
-            return per_code
-        starts = np.arange(0, per_code.shape[1], self._block)
-        merged: FloatArray = np.add.reduceat(per_code, starts, axis=1)
-        return merged
 
 
 def covariance(averages: Sequence[AnyAverage]) -> FloatArray:

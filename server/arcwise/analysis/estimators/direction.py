@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.estimators.grid import coarse_note, to_domain
 from arcwise.analysis.estimators.inference_target import whose
 from arcwise.analysis.estimators.mean import reach
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, hotelling, join, two_sided
+from arcwise.analysis.grid import coarse_note, to_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from arcwise.analysis.counts import check_counts
 from arcwise.analysis.estimators import band, direction, mean, mode, quantiles, shares, variance
 from arcwise.analysis.estimators.bounds import Bounds
+from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import (
     Target,
     Users,
@@ -19,7 +20,7 @@ from arcwise.analysis.estimators.inference_target import (
     target_words,
 )
 from arcwise.analysis.estimators.result import Estimate, Value
-from arcwise.analysis.likelihood import distribution
+from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.threads import one_thread
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.circular import CircularMechanism
@@ -101,7 +102,7 @@ def estimate(
     mechanism = task.mechanism
     numbers = check_counts(counts, mechanism.kernel.codes)
     with one_thread():
-        fitted = distribution.fit_held_out(mechanism, numbers)
+        fitted = fit_held_out(mechanism, numbers)
         users = Users(fitted.probabilities, sampled) if target == "users" else None
         result = Estimate(
             task=task.name,
@@ -114,7 +115,7 @@ def estimate(
             unit=task.unit,
             description=task.description,
             delta=reported_delta(mechanism),
-            distribution=distribution.distribution(mechanism, fitted),
+            distribution=histogram(mechanism, fitted),
         )
         ask = _Asked(mechanism, numbers, fitted.probabilities, level, tuple(between), users)
         if isinstance(mechanism, CircularMechanism):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.estimators.empirical import empirical_reach
-from arcwise.analysis.estimators.grid import to_domain
 from arcwise.analysis.estimators.inference_target import device_reach, device_variance, source_of_error, whose
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, join, two_sided
 from arcwise.analysis.estimators.unbiasing import Numbers, mean_numbers
+from arcwise.analysis.grid import to_domain
 from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel

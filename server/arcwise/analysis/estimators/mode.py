@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.analysis.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arcwise.analysis.estimators.bounds import Evidence
-    from arcwise.analysis.estimators.grid import Values
+    from arcwise.analysis.grid import Values
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import BoolArray, FloatArray
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from arcwise.analysis.estimators.grid import cell_edges, values_of
+from arcwise.analysis.grid import cell_edges, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arcwise.analysis.estimators.grid import Values
+    from arcwise.analysis.grid import Values
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 

@@ -28,12 +28,13 @@ from arcwise.analysis.estimators.direction import (
     untold,
 )
 from arcwise.analysis.estimators.estimation import reported_delta
+from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.result import Estimate, Value
 from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.estimators.totals import Strata
 from arcwise.analysis.estimators.variance import strata_spread
-from arcwise.analysis.likelihood import distribution
+from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.em import EMFit
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import as_float, shown
@@ -107,7 +108,7 @@ def post_stratify(
     check_level(level)
     mechanism = task.mechanism
     arrays, parts = _checked(mechanism, strata, weights)
-    fits = [distribution.fit_held_out(mechanism, counts) for counts in arrays]
+    fits = [fit_held_out(mechanism, counts) for counts in arrays]
     probabilities: FloatArray = parts @ np.array([fit.probabilities for fit in fits])
     bounds = Strata([Bounds(mechanism, counts) for counts in arrays], parts.tolist())
     fewest = min(arrays, key=np.sum)  # what the shared estimators note on few reports is of this stratum
@@ -149,7 +150,7 @@ def post_stratify(
         unit=task.unit,
         delta=reported_delta(mechanism),
         mode=mode.mode(*given, level=level, bounds=bounds if bands else None),
-        distribution=distribution.distribution(
+        distribution=histogram(
             mechanism, _mixed(fits, probabilities), method="fits to the strata, times their weights"
         ),
         shares={

@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from arcwise.analysis.estimators.bounds import Bounds
+    from arcwise.analysis.estimators.knots import Knots
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
 
@@ -59,19 +59,21 @@ class Programs:
 
     Parameters
     ----------
-    bounds
-        Of the counts.
+    knots
+        The nodes of the programs.
+    n
+        How many reports there are.
     fits
         A fit for each part, shape (2, N).
     usual
         Standard errors of the usual functional, for first guesses.
     """
 
-    def __init__(self, bounds: Bounds, fits: FloatArray, usual: float) -> None:
-        self._bounds = bounds
-        self._fit = np.array([bounds.mass(fit) for fit in fits])
+    def __init__(self, knots: Knots, n: float, fits: FloatArray, usual: float) -> None:
+        self._knots, self._n = knots, n
+        self._fit = np.array([knots.mass(fit) for fit in fits])
         parts, nodes = self._fit.shape
-        self._codes = np.maximum(self._fit @ bounds.rows, _LEAST)
+        self._codes = np.maximum(self._fit @ knots.rows, _LEAST)
         self._information = np.empty((parts, nodes, nodes))
         # Where the solver starts. Its matrix there is the same for every functional, and gives about the
         # standard error of each.
@@ -79,7 +81,7 @@ class Programs:
         self._slack = _BARRIER * usual**2 / nodes / self._start
         self._factors = []
         for part, codes in enumerate(self._codes):
-            scaled = bounds.rows * np.sqrt(bounds.n / codes)
+            scaled = knots.rows * np.sqrt(n / codes)
             matrix = np.matmul(scaled, scaled.T, out=self._information[part]).copy()
             matrix.ravel()[:: nodes + 1] += self._slack[part] / self._start[part]
             self._factors.append(dpotrf(matrix.T, lower=1, overwrite_a=1)[0])
@@ -98,9 +100,9 @@ class Programs:
         root
             For how many standard errors the weights are to be the best.
         """
-        bounds, parts = self._bounds, len(self._fit)
+        knots, parts = self._knots, len(self._fit)
         rows = np.concatenate(several)
-        options = np.array([bounds.at_knots(each) for each in rows])
+        options = np.array([knots.at_knots(each) for each in rows])
         part = np.repeat(np.arange(parts), len(options))
         phi = np.tile(options, (parts, 1))
         tilt = self._begun(part, phi)
@@ -116,8 +118,8 @@ class Programs:
         for some in np.array_split(todo, -(-len(todo) // len(self._matrices))) if len(todo) else ():
             which = chosen[some]
             change, pull = self._solved(part[which], phi[which], tilt[which], 1.0 / error[which], root)
-            fresh = change @ bounds.rows * (bounds.n / pull)[:, None] / self._codes[part[which]]
-            flat[some] = fresh + (rows[row[some]] - bounds.means(fresh)).max(axis=1)[:, None]
+            fresh = change @ knots.rows * (self._n / pull)[:, None] / self._codes[part[which]]
+            flat[some] = fresh + (rows[row[some]] - knots.means(fresh)).max(axis=1)[:, None]
         by_functional: FloatArray = weights.swapaxes(0, 1)
         return by_functional
 

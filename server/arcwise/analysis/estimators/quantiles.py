@@ -19,9 +19,9 @@ import numpy as np
 
 from arcwise.analysis.estimators.arcs import arc_cover
 from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, USUAL, Bounds, Evidence, narrowed_root
-from arcwise.analysis.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from arcwise.analysis.estimators.bounds import AnyAverage
-    from arcwise.analysis.estimators.grid import Values
+    from arcwise.analysis.grid import Values
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 

@@ -25,12 +25,12 @@ from arcwise.analysis.estimators.bounds import (
     difference_interval,
     possible,
 )
-from arcwise.analysis.estimators.grid import coarse_note
 from arcwise.analysis.estimators.quantiles import LEVELS, along_circle, cut_at, point, quantile_ends
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.shares import IN_END_ZONE, fitted_share, unit_ends
 from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.estimators.totals import Samples
+from arcwise.analysis.grid import coarse_note
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.threads import one_thread
 from arcwise.digits import written

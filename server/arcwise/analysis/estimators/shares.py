@@ -14,9 +14,9 @@ import numpy as np
 
 from arcwise.analysis.estimators.arcs import arc_cover
 from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, Bounds, Evidence, share_interval
-from arcwise.analysis.estimators.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
 from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
 

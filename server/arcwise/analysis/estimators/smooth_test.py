@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.analysis.estimators.grid import first_cell
+from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.linear_maps import code_laws
 from arcwise.analysis.threads import one_thread

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.analysis.estimators.empirical import empirical_reach
-from arcwise.analysis.estimators.grid import coarse_note
 from arcwise.analysis.estimators.inference_target import device_reach, source_of_error, whose
 from arcwise.analysis.estimators.mean import average, end_units, reaches
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, join, two_sided
 from arcwise.analysis.estimators.unbiasing import Numbers, moment_numbers
+from arcwise.analysis.grid import coarse_note
 from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.estimators.grid import cell_edges, first_cell, values_of
+from arcwise.analysis.grid import cell_edges, first_cell, values_of
 
 if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism

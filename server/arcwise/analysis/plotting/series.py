@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcwise.analysis.plotting.style import COLOURS, finish, literal
-from arcwise.analysis.timeseries.text import shown_range
+from arcwise.analysis.timeseries.result import shown_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from arcwise.analysis.estimators.grid import cell_edges, to_domain
 from arcwise.analysis.estimators.quantiles import LEVELS
+from arcwise.analysis.grid import cell_edges, to_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

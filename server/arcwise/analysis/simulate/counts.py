@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.analysis.estimators.grid import values_of
+from arcwise.analysis.grid import values_of
 from arcwise.analysis.likelihood.linear_maps import code_laws
 from arcwise.analysis.simulate.base import Population
 from arcwise.analysis.simulate.continuous import Continuous

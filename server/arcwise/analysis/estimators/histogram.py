@@ -1,0 +1,67 @@
+"""A fitted node distribution as a histogram in the unit of the domain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.analysis.estimators.result import Distribution
+from arcwise.analysis.estimators.small_samples import join
+from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
+from arcwise.analysis.likelihood.distribution import FOLDS
+
+if TYPE_CHECKING:
+    from arcwise.analysis.likelihood.em import EMFit
+    from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
+
+
+__all__ = ["histogram"]
+
+
+def histogram(mechanism: Mechanism, fitted: EMFit, *, method: str | None = None) -> Distribution:
+    """Return a fit as a histogram in the unit of the domain.
+
+    Parameters
+    ----------
+    mechanism
+        That the counts came from.
+    fitted
+        Of `fit_held_out`, unless `method` says otherwise.
+    method
+        In words, how the fit was made (`alternatives` has others).
+    """
+    smoothing = " (averaging iterates smooths)" if method is None else ""
+    notes = [
+        coarse_note(mechanism),
+        f"the log-likelihood is within {fitted.gap:.3g} of its largest value{smoothing}",
+        "no band: the cells have no intervals of their own",
+    ]
+    if method is None and fitted.iterations == 0:
+        notes.insert(0, "uniform: there are too few reports to hold any out")
+    if mechanism.end_zones:
+        notes.insert(0, "the first and the last bin are the end zones: their mass is known, its place is not")
+    if method is None:
+        method = f"EM averaged by {FOLDS}-fold held-out likelihood, {fitted.iterations} steps in the mean"
+    probabilities = np.roll(fitted.probabilities, -first_cell(mechanism))
+    edges, values = cell_edges(mechanism), values_of(mechanism)
+    places: FloatArray | None = None
+    mean: float | None = None
+    if not mechanism.kernel.circular and not mechanism.end_zones:
+        units = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
+        mean = float(mechanism.domain.from_unit(fitted.probabilities @ units))
+        notes.append("fitted_mean is biased towards the middle of the domain, and has no interval")
+    if values is not None:
+        if not mechanism.kernel.circular:
+            edges[[0, -1]] = -0.5 / values.steps, 1.0 + 0.5 / values.steps
+        if not mechanism.end_zones:
+            places = mechanism.domain.from_unit(values.units(values.first))
+    return Distribution(
+        tuple(mechanism.domain.from_unit(edges).tolist()),
+        tuple(probabilities.tolist()),
+        method,
+        join(*notes),
+        None if places is None else tuple(places.tolist()),
+        mean,
+    )
