@@ -20,6 +20,7 @@ from arcwise.analysis.estimators.difference import mean_difference
 from arcwise.analysis.estimators.poststratification import post_stratify
 from arcwise.analysis.estimators.quantiles import LEVELS
 from arcwise.analysis.estimators.shares import share_name
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.simulate import Mixture, parse_population, simulate_counts
 from arcwise.analysis.simulate.truth import SLACK, Truth, on_lattice
@@ -369,8 +370,9 @@ def _differences(
     uniform = on_lattice(parse_population("uniform", domain), domain)
     others = uniform.draw(max(users.size // 2, 30), generator)
     second = _counts(one, others, generator)
-    pair = (mechanism, counts.astype(np.float64)), (mechanism, second.astype(np.float64))
-    told, theirs = mean_difference(*pair), mean_difference(*pair, target="users")
+    pair = counts.astype(np.float64), second.astype(np.float64)
+    told = mean_difference(*(Survey(mechanism, each) for each in pair))
+    theirs = mean_difference(*(Survey(mechanism, each, target="users") for each in pair))
     apart = float(others.mean() - users.mean())
     length = domain.length
     found["difference of means", ""] = _answer(told, length * (uniform.mean() - one.truth.mean), length)

@@ -22,10 +22,9 @@ from scipy.stats import lognorm, pareto
 
 from arcwise.analysis.estimators.difference import mean_difference
 from arcwise.analysis.estimators.direction import direction, resultant_length
-from arcwise.analysis.estimators.inference_target import Users
 from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.variance import spread
-from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import Histogram, as_population, code_law, multinomial, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
@@ -143,8 +142,8 @@ def _case(name: str, domain: Domain, epsilon: float) -> Case:
 
 def _surveys(
     case: Case, n: int, repeats: int, target: str
-) -> Iterator[tuple[FloatArray, Users | None, tuple[float, float, complex]]]:
-    """Yield counts, their users unless the target is the population, and mean, variance and moment."""
+) -> Iterator[tuple[Survey, tuple[float, float, complex]]]:
+    """Yield surveys for the target, and mean, variance and moment."""
     mechanism = case.task.mechanism
     for number in range(repeats):
         generator = np.random.default_rng(
@@ -152,36 +151,35 @@ def _surveys(
         )
         if target == "population":
             counts = multinomial(np.int64(n), case.law, generator).astype(np.float64)
-            yield counts, None, (case.mean, case.variance, case.moment)
+            yield Survey(mechanism, counts), (case.mean, case.variance, case.moment)
             continue
         values = case.population.draw(n, generator)
         counts = simulate_counts(mechanism, values, n, generator, fixed=True).astype(np.float64)
         moment = complex(np.exp(2j * np.pi * values).mean())
-        users = Users(fit_held_out(mechanism, counts).probabilities)
-        yield counts, users, (float(values.mean()), float(values.var()), moment)
+        yield Survey(mechanism, counts, target="users"), (float(values.mean()), float(values.var()), moment)
 
 
 def _found(estimate: str, case: Case, other: Case, wanted: Wanted) -> Iterator[tuple[Value, bool]]:
     mechanism, (n, repeats, target) = case.task.mechanism, wanted
-    for counts, users, (centre, variance, moment) in _surveys(case, n, repeats, target):
+    for survey, (centre, variance, moment) in _surveys(case, n, repeats, target):
         if estimate == "mean":
-            value = mean(mechanism, counts, users=users)
+            value = mean(survey)
             yield value, value.contains(centre)
         elif estimate == "variance":
-            value = spread(mechanism, counts, users=users).variance
+            value = spread(survey).variance
             yield value, value.contains(variance)
         elif estimate == "difference":
-            generator = np.random.default_rng([n, int(counts @ np.arange(counts.size))])
+            generator = np.random.default_rng([n, int(survey.counts @ np.arange(survey.counts.size))])
             against = multinomial(np.int64(n), other.law, generator).astype(np.float64)
-            value = mean_difference((mechanism, counts), (other.task.mechanism, against))
+            value = mean_difference(Survey(mechanism, survey.counts), Survey(other.task.mechanism, against))
             yield value, value.contains(other.mean - centre)
         elif estimate == "direction":
-            value = direction(mechanism, counts, users=users)  # type: ignore[arg-type]
+            value = direction(survey)
             whole = value.low is not None and value.high is not None and value.high - value.low >= 1.0
             angle = math.atan2(moment.imag, moment.real) / (2 * math.pi)
             yield value, value.contains(angle, period=1.0) if abs(moment) > 1e-9 else whole
         else:
-            value = resultant_length(mechanism, counts, users=users)  # type: ignore[arg-type]
+            value = resultant_length(survey)
             # Rounding to nodes shrinks it by up to (pi/K)^2 / 2, which is not undone.
             slack = (math.pi / mechanism.kernel.nodes) ** 2 / 2
             assert value.low is not None

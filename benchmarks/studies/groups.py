@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.estimators.inference_target import Users
 from arcwise.analysis.estimators.mean import mean
-from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.planning import best_shares, report_error, sample_errors
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Interval
@@ -103,9 +102,9 @@ def coverage_table(surveys: int) -> float:
                 generator = np.random.default_rng([seed, tasks])
                 drawn = values[generator.random(len(values)) < 1 / tasks]
                 counts = simulate_counts(mechanism, drawn, len(drawn), generator, fixed=True).astype(float)
-                law = fit_held_out(mechanism, counts).probabilities
-                for place, users in enumerate((Users(law, 1 / tasks), Users(law))):
-                    covered[place] += mean(mechanism, counts, users=users).contains(float(values.mean()))
+                for place, sampled in enumerate((1 / tasks, 1.0)):
+                    users = Survey(mechanism, counts, target="users", sampled=sampled)
+                    covered[place] += mean(users).contains(float(values.mean()))
             corrected, without = (each / surveys for each in covered)
             print(f"{epsilon:>8g} {f'1 of {tasks}':>6} {corrected:>10.3f} {without:>8.3f}")
             least = min(least, corrected)

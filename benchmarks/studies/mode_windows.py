@@ -14,8 +14,7 @@ import argparse
 import numpy as np
 
 from arcwise.analysis.estimators import mode as module
-from arcwise.analysis.estimators.bounds import Bounds
-from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
@@ -57,11 +56,10 @@ def study(  # noqa: PLR0917
     for repeat in range(repeats):
         generator = np.random.default_rng([repeat, reports])
         counts = simulate_counts(mechanism, population, reports, generator).astype(np.float64)
-        fitted = fit_held_out(mechanism, counts).probabilities
-        bounds = Bounds(mechanism, counts)
+        survey = Survey(mechanism, counts)
         for i, width in enumerate(windows):
             module._WINDOWS = width
-            value = module.mode(mechanism, counts, fitted, bounds=bounds)
+            value = module.mode(survey)
             module._WINDOWS = kept
             assert value.low is not None and value.high is not None  # noqa: PT018
             lengths[repeat, i], held[repeat, i] = value.high - value.low, value.contains(truth)

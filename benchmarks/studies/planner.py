@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.estimators.direction import direction
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.planning import plan
 from arcwise.analysis.planning.direction import DirectionCurve
@@ -78,7 +79,7 @@ def estimates(mechanism: Mechanism, population: Population, n: int, repeats: int
         size = min(BLOCK, repeats - start)
         counts = multinomial(np.full(size, n), np.broadcast_to(codes, (size, codes.size)), generator)
         if isinstance(mechanism, CircularMechanism):
-            found = [direction(mechanism, row.astype(np.float64)).value for row in counts]
+            found = [direction(Survey(mechanism, row.astype(np.float64))).value for row in counts]
             parts.append(np.array(found, dtype=np.float64))
         else:
             parts.append(counts @ mean_numbers(mechanism, n).values / n)

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.band import cdf_band
-from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import code_law, multinomial
 from benchmarks.studies.coverage_parts import case, holds_everywhere
 from benchmarks.studies.populations import Named
@@ -60,7 +60,10 @@ def drawn(one: Case, n: int, surveys: int) -> Iterator[IntArray]:
 
 def band_holds(one: Case, counts: IntArray) -> bool:
     numbers, mechanism = counts.astype(np.float64), one.task.mechanism
-    return holds_everywhere(one, cdf_band(mechanism, numbers, fit_held_out(mechanism, numbers).probabilities))
+    return holds_everywhere(
+        one,
+        cdf_band(Survey(mechanism, numbers)),
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from arcwise.analysis.estimators.arcs import arc_cover
 from arcwise.analysis.estimators.band import bins, cdf_band
 from arcwise.analysis.estimators.quantiles import circular_quantiles
 from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Interval
@@ -46,7 +47,7 @@ def test_the_band_covers_the_whole_function() -> None:
     covered, widths = 0, []
     for seed in range(20):
         counts = drawn_counts(mechanism, nodes, 5000, seed)
-        band = cdf_band(mechanism, counts, fit_held_out(mechanism, counts).probabilities)
+        band = cdf_band(Survey(mechanism, counts))
         bounds = np.array([band.bounds(x) for x in values[::50]])
         covered += bool(((bounds[:, 0] <= truth[::50]) & (truth[::50] <= bounds[:, 1])).all())
         widths.append(np.mean(bounds[:, 1] - bounds[:, 0]))
@@ -60,7 +61,7 @@ def test_the_band_is_ordered_and_narrows_with_the_reports() -> None:
     widths = []
     for n in (2000, 200_000):
         counts = drawn_counts(mechanism, node_distribution(mechanism, values), n, 1)
-        band = cdf_band(mechanism, counts, fit_held_out(mechanism, counts).probabilities)
+        band = cdf_band(Survey(mechanism, counts))
         assert list(band.at) == sorted(band.at)
         assert list(band.low) == sorted(band.low)
         assert list(band.high) == sorted(band.high)
@@ -82,7 +83,7 @@ def test_an_atom_at_an_end_is_inside_the_band() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 2.0)
     values = np.concatenate([np.zeros(3000), np.random.default_rng(1).random(5000), np.ones(2000)])
     counts = drawn_counts(mechanism, node_distribution(mechanism, values), 50_000, 3)
-    band = cdf_band(mechanism, counts, fit_held_out(mechanism, counts).probabilities)
+    band = cdf_band(Survey(mechanism, counts))
     for x in (0.02, 0.1, 0.5, 0.9, 0.98):
         low, high = band.bounds(x)
         assert low <= 0.3 + 0.5 * x <= high
@@ -93,23 +94,23 @@ def test_bins_are_shares_and_their_points_sum_to_one() -> None:
     mechanism = OptimalPiecewise(Interval(10, 20), 1.0)
     counts = drawn_counts(mechanism, node_distribution(mechanism, [12.0, 13.0, 17.0]), 10_000, 2)
     fitted = fit_held_out(mechanism, counts).probabilities
-    found = bins(mechanism, counts, fitted)
+    found = bins(Survey(mechanism, counts, probabilities=fitted))
     assert next(iter(found)) == "10:11"
     assert len(found) == 10
     # End cells count as a half for a bound that falls inside; none does here.
     assert sum(value.value or 0.0 for value in found.values()) == pytest.approx(1.0)
-    alone = share(mechanism, counts, fitted, 12, 13)
+    alone = share(Survey(mechanism, counts, probabilities=fitted), 12, 13)
     assert found["12:13"].value == alone.value
     # Which weights are tried for a bound depends a little on those before.
     assert found["12:13"].low == pytest.approx(alone.low, abs=0.01)
     assert found["12:13"].high == pytest.approx(alone.high, abs=0.01)
     sectors = OptimalCircular(CLOCK, 1.0)
     counts = drawn_counts(sectors, node_distribution(sectors, headings(2.0)), 10_000, 2)
-    found = bins(sectors, counts, fit_held_out(sectors, counts).probabilities)
+    found = bins(Survey(sectors, counts))
     assert list(found)[-1] == "22:24"
     assert sum(value.value or 0.0 for value in found.values()) == pytest.approx(1.0)
     coarse = OptimalPiecewise(Interval(0, 1), 1.0, nodes=8)
-    assert bins(coarse, np.ones(coarse.kernel.codes), np.full(8, 1 / 8)) == {}
+    assert bins(Survey(coarse, np.ones(coarse.kernel.codes), probabilities=np.full(8, 1 / 8))) == {}
 
 
 @given(
@@ -136,18 +137,18 @@ def test_arcs_across_midnight() -> None:
     fitted = fit_held_out(mechanism, counts).probabilities
     truth = float(((values >= 22) | (values < 4)).mean())
     for low, high in ((22, 4), (-2, 4), (22, 28)):
-        found = share(mechanism, counts, fitted, low, high)
+        found = share(Survey(mechanism, counts, probabilities=fitted), low, high)
         assert found.contains(truth)
         assert found.value == pytest.approx(truth, abs=0.03)
-    rest = share(mechanism, counts, fitted, 4, 22)
+    rest = share(Survey(mechanism, counts, probabilities=fitted), 4, 22)
     assert rest.value == pytest.approx(1 - (found.value or 0.0), abs=1e-9)
-    whole = share(mechanism, counts, fitted, 5, 29)
+    whole = share(Survey(mechanism, counts, probabilities=fitted), 5, 29)
     assert whole.value == pytest.approx(1.0)
     assert whole.low == pytest.approx(1.0)
     assert whole.high == pytest.approx(1.0)
     for bad in ((3.0, 3.0), (math.nan, 1.0), (0.0, -24.0)):
         with pytest.raises(ParameterError, match="low and high"):
-            share(mechanism, counts, fitted, *bad)
+            share(Survey(mechanism, counts, probabilities=fitted), *bad)
 
 
 AROUND = OptimalCircular(CLOCK, 2.0, nodes=64)
@@ -167,7 +168,7 @@ def test_coverage_of_circular_quantiles(origin: float) -> None:
     covered = np.zeros(5)
     for seed in range(30):
         counts, fitted = headings_reported(seed)
-        found = list(circular_quantiles(AROUND, counts, fitted, origin).values())
+        found = list(circular_quantiles(Survey(AROUND, counts, probabilities=fitted), origin).values())
         covered += [value.contains(t, period=24) for value, t in zip(found, truth, strict=True)]
         assert all(0 <= (value.value or 0.0) < 24 for value in found)
         assert max((value.high or 0) - (value.low or 0) for value in found) < 24
@@ -209,7 +210,7 @@ def test_bands_of_an_interval_and_their_json() -> None:
         estimate(task, counts, origin=0.0)
     circle = OptimalCircular(CLOCK, 1.0)
     with pytest.raises(ParameterError, match="circle"):
-        cdf_band(circle, np.ones(circle.kernel.codes), np.full(128, 1 / 128))
+        cdf_band(Survey(circle, np.ones(circle.kernel.codes), probabilities=np.full(128, 1 / 128)))
 
 
 def test_numbers_far_from_zero_are_told_apart() -> None:

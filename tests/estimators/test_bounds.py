@@ -18,6 +18,7 @@ from arcwise.analysis.estimators.bounds import Average, Bounds, share_interval
 from arcwise.analysis.estimators.places import Places
 from arcwise.analysis.estimators.quantiles import circular_quantiles, quantiles
 from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
@@ -207,10 +208,12 @@ def answers(mechanism: Mechanism, counts: FloatArray, level: float = 0.95) -> li
     """Return shares and quantiles, with a fit that has nothing to do with the reports."""
     fitted, domain = uniform_start(mechanism), mechanism.domain
     low, middle = domain.from_unit(np.array([0.0, 0.5])).tolist()
-    found = [share(mechanism, counts, fitted, low, middle, level=level)]
+    found = [share(Survey(mechanism, counts, probabilities=fitted), low, middle, level=level)]
     if mechanism.kernel.circular:
-        return found + list(circular_quantiles(mechanism, counts, fitted, middle, level=level).values())
-    return found + list(quantiles(mechanism, counts, fitted, level=level).values())
+        return found + list(
+            circular_quantiles(Survey(mechanism, counts, probabilities=fitted), middle, level=level).values()
+        )
+    return found + list(quantiles(Survey(mechanism, counts, probabilities=fitted), level=level).values())
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)), ids=lambda number: repr(EXAMPLES[number]))
@@ -241,7 +244,7 @@ def test_reports_without_a_population_have_intervals_within_the_domain(number: i
             else:
                 assert each.high - each.low <= domain.length * (1 + 1e-9)
         if n == 2.0 and not mechanism.kernel.circular:
-            band = cdf_band(mechanism, counts, uniform_start(mechanism))
+            band = cdf_band(Survey(mechanism, counts, probabilities=uniform_start(mechanism)))
             assert 0.0 <= min(band.low) <= max(band.high) <= 1.0
 
 
@@ -268,12 +271,12 @@ def test_a_share_does_not_depend_on_what_was_asked_before() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
     counts = drawn_counts(mechanism, np.random.default_rng(3).dirichlet(np.ones(128)), 20_000, 3)
     fitted = uniform_start(mechanism)
-    bounds = Bounds(mechanism, counts)
-    before = share(mechanism, counts, fitted, 0.2, 0.5, bounds=bounds)
-    quantiles(mechanism, counts, fitted, bounds=bounds)
-    cdf_band(mechanism, counts, fitted, bounds=bounds)
-    assert share(mechanism, counts, fitted, 0.2, 0.5, bounds=bounds) == before
-    assert share(mechanism, counts, fitted, 0.2, 0.5) == before
+    survey = Survey(mechanism, counts, probabilities=fitted)
+    before = share(survey, 0.2, 0.5)
+    quantiles(survey)
+    cdf_band(survey)
+    assert share(survey, 0.2, 0.5) == before
+    assert share(Survey(mechanism, counts, probabilities=fitted), 0.2, 0.5) == before
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9999])

@@ -13,9 +13,11 @@ from arcwise.analysis.estimators.bounds import USUAL, Average, Bounds
 from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
 from arcwise.analysis.estimators.difference import direction_difference, length_difference
 from arcwise.analysis.estimators.quantiles import LEVELS, quantile_ends, quantiles
-from arcwise.analysis.estimators.share_differences import Sample, quantile_differences, share_difference
+from arcwise.analysis.estimators.share_differences import quantile_differences, share_difference
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.totals import Samples
 from arcwise.analysis.grid import first_cell
+from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.analysis.simulate.truth import Truth, on_lattice
 from arcwise.domains import Circle, Interval
@@ -204,9 +206,9 @@ def test_turned_round_a_comparison_changes_its_sign() -> None:
 def test_steps_of_quantile_ends_go_inwards() -> None:
     task = Task("a", LINE, epsilon=2.0)
     counts = survey(task, GAP, 3000, np.random.default_rng(7)).astype(np.float64)
-    bounds = Bounds(task.mechanism, counts)
-    known = quantiles(task.mechanism, counts, bounds.fitted, bounds=bounds)
-    for tau, ends in zip(LEVELS, quantile_ends(bounds, 0.95, 2.5), strict=True):
+    sample = Survey(task.mechanism, counts)
+    known = quantiles(sample)
+    for tau, ends in zip(LEVELS, quantile_ends(sample.bounds, 0.95, 2.5), strict=True):
         assert np.all(np.diff(ends.low.at) >= 0.0)
         assert np.all(np.diff(ends.high.at) <= 0.0)
         for steps in ends[:2]:
@@ -236,6 +238,22 @@ def test_no_bound_of_a_quantile_is_computed_twice(monkeypatch: pytest.MonkeyPatc
     assert len(asked) == len(set(asked)) > 10
 
 
+@pytest.mark.parametrize("domain", [LINE, CIRCLE])
+def test_each_sample_is_fitted_once(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task("a", domain, epsilon=2.0)
+    generator = np.random.default_rng(21)
+    first, second = survey(task, "uniform", 500, generator), survey(task, "uniform", 400, generator)
+    fitted = []
+
+    def fit(mechanism: Any, counts: Any) -> Any:
+        fitted.append(int(counts.sum()))
+        return fit_held_out(mechanism, counts)
+
+    monkeypatch.setattr("arcwise.analysis.estimators.survey.fit_held_out", fit)
+    compare_samples(task, first, second, target="users", bands=True)
+    assert sorted(fitted) == [400, 500]
+
+
 def test_coverage_of_differences_of_lengths_at_their_ends() -> None:
     """100 surveys: at 0.95, more than 13 misses have a probability below 0.001; counted both ways."""
     mechanism = OptimalCircular(CIRCLE, 0.5)
@@ -245,7 +263,7 @@ def test_coverage_of_differences_of_lengths_at_their_ends() -> None:
         missed = 0
         for _ in range(100):
             pair = [
-                (mechanism, simulate_counts(mechanism, each, n, generator).astype(np.float64))
+                Survey(mechanism, simulate_counts(mechanism, each, n, generator).astype(np.float64))
                 for each, n in zip(populations, (100, 10_000), strict=True)
             ]
             for one, other, apart in ((0, 1, second - first), (1, 0, first - second)):
@@ -318,7 +336,7 @@ def test_directions_that_are_not_determined_have_no_difference() -> None:
     task = Task("a", CIRCLE, epsilon=1.0)
     generator = np.random.default_rng(9)
     plain, wind = survey(task, "uniform", 300, generator), survey(task, "vonmises:90,4", 3000, generator)
-    pair = [(task.mechanism, each.astype(np.float64)) for each in (plain, wind)]
+    pair = [Survey(task.mechanism, each.astype(np.float64)) for each in (plain, wind)]
     value = direction_difference(pair[0], pair[1])
     assert width(value) == pytest.approx(360.0)
     assert "not determined" in value.note
@@ -330,7 +348,7 @@ def test_directions_that_are_not_determined_have_no_difference() -> None:
     assert numbers(given)[1:] == pytest.approx([given.value - 180, given.value + 180])
     over = direction_difference(
         *[
-            (task.mechanism, survey(task, f"vonmises:{at},8", 20_000, generator).astype(float))
+            Survey(task.mechanism, survey(task, f"vonmises:{at},8", 20_000, generator).astype(float))
             for at in (350, 10)
         ]
     )
@@ -383,8 +401,7 @@ def test_circles_need_an_origin_for_quantiles() -> None:
     task = Task("a", CIRCLE, epsilon=2.0)
     generator = np.random.default_rng(11)
     samples = [
-        Sample.of(task.mechanism, survey(task, "vonmises:90,2", 500, generator).astype(float))
-        for _ in range(2)
+        Survey(task.mechanism, survey(task, "vonmises:90,2", 500, generator).astype(float)) for _ in range(2)
     ]
     with pytest.raises(ParameterError, match="origin must be a place"):
         quantile_differences(samples[0], samples[1])

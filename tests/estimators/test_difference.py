@@ -9,6 +9,7 @@ import pytest
 
 from arcwise.analysis.estimators.difference import mean_difference
 from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, SquareWave
@@ -18,7 +19,7 @@ DOMAIN = Interval(-20, 180)
 
 
 def counted(mechanism: Any, values: Any, reports: int, seed: int) -> Any:
-    return mechanism, drawn_counts(mechanism, node_distribution(mechanism, values), reports, seed)
+    return Survey(mechanism, drawn_counts(mechanism, node_distribution(mechanism, values), reports, seed))
 
 
 @pytest.mark.parametrize("sizes", [pytest.param((2000, 2000), marks=pytest.mark.slow), (400, 20_000)])
@@ -41,7 +42,7 @@ def test_it_is_the_difference_of_the_means() -> None:
     mechanism = OptimalPiecewise(DOMAIN, 2.0)
     one, two = counted(mechanism, [10.0], 5000, 1), counted(mechanism, [90.0], 5000, 2)
     value, turned = mean_difference(one, two), mean_difference(two, one)
-    first, second = mean(*one), mean(*two)
+    first, second = mean(one), mean(two)
     assert value.value is not None
     assert first.value is not None
     assert second.value is not None
@@ -67,8 +68,8 @@ def test_circles_and_single_reports_are_refused() -> None:
     good = counted(mechanism, [10.0], 100, 1)
     circle: Any = OptimalCircular(Circle(360), 1.0)
     with pytest.raises(ParameterError, match="domain must be an Interval for a difference"):
-        mean_difference(good, (circle, np.full(128, 5.0)))
+        mean_difference(good, Survey(circle, np.full(128, 5.0)))
     single = np.zeros(mechanism.kernel.codes)
     single[3] = 1
     with pytest.raises(ParameterError, match="at least 2 reports each, got 1"):
-        mean_difference((mechanism, single), good)
+        mean_difference(Survey(mechanism, single), good)

@@ -17,6 +17,7 @@ from arcwise.analysis.estimators.direction import (
     first_moment,
     resultant_length,
 )
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular
@@ -34,7 +35,7 @@ def test_expected_counts_give_back_the_moment(epsilon: float, nodes: int) -> Non
     at = 2 * math.pi * (np.arange(nodes) + mechanism.kernel.window / 2) / nodes
     truth = complex(law @ np.cos(at), law @ np.sin(at))
     counts = expected_counts(mechanism, law, 1e12)
-    heading, length = direction(mechanism, counts), resultant_length(mechanism, counts)
+    heading, length = direction(Survey(mechanism, counts)), resultant_length(Survey(mechanism, counts))
     assert length.value == pytest.approx(abs(truth), abs=1e-9)
     expected = math.degrees(math.atan2(truth.imag, truth.real)) % 360
     assert heading.value == pytest.approx(expected, abs=1e-6)
@@ -44,14 +45,14 @@ def test_expected_counts_give_back_the_moment(epsilon: float, nodes: int) -> Non
 def test_rounding_to_nodes_costs_at_most_what_is_promised(angle: float, nodes: int) -> None:
     mechanism = OptimalCircular(HEADING, 2.0, nodes=nodes)
     counts = expected_counts(mechanism, node_distribution(mechanism, [angle]), 1e9)
-    z = first_moment(mechanism, counts).z
+    z = first_moment(Survey(mechanism, counts)).z
     assert 1 - (math.pi / nodes) ** 2 / 2 - 1e-9 <= math.hypot(*z) <= 1 + 1e-9
 
 
 def test_expected_counts_of_a_uniform_population_determine_no_direction() -> None:
     mechanism = OptimalCircular(Circle(24), 1.0)
     counts = np.full(mechanism.kernel.codes, 1000.0)
-    heading, length = direction(mechanism, counts), resultant_length(mechanism, counts)
+    heading, length = direction(Survey(mechanism, counts)), resultant_length(Survey(mechanism, counts))
     assert (heading.low, heading.high) == (0.0, 24.0)
     assert "not determined" in heading.note
     assert heading.contains(23.99, period=24)
@@ -100,7 +101,7 @@ def test_an_interval_around_zero_is_unwrapped() -> None:
     mechanism = OptimalCircular(HEADING, 2.0)
     values = np.array([350.0, 0.0, 10.0])
     counts = expected_counts(mechanism, node_distribution(mechanism, values), 3000)
-    heading = direction(mechanism, counts)
+    heading = direction(Survey(mechanism, counts))
     assert heading.value is not None
     assert heading.low is not None
     assert heading.high is not None
@@ -124,8 +125,8 @@ def test_coverage_of_direction_and_length(kappa: float, fewest: int) -> None:
     for seed in range(500):
         counts = drawn_counts(mechanism, law, 2000, seed)
         angle = math.atan2(truth.imag, truth.real)
-        directions += direction(mechanism, counts).contains(angle, period=2 * math.pi)
-        lengths += resultant_length(mechanism, counts).contains(abs(truth))
+        directions += direction(Survey(mechanism, counts)).contains(angle, period=2 * math.pi)
+        lengths += resultant_length(Survey(mechanism, counts)).contains(abs(truth))
     assert directions >= fewest
     assert lengths >= fewest
 
@@ -135,7 +136,7 @@ def test_length_of_a_uniform_population_is_covered_and_stays_in_bounds() -> None
     mechanism = OptimalCircular(HEADING, 1.0, nodes=32)
     covered = 0
     for seed in range(300):
-        length = resultant_length(mechanism, drawn_counts(mechanism, np.full(32, 1 / 32), 500, seed))
+        length = resultant_length(Survey(mechanism, drawn_counts(mechanism, np.full(32, 1 / 32), 500, seed)))
         assert length.value is not None
         assert length.low is not None
         assert length.high is not None
@@ -149,11 +150,11 @@ def test_reports_of_no_population_are_said_to_be_that() -> None:
     mechanism = OptimalCircular(HEADING, 0.5)
     counts = np.zeros(mechanism.kernel.codes)
     counts[3] = 10_000  # a device with any value gives this code to one report in fifty or so
-    assert "no population gives these reports" in direction(mechanism, counts).note
-    assert "no population gives these reports" in resultant_length(mechanism, counts).note
+    assert "no population gives these reports" in direction(Survey(mechanism, counts)).note
+    assert "no population gives these reports" in resultant_length(Survey(mechanism, counts)).note
     honest = drawn_counts(mechanism, np.full(128, 1 / 128), 10_000, 1)
-    assert "no population" not in direction(mechanism, honest).note
-    assert "no population" not in resultant_length(mechanism, honest).note
+    assert "no population" not in direction(Survey(mechanism, honest)).note
+    assert "no population" not in resultant_length(Survey(mechanism, honest)).note
 
 
 @pytest.mark.parametrize("n", [3, 5, pytest.param(8, marks=pytest.mark.slow)])
@@ -167,7 +168,7 @@ def test_few_reports_are_covered(n: int) -> None:
     directions = lengths = 0
     for seed in range(400):
         counts = drawn_counts(mechanism, law, n, seed)
-        heading, estimate = direction(mechanism, counts), resultant_length(mechanism, counts)
+        heading, estimate = direction(Survey(mechanism, counts)), resultant_length(Survey(mechanism, counts))
         directions += heading.contains(1.0, period=2 * math.pi)
         lengths += estimate.contains(length)
         assert "few reports" in heading.note
@@ -183,7 +184,7 @@ def test_few_reports_are_covered(n: int) -> None:
 def test_extreme_periods_stay_finite(period: float) -> None:
     mechanism = OptimalCircular(Circle(period), 1.0)
     law = node_distribution(mechanism, [0.95 * period])
-    heading = direction(mechanism, drawn_counts(mechanism, law, 2000, 1))
+    heading = direction(Survey(mechanism, drawn_counts(mechanism, law, 2000, 1)))
     assert heading.low is not None
     assert heading.high is not None
     assert heading.low < heading.high
@@ -194,16 +195,16 @@ def test_few_reports_and_few_cells() -> None:
     mechanism = OptimalCircular(HEADING, 1.0)
     counts = np.zeros(mechanism.kernel.codes)
     counts[3] = 1
-    assert "not determined" in direction(mechanism, counts).note
+    assert "not determined" in direction(Survey(mechanism, counts)).note
     counts[3] = 2
-    heading = direction(mechanism, counts)
+    heading = direction(Survey(mechanism, counts))
     assert (heading.low, heading.high) == (0.0, 360.0)
-    length = resultant_length(mechanism, counts)
+    length = resultant_length(Survey(mechanism, counts))
     assert length.contains(0.0)
     assert length.contains(1.0)
     two = OptimalCircular(HEADING, 1.0, nodes=2)
-    assert direction(two, np.array([5.0, 9.0])).value is None
-    assert resultant_length(two, np.array([5.0, 9.0])).value is None
+    assert direction(Survey(two, np.array([5.0, 9.0]))).value is None
+    assert resultant_length(Survey(two, np.array([5.0, 9.0]))).value is None
 
 
 @pytest.mark.parametrize("population", ["uniform:220,227.2", "atom:1.4"])
@@ -215,7 +216,7 @@ def test_a_length_holds_what_rounding_to_nodes_shrinks(population: str) -> None:
     missed = 0
     for _ in range(20):
         counts = simulate_counts(mechanism, population, 10**6, generator).astype(np.float64)
-        value = resultant_length(mechanism, counts)
+        value = resultant_length(Survey(mechanism, counts))
         assert value.low is not None
         assert value.high is not None
         missed += not value.low - 1e-9 <= truth <= value.high + 1e-9
@@ -231,7 +232,7 @@ def test_a_direction_holds_what_rounding_to_nodes_turns(population: str) -> None
     missed = 0
     for _ in range(20):
         counts = simulate_counts(mechanism, population, 10**9, generator).astype(np.float64)
-        value = direction(mechanism, counts)
+        value = direction(Survey(mechanism, counts))
         assert value.low is not None
         assert value.high is not None
         missed += not (truth - value.low) % 360 <= (value.high - value.low) % 360

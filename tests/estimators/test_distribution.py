@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.mean import mean
 from arcwise.analysis.estimators.quantiles import quantiles
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.wasserstein import wasserstein
 from arcwise.analysis.grid import cell_edges, first_cell
 from arcwise.analysis.likelihood.alternatives import plain_em
@@ -133,7 +134,7 @@ def test_few_reports_at_a_large_epsilon_are_not_a_uniform_population(epsilon: fl
     counts = drawn_counts(mechanism, node_distribution(mechanism, values), 100, 1)
     fitted = fit_held_out(mechanism, counts)
     assert fitted.iterations > 0
-    median = quantiles(mechanism, counts, fitted.probabilities)["0.5"]
+    median = quantiles(Survey(mechanism, counts, probabilities=fitted.probabilities))["0.5"]
     assert median.value == pytest.approx(-2, abs=5)
 
 
@@ -253,7 +254,7 @@ def test_the_fitted_mean_errs_less_than_the_unbiased_one_at_a_small_epsilon() ->
             counts = simulate_counts(mechanism, population, 1000, np.random.default_rng(seed))
             fitted = histogram(mechanism, fit_held_out(mechanism, counts.astype(np.float64))).fitted_mean
             assert fitted is not None
-            point = mean(mechanism, counts.astype(np.float64)).value
+            point = mean(Survey(mechanism, counts.astype(np.float64))).value
             assert point is not None
             ours += (fitted - population.mean()) ** 2
             unbiased += (point - population.mean()) ** 2

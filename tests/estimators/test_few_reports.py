@@ -19,12 +19,12 @@ from scipy.stats import lognorm
 from arcwise.analysis.estimators.difference import mean_difference
 from arcwise.analysis.estimators.direction import direction, resultant_length
 from arcwise.analysis.estimators.empirical import empirical_reach
-from arcwise.analysis.estimators.inference_target import Users, device_reach, device_variance
+from arcwise.analysis.estimators.inference_target import device_reach, device_variance
 from arcwise.analysis.estimators.mean import average, mean
 from arcwise.analysis.estimators.small_samples import two_sided
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.estimators.variance import spread
-from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import Histogram, as_population, code_law, multinomial, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import LaplaceMechanism, OptimalCircular, OptimalPiecewise
@@ -82,8 +82,8 @@ def test_mean_and_variance_are_covered(name: str, epsilon: float, n: int) -> Non
     mechanism, law, centre, variance = interval(name, epsilon)
     means = variances = deviations = 0
     for counts in surveys(law, n, 100):
-        found = spread(mechanism, counts)
-        means += mean(mechanism, counts).contains(centre)
+        found = spread(Survey(mechanism, counts))
+        means += mean(Survey(mechanism, counts)).contains(centre)
         variances += found.variance.contains(variance)
         deviations += found.standard_deviation.contains(math.sqrt(variance))
     assert min(means, variances, deviations) >= 86
@@ -94,7 +94,7 @@ def test_differences_are_covered(name: str) -> None:
     mechanism, law, centre, _ = interval(name, 8.0)
     other, other_law, other_centre, _ = interval("one value", 8.0)
     pairs = zip(surveys(law, 30, 200), surveys(other_law, 100, 200), strict=True)
-    found = [mean_difference((mechanism, one), (other, two)) for one, two in pairs]
+    found = [mean_difference(Survey(mechanism, one), Survey(other, two)) for one, two in pairs]
     assert sum(each.contains(other_centre - centre) for each in found) >= 177
 
 
@@ -107,9 +107,9 @@ def test_mean_and_variance_of_these_users_are_covered(population: str, n: int) -
         generator = np.random.default_rng([seed, n])
         values = drawn.draw(n, generator)
         counts = simulate_counts(mechanism, values, n, generator, fixed=True).astype(np.float64)
-        users = Users(fit_held_out(mechanism, counts).probabilities)
-        means += mean(mechanism, counts, users=users).contains(float(values.mean()))
-        variances += spread(mechanism, counts, users=users).variance.contains(float(values.var()))
+        users = Survey(mechanism, counts, target="users")
+        means += mean(users).contains(float(values.mean()))
+        variances += spread(users).variance.contains(float(values.var()))
     assert min(means, variances) >= 86
 
 
@@ -130,8 +130,8 @@ def test_direction_and_length_are_covered(population: str, epsilon: float, n: in
     angle = math.atan2(truth.imag, truth.real) / (2 * math.pi)
     directions = lengths = 0
     for counts in surveys(code_law(mechanism, of), n, 200):
-        directions += direction(mechanism, counts).contains(angle, period=1.0)
-        length = resultant_length(mechanism, counts)
+        directions += direction(Survey(mechanism, counts)).contains(angle, period=1.0)
+        length = resultant_length(Survey(mechanism, counts))
         assert length.low is not None
         assert length.high is not None
         # Rounding to nodes shrinks it by up to (pi/K)^2 / 2.
@@ -145,7 +145,7 @@ def test_with_many_reports_the_interval_is_students(epsilon: float) -> None:
     numbers = mean_numbers(mechanism, n).values
     for population in ("uniform", "beta:2,5", "0.5*normal:0.3,0.05 + 0.5*normal:0.7,0.08"):
         (counts,) = surveys(code_law(mechanism, as_population(population, UNIT)), n, 1)
-        found = mean(mechanism, counts)
+        found = mean(Survey(mechanism, counts))
         assert found.low is not None
         assert found.high is not None
         width = 2 * two_sided(0.95, n) * average(mechanism.kernel, numbers, counts)[1]
@@ -195,17 +195,17 @@ def counted(mechanism: Mechanism, piles: dict[int, int]) -> FloatArray:
 @given(epsilon=EPSILONS, data=st.data())
 def test_intervals_hold_their_values_and_widen_with_the_level(epsilon: float, data: st.DataObject) -> None:
     mechanism = SMALL[epsilon]
-    counts = counted(mechanism, data.draw(codes_of(mechanism)))
+    survey = Survey(mechanism, counted(mechanism, data.draw(codes_of(mechanism))))
     for estimator in (mean, variance_of):
-        low, high = ends(estimator(mechanism, counts, level=0.8))
-        wide_low, wide_high = ends(estimator(mechanism, counts, level=0.99))
+        low, high = ends(estimator(survey, level=0.8))
+        wide_low, wide_high = ends(estimator(survey, level=0.99))
         slack = 1e-6 * (wide_high - wide_low)
         assert wide_low <= low + slack
         assert high <= wide_high + slack
 
 
-def variance_of(mechanism: Mechanism, counts: FloatArray, *, level: float) -> Value:
-    return spread(mechanism, counts, level=level).variance
+def variance_of(survey: Survey, *, level: float) -> Value:
+    return spread(survey, level=level).variance
 
 
 def ends(value: Value) -> tuple[float, float]:

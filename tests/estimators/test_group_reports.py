@@ -12,10 +12,9 @@ from scipy.stats import binom, kstest
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.direction import direction, resultant_length
 from arcwise.analysis.estimators.groups import devices_behind, drawn_alike, group_reports
-from arcwise.analysis.estimators.inference_target import Users
 from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.variance import spread
-from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle, Interval
@@ -51,11 +50,11 @@ def test_coverage_of_the_devices_of_a_group() -> None:
     covered = uncorrected = variances = 0
     for seed in range(200):
         counts = reported(DELAY, drawn(values, 0.25, seed), seed).astype(np.float64)
-        fitted = fit_held_out(DELAY.mechanism, counts).probabilities
-        group, alone = Users(fitted, 0.25), Users(fitted)
-        covered += mean(DELAY.mechanism, counts, users=group).contains(float(values.mean()))
-        uncorrected += mean(DELAY.mechanism, counts, users=alone).contains(float(values.mean()))
-        variances += spread(DELAY.mechanism, counts, users=group).variance.contains(float(values.var()))
+        group = Survey(DELAY.mechanism, counts, target="users", sampled=0.25)
+        alone = Survey(DELAY.mechanism, counts, target="users", probabilities=group.probabilities)
+        covered += mean(group).contains(float(values.mean()))
+        uncorrected += mean(alone).contains(float(values.mean()))
+        variances += spread(group).variance.contains(float(values.var()))
     assert 177 <= covered <= 199
     assert variances >= 177
     assert uncorrected < 177
@@ -71,11 +70,11 @@ def test_coverage_of_the_direction_of_a_group() -> None:
     for seed in range(200):
         counts = reported(HEADING, drawn(values, 0.25, seed), seed).astype(np.float64)
         mechanism: Any = HEADING.mechanism
-        fitted = fit_held_out(mechanism, counts).probabilities
-        group, alone = Users(fitted, 0.25), Users(fitted)
-        directions += direction(mechanism, counts, users=group).contains(angle, period=360)
-        lengths += resultant_length(mechanism, counts, users=group).contains(abs(moment))
-        uncorrected += direction(mechanism, counts, users=alone).contains(angle, period=360)
+        group = Survey(mechanism, counts, target="users", sampled=0.25)
+        alone = Survey(mechanism, counts, target="users", probabilities=group.probabilities)
+        directions += direction(group).contains(angle, period=360)
+        lengths += resultant_length(group).contains(abs(moment))
+        uncorrected += direction(alone).contains(angle, period=360)
     assert 177 <= directions <= 199
     assert 177 <= lengths <= 199
     assert uncorrected < 177

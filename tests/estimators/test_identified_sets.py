@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import code_law, multinomial
 from arcwise.analysis.simulate.truth import Truth
 from arcwise.domains import Interval
@@ -47,7 +48,7 @@ def test_many_reports_leave_the_identified_set_and_no_more(epsilon: float, name:
     population = populations(zone(task))[name]
     law = code_law(task.mechanism, population)
     counts = np.rint(1e14 * law)
-    told = mean(task.mechanism, counts)
+    told = mean(Survey(task.mechanism, counts))
     assert told.value is None
     assert told.low is not None
     assert told.high is not None
@@ -64,7 +65,9 @@ def test_a_mean_in_the_middle_is_nearly_a_point() -> None:
     population = populations(zone(task))["around the middle"]
     law = code_law(task.mechanism, population)
     told = mean(
-        task.mechanism, multinomial(np.int64(100_000), law, np.random.default_rng(1)).astype(np.float64)
+        Survey(
+            task.mechanism, multinomial(np.int64(100_000), law, np.random.default_rng(1)).astype(np.float64)
+        )
     )
     assert told.low is not None
     assert told.high is not None

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from arcwise.analysis import estimate
-from arcwise.analysis.estimators.bounds import Bounds
 from arcwise.analysis.estimators.mode import mode
 from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import as_population, node_law, simulate_counts
 from arcwise.domains import Circle, Domain, Interval
@@ -113,7 +113,7 @@ def test_a_share_has_both_of_its_ends(domain: Domain) -> None:
         (0, 0),
         (last, last),
     ):
-        found = share(mechanism, counts, truth, float(values[low]), float(values[high]))
+        found = share(Survey(mechanism, counts, probabilities=truth), float(values[low]), float(values[high]))
         exact = min(float(shares[low : high + 1].sum()), 1.0 - 1e-12)
         assert found.value == pytest.approx(exact, abs=2e-12)
         assert found.low is not None
@@ -124,14 +124,16 @@ def test_a_share_has_both_of_its_ends(domain: Domain) -> None:
     assert step is not None
     between = float(values[1]) + step / 4
     with pytest.raises(ParameterError, match="low and high must have a value of"):
-        share(mechanism, counts, truth, between, between + step / 4)
+        share(Survey(mechanism, counts, probabilities=truth), between, between + step / 4)
 
 
 def test_a_share_of_an_arc_passes_0() -> None:
     mechanism = OptimalCircular(HOURS, 4.0)
     shares = population(HOURS)
     truth = np.roll(shares, -(mechanism.kernel.window // 2))
-    found = share(mechanism, expected(mechanism, shares).astype(np.float64), truth, 22.0, 26.0)
+    found = share(
+        Survey(mechanism, expected(mechanism, shares).astype(np.float64), probabilities=truth), 22.0, 26.0
+    )
     assert found.value == pytest.approx(float(shares[[22, 23, 0, 1, 2]].sum()), abs=1e-12)
 
 
@@ -279,7 +281,7 @@ def test_the_mode_of_few_values_is_a_value_and_its_set_holds(domain: Domain, eps
         counts = generator.multinomial(n, law / law.sum())
         numbers = counts.astype(np.float64)
         fitted = fit_held_out(task.mechanism, numbers).probabilities
-        found = mode(task.mechanism, numbers, fitted, bounds=Bounds(task.mechanism, numbers))
+        found = mode(Survey(task.mechanism, numbers, probabilities=fitted))
         if survey == 0:
             assert estimate(task, counts, bands=True).mode == found
         kept = [float(each) for each in found.note.split("may be it: ")[1].split(";")[0].split(",")]

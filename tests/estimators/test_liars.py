@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.direction import direction, resultant_length, row_attenuation
 from arcwise.analysis.estimators.quantiles import LEVELS, point
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import moment_numbers
 from arcwise.analysis.grid import cell_edges
 from arcwise.analysis.robustness.damage import _worst, damage
@@ -246,7 +247,10 @@ def test_directions_turn_by_what_is_told() -> None:
     turns, lengths = [], []
     for claim in np.eye(128):
         counts = np.rint(expected_counts(mechanism, (1 - share) * nodes + share * claim, 1e9))
-        turned, length = direction(mechanism, counts).value, resultant_length(mechanism, counts).value
+        turned, length = (
+            direction(Survey(mechanism, counts)).value,
+            resultant_length(Survey(mechanism, counts)).value,
+        )
         assert turned is not None
         assert length is not None
         turns.append((turned - value + 180) % 360 - 180)

@@ -16,6 +16,7 @@ from scipy.stats import f as f_law
 
 from arcwise.analysis.estimators.mean import clamp_units, mean
 from arcwise.analysis.estimators.small_samples import hotelling, two_sided
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
@@ -46,7 +47,7 @@ def test_expected_counts_give_back_the_mean(epsilon: float) -> None:
     values = 200 * np.random.default_rng(2).beta(2, 5, 1000) - 20
     mechanism = OptimalPiecewise(DOMAIN, epsilon)
     counts = expected_counts(mechanism, node_distribution(mechanism, values), 10**6)
-    estimate = mean(mechanism, counts)
+    estimate = mean(Survey(mechanism, counts))
     assert estimate.value == pytest.approx(values.mean(), abs=1e-8)
     assert estimate.contains(float(values.mean()))
 
@@ -86,7 +87,7 @@ def test_the_identified_set_holds_the_truth(epsilon: float, population: str) -> 
     }[population]
     nodes = node_distribution(mechanism, values)
     for counts in (expected_counts(mechanism, nodes, 1e5), drawn_counts(mechanism, nodes, 100_000, 7)):
-        estimate = mean(mechanism, counts)
+        estimate = mean(Survey(mechanism, counts))
         assert estimate.value is None
         assert estimate.low is not None
         assert estimate.high is not None
@@ -114,7 +115,7 @@ def test_coverage_of_the_mean() -> None:
     values = np.random.default_rng(3).beta(2, 5, 2000)
     nodes = node_distribution(mechanism, values)
     covered = sum(
-        mean(mechanism, drawn_counts(mechanism, nodes, 1000, seed)).contains(float(values.mean()))
+        mean(Survey(mechanism, drawn_counts(mechanism, nodes, 1000, seed))).contains(float(values.mean()))
         for seed in range(400)
     )
     assert 364 <= covered <= 394
@@ -124,13 +125,13 @@ def test_one_report_has_the_domain_and_agreeing_reports_a_wide_interval() -> Non
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
     counts = np.zeros(mechanism.kernel.codes)
     counts[50] = 1
-    one = mean(mechanism, counts)
+    one = mean(Survey(mechanism, counts))
     assert one.value == pytest.approx(mechanism.values[50])
     assert one.value is not None
     assert (one.low, one.high) == (min(0.0, one.value), max(1.0, one.value))
     assert "one report" in one.note
     counts[50] = 3
-    three = mean(mechanism, counts)
+    three = mean(Survey(mechanism, counts))
     assert three.low is not None
     assert three.high is not None
     # Three equal reports: the sample variance is 0, the device's own randomness is not.
@@ -152,7 +153,7 @@ def test_any_counts_give_an_ordered_interval(
     piles = data.draw(st.dictionaries(codes, st.integers(1, 10**9), min_size=1, max_size=4))
     counts = np.zeros(mechanism.kernel.codes)
     counts[list(piles)] = list(piles.values())
-    estimate = mean(mechanism, counts)
+    estimate = mean(Survey(mechanism, counts))
     assert estimate.low is not None
     assert estimate.high is not None
     assert estimate.low <= estimate.high
@@ -164,13 +165,13 @@ def test_reports_of_no_population_are_said_to_be_that(placement: Literal["inset"
     counts = np.zeros(mechanism.kernel.codes)
     # Clamp: neither end code ever, so both ends would hold a negative share. Inset: beyond the last value.
     counts[mechanism.kernel.codes // 3 if placement == "clamp" else -1] = 100_000
-    estimate = mean(mechanism, counts)
+    estimate = mean(Survey(mechanism, counts))
     assert estimate.low is not None
     assert estimate.high is not None
     assert estimate.low <= estimate.high
     assert "no population gives these reports" in estimate.note
     honest = drawn_counts(mechanism, node_distribution(mechanism, np.linspace(-20, 180, 99)), 1000, 1)
-    assert "no population" not in mean(mechanism, honest).note
+    assert "no population" not in mean(Survey(mechanism, honest)).note
 
 
 @pytest.mark.parametrize("placement", ["inset", "clamp"])
@@ -182,7 +183,7 @@ def test_extreme_domains_have_the_same_interval_as_0_to_1(
     extreme = OptimalPiecewise(Interval(low, high), 1.0, placement=placement)
     plain = OptimalPiecewise(Interval(0, 1), 1.0, placement=placement)
     counts = drawn_counts(plain, node_distribution(plain, np.linspace(0.2, 0.9, 99)), 1000, 1)
-    expected, got = mean(plain, counts).to_dict(), mean(extreme, counts).to_dict()
+    expected, got = mean(Survey(plain, counts)).to_dict(), mean(Survey(extreme, counts)).to_dict()
     for name in ("value", "low", "high"):
         if expected[name] is None:
             assert got[name] is None
@@ -195,7 +196,7 @@ def test_an_estimate_beyond_the_range_of_a_float_stays_finite() -> None:
     mechanism = OptimalPiecewise(Interval(-8e307, 8e307), 0.1)
     counts = np.zeros(mechanism.kernel.codes)
     counts[-1] = 10
-    estimate = mean(mechanism, counts)
+    estimate = mean(Survey(mechanism, counts))
     assert estimate.value == sys.float_info.max
 
 
@@ -205,7 +206,7 @@ def test_few_reports_have_students_interval(n: int, fewest: int) -> None:
     # normal quantile would cover 0.82 of them for n = 3 and 0.88 for n = 5.
     mechanism = OptimalPiecewise(Interval(0, 1), 12.0)
     nodes = node_distribution(mechanism, np.random.default_rng(3).normal(0.5, 0.1, 2000))
-    estimates = [mean(mechanism, drawn_counts(mechanism, nodes, n, seed)) for seed in range(400)]
+    estimates = [mean(Survey(mechanism, drawn_counts(mechanism, nodes, n, seed))) for seed in range(400)]
     truth = float(nodes @ np.linspace(0, 1, len(nodes)))
     assert sum(estimate.contains(truth) for estimate in estimates) >= fewest
     assert all("few reports" in estimate.note for estimate in estimates)
@@ -225,7 +226,7 @@ def test_one_report_of_clamp_has_the_domain() -> None:
     mechanism = OptimalPiecewise(DOMAIN, 20.0, placement="clamp")
     counts = np.zeros(mechanism.kernel.codes)
     counts[7] = 1
-    estimate = mean(mechanism, counts)
+    estimate = mean(Survey(mechanism, counts))
     assert (estimate.low, estimate.high) == (-20.0, 180.0)
     assert "one report" in estimate.note
 
@@ -233,7 +234,7 @@ def test_one_report_of_clamp_has_the_domain() -> None:
 def test_a_higher_level_is_a_wider_interval() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
     counts = np.full(mechanism.kernel.codes, 100.0)
-    narrow, wide = mean(mechanism, counts, level=0.9), mean(mechanism, counts, level=0.99)
+    narrow, wide = mean(Survey(mechanism, counts), level=0.9), mean(Survey(mechanism, counts), level=0.99)
     assert narrow.low is not None
     assert wide.low is not None
     assert wide.low < narrow.low

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcwise.analysis import estimate
-from arcwise.analysis.estimators.bounds import Bounds
 from arcwise.analysis.estimators.mode import _covered, _hull, _Windows, _windows, mode
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.grid import cell_edges
 from arcwise.analysis.likelihood.distribution import fit_held_out, uniform_start
 from arcwise.domains import Circle, Interval
@@ -43,7 +43,7 @@ def test_a_window_counts_not_a_cell() -> None:
     fitted /= fitted.sum()
     densities = fitted / np.diff(cell_edges(mechanism))
     assert densities.argmax() == 0
-    found = mode(mechanism, counted(mechanism), fitted)
+    found = mode(Survey(mechanism, counted(mechanism), probabilities=fitted), interval=False)
     assert found.value is not None
     assert 47 <= found.value <= 60
     assert found.low is None
@@ -56,7 +56,7 @@ def test_people_at_an_end_are_an_atom_there(end: int, expected: float) -> None:
     fitted = uniform_start(mechanism)
     fitted[end] += 0.1
     fitted /= fitted.sum()
-    assert mode(mechanism, counted(mechanism), fitted).value == expected
+    assert mode(Survey(mechanism, counted(mechanism), probabilities=fitted), interval=False).value == expected
 
 
 @pytest.mark.parametrize("node", [0, 1, 40, 63])
@@ -64,7 +64,7 @@ def test_a_circle_has_no_ends(node: int) -> None:
     mechanism = OptimalCircular(HEADING, 1.0, nodes=64)
     fitted = np.roll(np.r_[0.03, 0.06, 0.03, np.zeros(61)], node - 1) + 0.01
     fitted /= fitted.sum()
-    found = mode(mechanism, counted(mechanism), fitted).value
+    found = mode(Survey(mechanism, counted(mechanism), probabilities=fitted), interval=False).value
     assert found is not None
     at = 360 * float(mechanism.node_units(np.array([float(node)]))[0])
     assert (found - at + 180) % 360 - 180 == pytest.approx(0.0, abs=1e-9)
@@ -75,14 +75,16 @@ def test_a_circle_has_no_ends(node: int) -> None:
 )
 def test_where_no_window_holds_more_there_is_no_mode(mechanism: Mechanism) -> None:
     counts = drawn_counts(mechanism, uniform_start(mechanism), 5000, 3)
-    found = mode(mechanism, counts, uniform_start(mechanism), bounds=Bounds(mechanism, counts))
+    found = mode(Survey(mechanism, counts, probabilities=uniform_start(mechanism)))
     assert found.value is None
     assert "no window of the fitted distribution holds more" in found.note
     assert (found.low, found.high) == (0.0, mechanism.domain.length)
 
 
 def test_few_nodes_show_no_mode() -> None:
-    found = mode(Duchi(AGE, 1.0), np.array([5.0, 9.0]), np.array([0.2, 0.8]))
+    found = mode(
+        Survey(Duchi(AGE, 1.0), np.array([5.0, 9.0]), probabilities=np.array([0.2, 0.8])), interval=False
+    )
     assert (found.value, found.low, found.high) == (None, None, None)
     assert "so few nodes (2)" in found.note
 
@@ -122,16 +124,14 @@ def test_the_arc_of_windows_is_the_smallest() -> None:
 def test_clamp_tells_a_mode_only_outside_of_the_end_zones() -> None:
     mechanism = OptimalPiecewise(AGE, 1.0, placement="clamp")
     inside = drawn_counts(mechanism, node_distribution(mechanism, [48.0, 50.0, 52.0]), 50_000, 1)
-    found = mode(
-        mechanism, inside, fit_held_out(mechanism, inside).probabilities, bounds=Bounds(mechanism, inside)
-    )
+    found = mode(Survey(mechanism, inside))
     assert found.value == pytest.approx(50, abs=5)
     assert found.low is not None
     assert found.low > 20
     # The zones hold 19 % of the uniform population each, and all of it may be at one place.
     spread = drawn_counts(mechanism, node_distribution(mechanism, np.linspace(0, 100, 999)), 50_000, 1)
     fitted = fit_held_out(mechanism, spread).probabilities
-    found = mode(mechanism, spread, fitted, bounds=Bounds(mechanism, spread))
+    found = mode(Survey(mechanism, spread, probabilities=fitted))
     assert found.value is None
     assert "an end zone" in found.note
     assert (found.low, found.high) == (0.0, 100.0)
@@ -165,7 +165,7 @@ def test_coverage_and_length_of_the_interval(circular: bool) -> None:
     for seed in range(60):
         counts = drawn_counts(mechanism, law, 20_000, seed)
         fitted = fit_held_out(mechanism, counts).probabilities
-        found = mode(mechanism, counts, fitted, bounds=Bounds(mechanism, counts))
+        found = mode(Survey(mechanism, counts, probabilities=fitted))
         assert found.low is not None
         assert found.high is not None
         assert found.value is not None
@@ -185,7 +185,7 @@ def test_more_reports_do_not_lose_the_mode() -> None:
     for n in (1e3, 1e5, 1e7):
         counts = expected_counts(mechanism, node_distribution(mechanism, values), n).round()
         fitted = fit_held_out(mechanism, counts).probabilities
-        found = mode(mechanism, counts, fitted, bounds=Bounds(mechanism, counts))
+        found = mode(Survey(mechanism, counts, probabilities=fitted))
         assert found.contains(20.0)
         lengths.append(found.high - found.low)  # type: ignore[operator]
     assert lengths == sorted(lengths, reverse=True)

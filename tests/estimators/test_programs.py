@@ -11,6 +11,7 @@ from scipy.linalg.lapack import dpotrf
 from arcwise.analysis.estimators import programs
 from arcwise.analysis.estimators.bounds import USUAL, Bounds
 from arcwise.analysis.estimators.quantiles import quantiles
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
@@ -108,5 +109,5 @@ def test_five_quantiles_take_few_factorisations(
         return factor(*args, **options)
 
     monkeypatch.setattr(programs, "dpotrf", counted)
-    quantiles(mechanism, counts, uniform_start(mechanism))
+    quantiles(Survey(mechanism, counts, probabilities=uniform_start(mechanism)))
     assert 20 < len(taken) < 250

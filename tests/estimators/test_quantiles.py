@@ -10,6 +10,7 @@ import pytest
 from arcwise.analysis.estimators.bounds import Average, Bounds
 from arcwise.analysis.estimators.quantiles import LEVELS, _End, _Line, point, quantiles
 from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.linear_maps import code_laws
 from arcwise.domains import Interval
@@ -49,7 +50,7 @@ def test_more_nodes_than_needed_do_no_harm() -> None:
         intervals = []
         for seed in range(16):
             counts = drawn_counts(mechanism, truth, 20_000, seed)
-            intervals.append(quantiles(mechanism, counts, truth)["0.5"])
+            intervals.append(quantiles(Survey(mechanism, counts, probabilities=truth))["0.5"])
         missed.append(sum(not each.contains(float(np.median(values))) for each in intervals))
         widths.append(np.mean([width(each) for each in intervals]))
     assert max(missed) <= 3
@@ -64,10 +65,10 @@ def test_a_fine_grid_keeps_what_is_at_the_ends(placement: Literal["inset", "clam
     truth[0] += 0.3
     truth[-1] += 0.2
     counts = np.rint(1e6 * code_laws(mechanism.kernel, truth[None])[0])
-    bounds = Bounds(mechanism, counts)
-    at = bounds.places.at
+    survey = Survey(mechanism, counts, probabilities=truth)
+    at = survey.bounds.places.at
     for unit in np.linspace(at[16], at[-17], 7):
-        found = share(mechanism, counts, truth, 0.0, float(unit), bounds=bounds)
+        found = share(survey, 0.0, float(unit))
         assert found.contains(float(truth[at <= unit + 1e-12].sum()))
         assert width(found) < 0.05
 
@@ -76,7 +77,7 @@ def test_quantiles_are_ordered_and_inside_their_intervals() -> None:
     mechanism = OptimalPiecewise(Interval(-10, 30), 1.0)
     values = 40 * np.random.default_rng(1).beta(2, 5, 5000) - 10
     counts = drawn_counts(mechanism, node_distribution(mechanism, values), 10_000, 3)
-    result = quantiles(mechanism, counts, fit_held_out(mechanism, counts).probabilities)
+    result = quantiles(Survey(mechanism, counts))
     assert list(result) == ["0.05", "0.25", "0.5", "0.75", "0.95"]
     points = [value.value for value in result.values()]
     for value in result.values():
@@ -94,7 +95,7 @@ def test_quantiles_in_an_end_zone_of_clamp_are_ranges() -> None:
     for at, truth in ((0.0, 0.0), (zone / 2, zone / 2), (100.0, 100.0)):
         counts = drawn_counts(mechanism, node_distribution(mechanism, [at]), 20_000, 3)
         fitted = fit_held_out(mechanism, counts)
-        median = quantiles(mechanism, counts, fitted.probabilities)["0.5"]
+        median = quantiles(Survey(mechanism, counts, probabilities=fitted.probabilities))["0.5"]
         assert median.value is None
         assert median.contains(truth)
         assert "end zone" in median.note
@@ -104,7 +105,7 @@ def test_an_atom_at_an_end_is_found() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 4.0)
     values = np.concatenate([np.zeros(400), np.linspace(0, 1, 600)])
     counts = drawn_counts(mechanism, node_distribution(mechanism, values), 50_000, 3)
-    result = quantiles(mechanism, counts, fit_held_out(mechanism, counts).probabilities)
+    result = quantiles(Survey(mechanism, counts))
     assert result["0.05"].value == 0.0
     assert result["0.05"].low == 0.0
     assert result["0.25"].contains(0.0)
@@ -120,7 +121,9 @@ def test_coverage_of_quantiles() -> None:
     covered = dict.fromkeys(LEVELS, 0)
     for seed in range(40):
         counts = drawn_counts(mechanism, nodes, 2000, seed)
-        for tau, found in zip(LEVELS, quantiles(mechanism, counts, nodes).values(), strict=True):
+        for tau, found in zip(
+            LEVELS, quantiles(Survey(mechanism, counts, probabilities=nodes)).values(), strict=True
+        ):
             covered[tau] += found.contains(float(np.quantile(values, tau)))
     assert min(covered.values()) >= 33
 
@@ -152,7 +155,7 @@ def test_the_smallest_median_is_held_where_half_are_on_either_side_of_a_gap(epsi
     values = np.concatenate([np.linspace(0.0, 0.3, 500), np.linspace(0.7, 1.0, 500)])
     nodes = node_distribution(mechanism, values)
     found = [
-        quantiles(mechanism, drawn_counts(mechanism, nodes, 20_000, seed), nodes)["0.5"]
+        quantiles(Survey(mechanism, drawn_counts(mechanism, nodes, 20_000, seed), probabilities=nodes))["0.5"]
         for seed in range(100)
     ]
     assert sum(not each.contains(0.3) for each in found) <= 11

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.direction import direction, first_moment, resultant_length
 from arcwise.analysis.estimators.quantiles import quantiles
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.grid import cell_edges, first_cell
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.em import EMSteps, fit
@@ -104,7 +105,7 @@ def test_codes_without_weight_from_most_nodes(nodes: int, reach: int) -> None:
     assert steps.probabilities[0, nodes // 3] == pytest.approx(1.0, abs=1e-3)
     held_out = fit_held_out(mechanism, counts)
     assert np.isfinite(held_out.log_likelihood)
-    median = quantiles(mechanism, counts, held_out.probabilities)["0.5"]
+    median = quantiles(Survey(mechanism, counts, probabilities=held_out.probabilities))["0.5"]
     assert median.contains((nodes // 3) / (nodes - 1))
     assert median.low is not None
     assert median.high is not None
@@ -138,11 +139,11 @@ def test_a_row_that_is_not_symmetric_turns_nothing(lopsided: bool) -> None:
     mechanism = turned(weights)
     law = np.random.default_rng(1).dirichlet(np.ones(10))
     truth = complex(law @ np.exp(2j * np.pi * np.arange(10) / 10))
-    moment = first_moment(mechanism, expected_counts(mechanism, law, 1e12))
+    moment = first_moment(Survey(mechanism, expected_counts(mechanism, law, 1e12)))
     assert complex(*moment.z) == pytest.approx(truth, abs=1e-9)
     assert np.linalg.eigvalsh(moment.covariance).min() > 0
     # The covariance is that of repeated surveys: 5 standard errors of a variance from 2000 surveys are 0.16.
-    many = [first_moment(mechanism, drawn_counts(mechanism, law, 1000, seed)) for seed in range(2000)]
+    many = [first_moment(Survey(mechanism, drawn_counts(mechanism, law, 1000, seed))) for seed in range(2000)]
     spread = np.cov(np.array([one.z for one in many]).T)
     np.testing.assert_allclose(
         spread, np.mean([one.covariance for one in many], axis=0), atol=0.16 * spread.max()
@@ -153,7 +154,7 @@ def test_a_row_without_a_first_moment_shows_no_direction() -> None:
     mechanism = turned(np.array([1.0, 0.0, 1.0, 0.0]))  # opposite places look alike
     assert mechanism.attenuation() == pytest.approx(0.0, abs=1e-15)
     counts = np.array([700.0, 300.0, 700.0, 300.0])
-    heading, length = direction(mechanism, counts), resultant_length(mechanism, counts)
+    heading, length = direction(Survey(mechanism, counts)), resultant_length(Survey(mechanism, counts))
     assert heading.value is None
     assert (heading.low, heading.high) == (0.0, 360.0)
     assert length.value is None

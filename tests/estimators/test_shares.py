@@ -11,6 +11,7 @@ import pytest
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.shares import covered, share
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
@@ -23,7 +24,7 @@ DOMAIN = Interval(0, 100)
 
 def asked(mechanism: OptimalPiecewise, values: Any, reports: int, seed: int, low: float, high: float) -> Any:
     counts = drawn_counts(mechanism, node_distribution(mechanism, values), reports, seed)
-    return share(mechanism, counts, fit_held_out(mechanism, counts).probabilities, low, high)
+    return share(Survey(mechanism, counts), low, high)
 
 
 def test_coverage_of_shares() -> None:
@@ -37,7 +38,7 @@ def test_coverage_of_shares() -> None:
         counts = drawn_counts(mechanism, nodes, 5000, seed)
         fitted = fit_held_out(mechanism, counts).probabilities
         for part, values_of_part in found.items():
-            values_of_part.append(share(mechanism, counts, fitted, *part))
+            values_of_part.append(share(Survey(mechanism, counts, probabilities=fitted), *part))
     for (low, high), shares in found.items():
         truth = float(((values >= low) & (values <= high)).mean())
         assert np.mean([each.contains(truth) for each in shares]) >= 0.87

@@ -11,10 +11,10 @@ import pytest
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.difference import mean_difference
 from arcwise.analysis.estimators.direction import direction, first_moment, resultant_length
-from arcwise.analysis.estimators.inference_target import Users, device_variance
+from arcwise.analysis.estimators.inference_target import device_variance
 from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.variance import spread
-from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
@@ -45,9 +45,8 @@ def test_coverage_of_the_mean_of_these_users() -> None:
     users = population = 0
     for seed in range(300):
         counts = reported(mechanism, values, seed)
-        fitted = fit_held_out(mechanism, counts).probabilities
-        users += mean(mechanism, counts, users=Users(fitted)).contains(float(values.mean()))
-        population += mean(mechanism, counts).contains(float(values.mean()))
+        users += mean(Survey(mechanism, counts, target="users")).contains(float(values.mean()))
+        population += mean(Survey(mechanism, counts)).contains(float(values.mean()))
     assert 269 <= users <= 298
     # Two thirds of the reports' variance is that of the values: the wider interval is hardly ever wrong here.
     assert population == 300
@@ -64,9 +63,8 @@ def test_coverage_of_the_population_that_users_are_drawn_from() -> None:
         generator = np.random.default_rng([seed, 1])
         values = generator.beta(2, 5, 1000)
         counts = simulate_counts(mechanism, values, 1000, generator, fixed=True).astype(np.float64)
-        fitted = fit_held_out(mechanism, counts).probabilities
-        users += mean(mechanism, counts, users=Users(fitted)).contains(2 / 7)
-        population += mean(mechanism, counts).contains(2 / 7)
+        users += mean(Survey(mechanism, counts, target="users")).contains(2 / 7)
+        population += mean(Survey(mechanism, counts)).contains(2 / 7)
     assert 269 <= population <= 298
     assert users < 269
 
@@ -82,11 +80,11 @@ def test_coverage_of_direction_and_length_of_these_users() -> None:
     directions = lengths = population = 0
     for seed in range(200):
         counts = reported(mechanism, values, seed)
-        users = Users(fit_held_out(mechanism, counts).probabilities)
-        heading, shaft = (each(mechanism, counts, users=users) for each in (direction, resultant_length))
+        users = Survey(mechanism, counts, target="users")
+        heading, shaft = direction(users), resultant_length(users)
         directions += heading.contains(angle, period=360)
         lengths += shaft.contains(abs(moment))
-        population += direction(mechanism, counts).contains(angle, period=360)
+        population += direction(Survey(mechanism, counts)).contains(angle, period=360)
         if seed < 5:  # an estimate says the same
             found = estimate(task, counts.astype(np.int64), target="users")
             assert (found.direction, found.resultant_length) == (heading, shaft)
@@ -103,17 +101,17 @@ def test_no_mechanism_tells_less_of_its_users_than_of_a_population(example: Exam
     mechanism = example.make(2.0)
     law = node_distribution(mechanism, mechanism.domain.from_unit(np.random.default_rng(1).beta(2, 4, 5000)))
     counts = drawn_counts(mechanism, law, n, 3)
-    users = Users(fit_held_out(mechanism, counts).probabilities)
+    users, population = Survey(mechanism, counts, target="users"), Survey(mechanism, counts)
     if isinstance(mechanism, CircularMechanism):
         # Of two dimensions one may gain and the other lose by the errors of the estimated covariances.
         if n > 3:
-            narrow, wide = direction(mechanism, counts, users=users), direction(mechanism, counts)
+            narrow, wide = direction(users), direction(population)
             assert length(narrow) <= 1.02 * length(wide)
         return
-    narrow, wide = mean(mechanism, counts, users=users), mean(mechanism, counts)
+    narrow, wide = mean(users), mean(population)
     assert length(narrow) <= length(wide) * (1 + 1e-12)
     assert narrow.value == wide.value
-    narrow, wide = (spread(mechanism, counts, users=each).variance for each in (users, None))
+    narrow, wide = (spread(each).variance for each in (users, population))
     assert length(narrow) <= length(wide) * (1 + 1e-12)
 
 
@@ -151,7 +149,7 @@ def test_the_covariance_of_devices_is_that_of_their_reports(epsilon: float) -> N
         expected += weight * (centred * row) @ centred.T
     expected /= mechanism.attenuation() ** 2
     counts = drawn_counts(mechanism, law, 1000, 1)
-    got = 1000 * first_moment(mechanism, counts, Users(law)).covariance
+    got = 1000 * first_moment(Survey(mechanism, counts, target="users", probabilities=law)).covariance
     extra = np.linalg.eigvalsh(got - expected)
     # What is more is the most that rounding to nodes adds: (2 sin(pi/N))^2 / 4 in all.
     assert extra.min() >= -1e-9
@@ -162,8 +160,7 @@ def test_reports_that_agree_do_not_make_users_certain() -> None:
     mechanism = OptimalPiecewise(UNIT, 1.0)
     counts = np.zeros(mechanism.kernel.codes)
     counts[60] = 3
-    fitted = fit_held_out(mechanism, counts).probabilities
-    found = mean(mechanism, counts, users=Users(fitted))
+    found = mean(Survey(mechanism, counts, target="users"))
     assert length(found) > 1.0
     assert "of the devices that reported, not of the population" in found.note
 
@@ -180,15 +177,16 @@ def test_a_clamped_task_has_a_shorter_range_for_its_users() -> None:
 def test_differences_for_these_users() -> None:
     mechanism = OptimalPiecewise(UNIT, 6.0)
     generator = np.random.default_rng(1)
-    pairs = [(mechanism, reported(mechanism, generator.beta(a, 5, 3000), 2)) for a in (2, 3)]
-    wide, narrow = mean_difference(*pairs), mean_difference(*pairs, target="users")
+    samples = [reported(mechanism, generator.beta(a, 5, 3000), 2) for a in (2, 3)]
+    wide = mean_difference(*(Survey(mechanism, each) for each in samples))
+    narrow = mean_difference(*(Survey(mechanism, each, target="users") for each in samples))
     assert narrow.value == wide.value
     assert length(narrow) < 0.7 * length(wide)
     assert "devices" in narrow.method
     assert "not of the populations" in narrow.note
     unknown: Any = "everybody"
     with pytest.raises(ParameterError, match='target must be "population" or "users", got \'everybody\''):
-        mean_difference(*pairs, target=unknown)
+        Survey(mechanism, samples[0], target=unknown)
 
 
 def test_the_result_says_whom_it_speaks_about() -> None:

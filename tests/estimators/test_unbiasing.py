@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.domains import Interval
 from arcwise.kernels import TableKernel, WindowKernel
@@ -117,7 +118,7 @@ def test_a_bounded_bias_gives_a_range_and_no_point() -> None:
     mechanism = clamped_normal(1.0)
     for values in (np.zeros(10), np.ones(10), np.linspace(0.2, 0.3, 50)):
         counts = drawn_counts(mechanism, node_distribution(mechanism, values), 100_000, 3)
-        estimate = mean(mechanism, counts)
+        estimate = mean(Survey(mechanism, counts))
         assert estimate.value is None
         assert estimate.contains(float(values.mean()))
         assert estimate.low is not None
@@ -127,7 +128,7 @@ def test_a_bounded_bias_gives_a_range_and_no_point() -> None:
         assert "no single mean" in estimate.note
     counts = np.zeros(33)
     counts[4] = 1
-    one = mean(mechanism, counts)
+    one = mean(Survey(mechanism, counts))
     assert (one.low, one.high) == (0.0, 1.0)
     assert "few reports" in one.note
 
@@ -136,7 +137,7 @@ def test_two_nodes_of_one_law_leave_the_domain() -> None:
     rows = ((2**63, 2**63), (2**63, 2**63))
     mechanism = DesignedTable(UNIT, 1.0, rows, (0.0, 1.0))
     assert isinstance(mechanism.kernel, TableKernel)
-    estimate = mean(mechanism, np.array([500.0, 500.0]))
+    estimate = mean(Survey(mechanism, np.array([500.0, 500.0])))
     assert estimate.value is None
     assert [estimate.low, estimate.high] == pytest.approx([0.0, 1.0], abs=0.1)
 
@@ -163,7 +164,7 @@ def test_coverage_of_the_mean(mechanism: Mechanism) -> None:
     """Of 400 surveys; at a coverage of 0.95, fewer than 362 or more than 395 have probability 8e-5."""
     values = np.random.default_rng(3).beta(2, 5, 2000)
     nodes = node_distribution(mechanism, values)
-    estimates = [mean(mechanism, drawn_counts(mechanism, nodes, 5000, seed)) for seed in range(400)]
+    estimates = [mean(Survey(mechanism, drawn_counts(mechanism, nodes, 5000, seed))) for seed in range(400)]
     assert all(estimate.value is not None for estimate in estimates)
     covered = sum(estimate.contains(float(values.mean())) for estimate in estimates)
     assert 362 <= covered <= 395
@@ -175,6 +176,7 @@ def test_coverage_of_a_range_with_a_bounded_bias(pile: float) -> None:
     mechanism = clamped_normal(1.0)
     nodes = node_distribution(mechanism, [pile])
     covered = sum(
-        mean(mechanism, drawn_counts(mechanism, nodes, 100_000, seed)).contains(pile) for seed in range(200)
+        mean(Survey(mechanism, drawn_counts(mechanism, nodes, 100_000, seed))).contains(pile)
+        for seed in range(200)
     )
     assert covered >= 178

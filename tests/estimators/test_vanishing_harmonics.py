@@ -14,6 +14,7 @@ from scipy.stats import binom
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.direction import direction, resultant_length
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import VonMises, code_law, multinomial
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
@@ -82,14 +83,14 @@ def test_coverage_of_direction_and_length(epsilon: float, k: int, codes: int) ->
         law, moment = code_law(mechanism, population), population.trigonometric_moment()
         headings = lengths = 0
         for counts in multinomial(np.full(300, 10_000), np.broadcast_to(law, (300, codes)), generator):
-            heading = direction(mechanism, counts.astype(np.float64))
+            heading = direction(Survey(mechanism, counts.astype(np.float64)))
             assert heading.low is not None
             assert heading.high is not None
             if abs(moment) > 0.1:
                 headings += heading.contains(0.1, period=1.0)
             else:  # 1 + cos(k theta) has no direction: the whole circle is the answer
                 headings += heading.high - heading.low >= 1.0
-            lengths += resultant_length(mechanism, counts.astype(np.float64)).contains(abs(moment))
+            lengths += resultant_length(Survey(mechanism, counts.astype(np.float64))).contains(abs(moment))
         assert headings >= fewest
         assert lengths >= fewest
 

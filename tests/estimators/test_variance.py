@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import _Solver, moment_numbers
 from arcwise.analysis.estimators.variance import spread
 from arcwise.analysis.likelihood.distribution import uniform_start
@@ -80,7 +81,7 @@ def test_expected_counts_give_back_the_variance(epsilon: float, between: float |
         values = np.linspace(-20, 180, 40_001)
     else:
         values = -20 + h * (np.array([3, 5, 8, 9, 20, 31, 31, 35]) + between)
-    found = spread(mechanism, expected_counts(mechanism, node_distribution(mechanism, values), MANY))
+    found = spread(Survey(mechanism, expected_counts(mechanism, node_distribution(mechanism, values), MANY)))
     added = values.var() + h**2 * {0.0: 0.0, 0.5: 0.25, None: 1 / 6}[between]
     assert found.variance.value == pytest.approx(added - h**2 / 6, abs=1e-3)
     assert found.standard_deviation.value == pytest.approx(math.sqrt(added - h**2 / 6), abs=1e-3)
@@ -93,7 +94,7 @@ def test_two_nodes_tell_a_range_only() -> None:
     # All that is told of the values is their mean m: the variance is from 0 to m (1 - m).
     mechanism = Duchi(UNIT, 1.0)
     law = node_distribution(mechanism, [0.1, 0.2, 0.6])
-    found = spread(mechanism, expected_counts(mechanism, law, MANY)).variance
+    found = spread(Survey(mechanism, expected_counts(mechanism, law, MANY))).variance
     assert found.value is None
     assert ends(found) == pytest.approx((0.0, 0.3 * 0.7), abs=1e-5)
     assert "so few nodes" in found.note
@@ -128,7 +129,7 @@ def test_clamp_has_the_range_of_variances_that_brute_force_finds(epsilon: float,
         "one end and middle": np.r_[np.zeros(35), at[:3]],
     }[place]
     law = node_distribution(mechanism, values)
-    found = spread(mechanism, expected_counts(mechanism, law, MANY)).variance
+    found = spread(Survey(mechanism, expected_counts(mechanism, law, MANY))).variance
     assert found.value is None
     assert "no single variance" in found.note
     least = float(np.clip(values, c, 1 - c).var())
@@ -136,7 +137,7 @@ def test_clamp_has_the_range_of_variances_that_brute_force_finds(epsilon: float,
     assert low == pytest.approx(max(least - 1 / kernel.codes**2 / 4, 0.0), abs=1e-5)
     # The brute force places a 40th of the people at a time.
     assert -1e-5 <= high - largest_variance(values, c) <= 1e-3
-    drawn = spread(mechanism, drawn_counts(mechanism, law, 20_000, 3)).variance
+    drawn = spread(Survey(mechanism, drawn_counts(mechanism, law, 20_000, 3))).variance
     assert ends(drawn)[0] <= least
     assert ends(drawn)[1] >= largest_variance(values, c)
 
@@ -147,7 +148,7 @@ def test_a_bounded_bias_gives_a_range_that_holds_the_truth(pile: list[float], re
     # 10 ranges at 0.95, of fixed seeds; the bias alone makes them wider than the errors do.
     mechanism = clamped_normal(0.5)
     counts = drawn_counts(mechanism, node_distribution(mechanism, pile), reports, 5)
-    found = spread(mechanism, counts)
+    found = spread(Survey(mechanism, counts))
     low, high = ends(found.variance)
     assert found.variance.value is None
     assert "no numbers per code" in found.variance.note
@@ -173,7 +174,7 @@ def test_coverage_of_the_variance(mechanism: Mechanism, population: str) -> None
     generator = np.random.default_rng(3)
     values = generator.beta(2, 5, 5000) if population == "skewed" else generator.uniform(size=5000)
     law = node_distribution(mechanism, values)
-    found = [spread(mechanism, drawn_counts(mechanism, law, 3000, seed)) for seed in range(300)]
+    found = [spread(Survey(mechanism, drawn_counts(mechanism, law, 3000, seed))) for seed in range(300)]
     assert sum(each.variance.contains(float(values.var())) for each in found) >= 269
     assert sum(each.standard_deviation.contains(float(values.std())) for each in found) >= 269
     # The point is unbiased but for what rounding adds beyond h^2/6: 4 standard errors of the average.
@@ -187,12 +188,12 @@ def test_one_report_and_reports_of_no_population() -> None:
     mechanism = OptimalPiecewise(DOMAIN, 1.0)
     counts = np.zeros(mechanism.kernel.codes)
     counts[50] = 1
-    one = spread(mechanism, counts)
+    one = spread(Survey(mechanism, counts))
     assert one.variance.value is None
     assert ends(one.variance) == (0.0, 10_000.0)
     assert ends(one.standard_deviation) == (0.0, 100.0)
     counts[50] = 100_000  # as if nobody differed, and devices did not randomise
-    agreed = spread(mechanism, counts).variance
+    agreed = spread(Survey(mechanism, counts)).variance
     assert agreed.value == 0.0
     assert ends(agreed)[1] > 0.0
     assert "no population gives these reports" in agreed.note
@@ -204,7 +205,7 @@ def test_one_report_and_reports_of_no_population() -> None:
 def test_extreme_domains_keep_the_deviation_and_tell_no_variance(domain: Interval, placement: str) -> None:
     extreme, plain = (OptimalPiecewise(each, 1.0, placement=placement) for each in (domain, UNIT))  # type: ignore[arg-type]
     counts = drawn_counts(plain, node_distribution(plain, np.linspace(0.2, 0.9, 99)), 10_000, 1)
-    one, other = spread(plain, counts).standard_deviation, spread(extreme, counts)
+    one, other = spread(Survey(plain, counts)).standard_deviation, spread(Survey(extreme, counts))
     assert np.divide(ends(other.standard_deviation), domain.length) == pytest.approx(ends(one))
     assert (other.variance.value, other.variance.low, other.variance.high) == (None, None, None)
     assert "beyond what a float holds" in other.variance.note

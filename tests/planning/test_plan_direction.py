@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from arcwise.analysis.estimators.direction import direction, first_moment
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.planning.direction import DirectionCurve, rms_angle
 from arcwise.analysis.simulate import Atoms, as_population, code_law, multinomial
 from arcwise.domains import Circle
@@ -80,10 +81,10 @@ def test_surveys_have_the_planned_error(epsilon: float, text: str, n: int) -> No
     counts = surveys(mechanism, law, n, seed=2)
     squares = []
     for number, row in enumerate(counts.astype(np.float64)):
-        moment = first_moment(mechanism, row).z
+        moment = first_moment(Survey(mechanism, row)).z
         value = math.atan2(moment[1], moment[0]) / (2 * math.pi)
         if number < 20:  # what an estimate says, without its interval, which takes long
-            said = direction(mechanism, row).value
+            said = direction(Survey(mechanism, row)).value
             assert said is not None
             assert math.remainder(said - value, 1.0) == pytest.approx(0.0, abs=1e-12)
         squares.append(((value - truth + 0.5) % 1.0 - 0.5) ** 2)
@@ -131,7 +132,7 @@ def test_half_widths_are_those_of_intervals(length: float, n: int) -> None:
     half = math.acos(length) / (2 * math.pi)
     law = Atoms([0.3 - half, 0.3 + half])
     curve = DirectionCurve(mechanism, law, 0.5)
-    result = direction(mechanism, n * code_law(mechanism, law))
+    result = direction(Survey(mechanism, n * code_law(mechanism, law)))
     assert result.low is not None
     assert result.high is not None
     assert (result.high - result.low) / 2 == pytest.approx(curve.half_width(n, 0.95), rel=1e-3)

@@ -15,6 +15,7 @@ from arcwise.analysis import estimate
 from arcwise.analysis.design import minimax, worst_case
 from arcwise.analysis.estimators.direction import direction, first_moment
 from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.wasserstein import wasserstein
 from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import fit_held_out
@@ -77,7 +78,7 @@ def test_surveys_have_the_planned_error(name: str, population: str) -> None:
     values = law.quantiles((np.arange(200_000) + 0.5) / 200_000)
     truth = float(np.rint(10 * values).mean())
     counts = surveys(mechanism, law, n, seed=1)
-    results = [mean(mechanism, row.astype(np.float64)) for row in counts[:5]]
+    results = [mean(Survey(mechanism, row.astype(np.float64))) for row in counts[:5]]
     numbers = np.array([result.value for result in results], dtype=np.float64)
     decoded = counts @ mechanism.values / n
     assert numbers == pytest.approx(decoded[:5], abs=1e-9)
@@ -144,14 +145,14 @@ def test_directions_have_the_planned_error(step: int, population: str) -> None:
     law = as_population(population, domain)
     curve = DirectionCurve(mechanism, law, 0.5)
     codes = code_law(mechanism, law)
-    exact = direction(mechanism, codes * 1e12, level=0.95).value
+    exact = direction(Survey(mechanism, codes * 1e12), level=0.95).value
     assert exact is not None
     squares = []
     for number, row in enumerate(surveys(mechanism, law, n, seed=2)[:1500].astype(np.float64)):
-        moment = first_moment(mechanism, row).z
+        moment = first_moment(Survey(mechanism, row)).z
         found = 24 * math.atan2(moment[1], moment[0]) / (2 * math.pi)
         if number < 20:  # what an estimate says, without its interval, which takes long
-            said = direction(mechanism, row).value
+            said = direction(Survey(mechanism, row)).value
             assert said is not None
             assert math.remainder(said - found, 24) == pytest.approx(0.0, abs=1e-9)
         squares.append((math.remainder(found - exact, 24) / 24) ** 2)

@@ -14,6 +14,7 @@ from scipy.stats import chi2
 
 from arcwise.analysis.design import minimax
 from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.planning import plan
 from arcwise.analysis.planning.mean import MeanCurve, number_moments, worst_variance
@@ -78,7 +79,9 @@ def test_surveys_have_the_planned_error(name: str, epsilon: float, population: s
     values = mean_numbers(mechanism, n).values
     estimates = counts @ values / n
     assert within_chance(float(((estimates - law.mean()) ** 2).mean()), curve.error(n))
-    result = mean(mechanism, counts[0].astype(np.float64))  # the estimator's own average, and its interval
+    result = mean(
+        Survey(mechanism, counts[0].astype(np.float64))
+    )  # the estimator's own average, and its interval
     assert result.value == pytest.approx(estimates[0], abs=1e-12)
     assert result.low is not None
     half = curve.half_width(n, 0.95)
@@ -174,7 +177,7 @@ def test_reports_are_enough_for_the_estimate_to_be_a_mean() -> None:
     assert math.isinf(curve.error(fewest - 1))
     for n, told in ((fewest, True), (fewest - 1, False)):
         counts = simulate_counts(mechanism, law, n, np.random.default_rng(5)).astype(np.float64)
-        assert (mean(mechanism, counts).value is not None) is told
+        assert (mean(Survey(mechanism, counts)).value is not None) is told
 
 
 def test_more_reports_than_can_be_counted_are_none() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.planning import best_sample, best_shares, report_error, sample_errors
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError, TaskError
@@ -52,7 +53,7 @@ def test_the_error_of_an_estimate_is_that_of_many_reports() -> None:
     task = Task("x", Interval(0, 1), 1.0)
     counts = np.array([0.0, 1.0]) @ task.mechanism.kernel.probabilities([0, 127]) * 5e8
     counts += np.array([1.0, 0.0]) @ task.mechanism.kernel.probabilities([0, 127]) * 5e8
-    found = mean(task.mechanism, counts)
+    found = mean(Survey(task.mechanism, counts))
     assert found.low is not None
     assert found.high is not None
     error = (found.high - found.low) / 2 / 1.959964
@@ -75,7 +76,7 @@ def test_the_error_of_a_number_of_tasks_against_surveys(sample: int) -> None:
         for task, number in zip(group.tasks, devices, strict=True):
             rows = task.mechanism.kernel.probabilities([0, task.mechanism.kernel.nodes - 1]).mean(axis=0)
             counts = generator.multinomial(number, rows / rows.sum()).astype(np.float64)
-            value = mean(task.mechanism, counts).value
+            value = mean(Survey(task.mechanism, counts)).value
             assert value is not None
             squares += (value - 0.5) ** 2
     expected = sample_errors(domains, 4.0)[sample - 1]

@@ -13,9 +13,10 @@ from click.testing import CliRunner
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from arcwise.analysis import design, mechanism_table, simulate
-from arcwise.analysis.estimators import comparison, difference
+from arcwise.analysis.estimators import comparison, estimation
 from arcwise.analysis.estimators.poststratification import post_stratify
 from arcwise.analysis.planning import plan
+from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.threads import one_thread
 from arcwise.analysis.timeseries import series as series_module
 from arcwise.cli import main
@@ -48,7 +49,6 @@ def many() -> Iterator[None]:
 
 def computing() -> dict[str, Callable[[], object]]:
     mechanism = OptimalPiecewise(UNIT, 1.0)
-    counts = np.array(COUNTS, dtype=np.float64)
     return {
         "plan": lambda: plan(UNIT, epsilon=1, error=0.05, compare=False),
         "compare": lambda: mechanism_table.compare(UNIT, 1.0),
@@ -60,7 +60,8 @@ def computing() -> dict[str, Callable[[], object]]:
         "simulate_counts": lambda: simulate.simulate_counts(
             mechanism, np.array([0.5]), 10, np.random.default_rng(1)
         ),
-        "mean_difference": lambda: difference.mean_difference((mechanism, counts), (mechanism, counts)),
+        "estimate": lambda: estimation.estimate(TASK, COUNTS),
+        "fit_test": lambda: fit_test(TASK, COUNTS),
         "compare_samples": lambda: comparison.compare_samples(TASK, COUNTS, COUNTS),
         "compare_reference": lambda: comparison.compare_reference(TASK, COUNTS, "uniform"),
         "post_stratify": lambda: post_stratify(TASK, {"a": COUNTS}, {"a": 1.0}),

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.estimators.bounds import Bounds, Evidence, covariance
+from arcwise.analysis.estimators.bounds import covariance
 from arcwise.analysis.estimators.result import Band
 from arcwise.analysis.estimators.shares import share
 from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.grid import coarse_note, values_of
-from arcwise.analysis.threads import one_thread
 from arcwise.digits import written
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Value
+    from arcwise.analysis.estimators.survey import Profile
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
@@ -47,28 +47,15 @@ _NODES_PER_BIN = 6
 """Who stands between two nodes is seen at both: narrower bins would show little else."""
 
 
-def cdf_band(
-    mechanism: Mechanism,
-    counts: FloatArray,
-    probabilities: FloatArray,
-    *,
-    level: float = 0.95,
-    bounds: Evidence | None = None,
-) -> Band:
+def cdf_band(survey: Profile, *, level: float = 0.95) -> Band:
     """Return a band that holds the population's distribution function everywhere at once, at the level.
 
     Parameters
     ----------
-    mechanism
-        On an interval.
-    counts
-        Reports per code, shape (K,), at least one report.
-    probabilities
-        The fitted node distribution, shape (N,): the band's points are its quantiles.
+    survey
+        On an interval. The band's points are quantiles of its fitted distribution.
     level
         Of the band.
-    bounds
-        Of these counts, where they are there already.
 
     Raises
     ------
@@ -82,23 +69,22 @@ def cdf_band(
     between two places F is at least the lower end on the left and at most the upper end on the right: nothing
     is assumed in between.
     """
+    mechanism, bounds = survey.mechanism, survey.bounds
     if mechanism.kernel.circular:
         raise ParameterError("mechanism must be on an interval: on a circle no place is the lowest")
-    with one_thread():
-        bounds = Bounds(mechanism, counts) if bounds is None else bounds
-        places = bounds.places
-        wanted = (np.arange(_POINTS) + 0.5) / _POINTS
-        cells = np.unique(np.searchsorted(np.cumsum(probabilities)[:-1], wanted))
-        if places.values is None:
-            units = places.at[cells]
-            pairs = [places.between(0.0, float(unit)) for unit in units]
-        else:
-            last = places.values.last[cells]
-            units = places.values.units(last)
-            pairs = [places.values_between(0, int(value)) for value in last]
-        design = NormalDist().inv_cdf(1.0 - (1.0 - level) / _ALIKE)
-        averages = bounds.averages([each for pair in pairs for each in pair], design)
-        root = joint_root(covariance(averages), level)
+    places = bounds.places
+    wanted = (np.arange(_POINTS) + 0.5) / _POINTS
+    cells = np.unique(np.searchsorted(np.cumsum(survey.probabilities)[:-1], wanted))
+    if places.values is None:
+        units = places.at[cells]
+        pairs = [places.between(0.0, float(unit)) for unit in units]
+    else:
+        last = places.values.last[cells]
+        units = places.values.units(last)
+        pairs = [places.values_between(0, int(value)) for value in last]
+    design = NormalDist().inv_cdf(1.0 - (1.0 - level) / _ALIKE)
+    averages = bounds.averages([each for pair in pairs for each in pair], design)
+    root = joint_root(covariance(averages), level)
     uppers = np.array([average.upper(root) for average in averages])
     high, rest = np.clip(uppers, 0.0, 1.0).reshape(-1, 2).T
     lows = np.maximum.accumulate(1.0 - rest)
@@ -108,7 +94,7 @@ def cdf_band(
         tuple(np.minimum(lows, highs).tolist()),
         tuple(np.maximum(lows, highs).tolist()),
         f"bounds at {len(units)} places that hold for every population, all at once",
-        join(few_note(float(counts.sum())), coarse_note(mechanism)),
+        join(few_note(survey.n), coarse_note(mechanism)),
     )
 
 
@@ -126,14 +112,7 @@ def joint_root(covariances: FloatArray, level: float) -> float:
     return float(np.quantile(largest, level, method="higher"))
 
 
-def bins(
-    mechanism: Mechanism,
-    counts: FloatArray,
-    probabilities: FloatArray,
-    *,
-    level: float = 0.95,
-    bounds: Evidence | None = None,
-) -> dict[str, Value]:
+def bins(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
     """Return the shares of equally wide bins, 10 of an interval or 12 of a circle, by "low:high".
 
     Fewer where the nodes are so few that a bin would have less than six, and none where that leaves one. On a
@@ -141,17 +120,12 @@ def bins(
 
     Parameters
     ----------
-    mechanism, counts, probabilities, bounds
-        As for `share`.
+    survey
+        On any domain.
     level
         Of each interval by itself.
     """
-    with one_thread():
-        bounds = Bounds(mechanism, counts) if bounds is None else bounds
-        return {
-            name: share(mechanism, counts, probabilities, low, high, level=level, bounds=bounds)
-            for name, (low, high) in bin_ends(mechanism).items()
-        }
+    return {name: share(survey, *ends, level=level) for name, ends in bin_ends(survey.mechanism).items()}
 
 
 def bin_ends(mechanism: Mechanism) -> dict[str, tuple[float, float]]:

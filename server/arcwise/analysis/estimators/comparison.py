@@ -17,12 +17,11 @@ from arcwise.analysis.estimators.band import bin_ends
 from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
 from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.estimation import estimate
-from arcwise.analysis.estimators.inference_target import check_level, check_target
+from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.notes import note_lines
 from arcwise.analysis.estimators.quantiles import check_no_origin, cut_at, opposite
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.share_differences import (
-    Sample,
     bin_differences,
     cdf_differences,
     quantile_differences,
@@ -30,11 +29,11 @@ from arcwise.analysis.estimators.share_differences import (
 )
 from arcwise.analysis.estimators.shares import share_name, unit_ends
 from arcwise.analysis.estimators.smooth_test import SmoothTest, same_as, same_population
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate.counts import as_population, node_law
 from arcwise.analysis.simulate.truth import NO_DIRECTION, Truth, on_lattice
 from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
-from arcwise.mechanisms.circular import CircularMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,9 +44,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.estimators.result import Band
     from arcwise.analysis.simulate.base import Population
-    from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
-    from arcwise.typing import FloatArray
 
 
 __all__ = ["Comparison", "compare_reference", "compare_samples"]
@@ -200,51 +197,49 @@ def compare_samples(
     (True, 0.001)
     """
     check_level(level)
-    check_target(target)
     second_task = task if other_task is None else other_task
-    one, two = _checked((task, counts), (second_task, other))
-    mechanism, n = task.mechanism, int(two[1].sum())
+    both = one, two = _checked((task, counts), (second_task, other), target)
+    mechanism, n = task.mechanism, int(two.n)
     differences: dict[str, Any] = {}
-    if isinstance(mechanism, CircularMechanism):
-        differences["direction"] = direction_difference(one, two, level=level, target=target)
-        differences["resultant_length"] = length_difference(one, two, level=level, target=target)
+    if mechanism.kernel.circular:
+        differences["direction"] = direction_difference(*both, level=level)
+        differences["resultant_length"] = length_difference(*both, level=level)
         if bands and origin is None:
-            origin = opposite(direction(mechanism, one[1], level=level), mechanism.domain.length)
+            whole = Survey(mechanism, one.counts)  # the population, whoever the target is
+            origin = opposite(direction(whole, level=level), mechanism.domain.length)
     else:
         check_no_origin(origin)
-        differences["mean"] = mean_difference(one, two, level=level, target=target)
-    first, second = Sample.of(*one), Sample.of(*two)
+        differences["mean"] = mean_difference(*both, level=level)
     if origin is not None or not mechanism.kernel.circular:
-        differences["quantiles"] = quantile_differences(first, second, level=level, origin=origin)
+        differences["quantiles"] = quantile_differences(*both, level=level, origin=origin)
     differences["shares"] = {
-        share_name(low, high): share_difference(first, second, low, high, level=level)
-        for low, high in between
+        share_name(low, high): share_difference(*both, low, high, level=level) for low, high in between
     }
     if bands:
-        differences["bins"] = bin_differences(first, second, level=level)
+        differences["bins"] = bin_differences(*both, level=level)
         if not mechanism.kernel.circular:
-            differences["cdf"] = cdf_differences(first, second, level=level)
+            differences["cdf"] = cdf_differences(*both, level=level)
     if same_codes(task, second_task):
-        differences["test"] = same_population(mechanism, one[1], two[1])
+        differences["test"] = same_population(mechanism, one.counts, two.counts)
     return Comparison(
-        task.name, task.id, int(one[1].sum()), f"{n:,} other reports", n, level, unit=task.unit, **differences
+        task.name, task.id, int(one.n), f"{n:,} other reports", n, level, unit=task.unit, **differences
     )
 
 
-def _checked(*samples: tuple[Task, ArrayLike]) -> list[tuple[Mechanism, FloatArray]]:
+def _checked(
+    first: tuple[Task, ArrayLike], second: tuple[Task, ArrayLike], target: Target
+) -> tuple[Survey, Survey]:
     """Return two samples as the estimators take them, or raise as `compare_samples` does."""
-    task, other_task = (each for each, _ in samples)
+    task, other_task = first[0], second[0]
     if other_task.domain != task.domain:
         raise ParameterError(f"other_task must be on {task.domain}, got {other_task.domain}")
     if not same_units(task, other_task):
         raise ParameterError(f"other_task must be in {task.unit}, got {other_task.unit}")
-    pairs = []
-    for name, (each, counts) in zip(("counts", "other"), samples, strict=True):
-        numbers = check_counts(counts, each.mechanism.kernel.codes, name)
-        if numbers.sum() < 2:
-            raise ParameterError(f"{name} must hold at least 2 reports, got {numbers.sum():g}")
-        pairs.append((each.mechanism, numbers))
-    return pairs
+    one, two = Survey.of(*first, target=target), Survey.of(*second, target=target, name="other")
+    for name, each in (("counts", one), ("other", two)):
+        if each.n < 2:
+            raise ParameterError(f"{name} must hold at least 2 reports, got {each.n:g}")
+    return one, two
 
 
 @one_thread()

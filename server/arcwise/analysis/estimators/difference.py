@@ -11,21 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from scipy.special import stdtrit
 
 from arcwise.analysis.estimators.direction import direction, resultant_length
-from arcwise.analysis.estimators.inference_target import Users, check_target
 from arcwise.analysis.estimators.mean import average, mean, reaches
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.estimators.unbiasing import mean_numbers
-from arcwise.analysis.likelihood.distribution import fit_held_out
-from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
-from arcwise.mechanisms.circular import CircularMechanism
 
 if TYPE_CHECKING:
-    from arcwise.analysis.estimators.inference_target import Target
-    from arcwise.mechanisms.base import Mechanism
-    from arcwise.typing import FloatArray
+    from arcwise.analysis.estimators.survey import Survey
 
 
 __all__ = ["direction_difference", "length_difference", "mean_difference"]
@@ -36,30 +30,22 @@ _WHOSE = {
 }
 
 
-@one_thread()
-def mean_difference(
-    first: tuple[Mechanism, FloatArray],
-    second: tuple[Mechanism, FloatArray],
-    *,
-    level: float = 0.95,
-    target: Target = "population",
-) -> Value:
+def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
     """Return the mean of the second population less that of the first, in the unit of the domains.
 
     Parameters
     ----------
     first, second
-        A mechanism on an `Interval` with its counts, shape (K,), each of at least two reports. The devices of
-        one must not be those of the other: the interval takes the two sets of reports as independent.
+        On an `Interval`, each of at least two reports, for one target: the populations, or the two sets of
+        users themselves. The devices of one must not be those of the other: the interval takes the two sets
+        of reports as independent.
     level
         Of the interval.
-    target
-        Whom it speaks about, as in `estimate`: the populations, or the two sets of users themselves.
 
     Raises
     ------
     ParameterError
-        When a domain is a circle, there are too few reports, or the target is unknown.
+        When a domain is a circle, or there are too few reports.
 
     Notes
     -----
@@ -69,18 +55,16 @@ def mean_difference(
     mean is a range of possible values: the range of differences, each mean at the level ``(1 + level) / 2``
     (Bonferroni), and no point.
     """
-    check_target(target)
-    for mechanism, counts in (first, second):
-        if mechanism.domain.circular:
+    for each in (first, second):
+        if each.mechanism.domain.circular:
             raise ParameterError(
-                f"domain must be an Interval for a difference of means, got {mechanism.domain!r}"
+                f"domain must be an Interval for a difference of means, got {each.mechanism.domain!r}"
             )
-        if counts.sum() < 2:
-            raise ParameterError(f"counts must hold at least 2 reports each, got {counts.sum():g}")
-    few = _few(first, second)
-    if not (_unbiased(*first) and _unbiased(*second)):
-        each = (1.0 + level) / 2
-        one, other = (mean(*pair, level=each, users=_users(*pair, target)) for pair in (first, second))
+        if each.n < 2:
+            raise ParameterError(f"counts must hold at least 2 reports each, got {each.n:g}")
+    notes = few_note(min(first.n, second.n)), _WHOSE[second.target]
+    if not (_unbiased(first) and _unbiased(second)):
+        one, other = (mean(each, level=(1.0 + level) / 2) for each in (first, second))
         assert one.low is not None and one.high is not None  # noqa: S101, PT018 (means have intervals)
         assert other.low is not None and other.high is not None  # noqa: S101, PT018
         return Value(
@@ -88,42 +72,34 @@ def mean_difference(
             other.low - one.high,
             other.high - one.low,
             "range of possible differences: each mean's range at half the error",
-            join(few, "one of the means is a range, so no single difference can be told", _WHOSE[target]),
+            join(notes[0], "one of the means is a range, so no single difference can be told", notes[1]),
         )
-    before, after = _average(*first), _average(*second)
+    before, after = _average(first), _average(second)
     square = before.square + after.square
     parts = (each.square**2 / (each.reports - 1.0) for each in (before, after))
     quantile = float(stdtrit(square**2 / sum(parts), 0.5 + level / 2))
-    below, above = _apart(*(_reaches(*each, quantile, target) for each in (first, second)))
+    below, above = _apart(*(_reaches(each, quantile) for each in (first, second)))
     difference = after.mean - before.mean
-    source = "empirical likelihood" if target == "population" else "the devices' randomness"
+    source = "empirical likelihood" if second.target == "population" else "the devices' randomness"
     return Value(
         difference,
         difference - below,
         difference + above,
         f"difference of averages of unbiased numbers; errors of both by {source}, added in squares, with "
         "Welch's degrees of freedom",
-        join(few, _WHOSE[target]),
+        join(*notes),
     )
 
 
-def direction_difference(
-    first: tuple[Mechanism, FloatArray],
-    second: tuple[Mechanism, FloatArray],
-    *,
-    level: float = 0.95,
-    target: Target = "population",
-) -> Value:
+def direction_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
     """Return the mean direction of the second population less that of the first, in the unit of the domain.
 
     Parameters
     ----------
     first, second
-        A mechanism on a `Circle` with its counts, shape (K,), at least one report each. No device is in both.
+        On a `Circle`, for one target. No device is in both.
     level
         Of the interval.
-    target
-        As in `mean_difference`.
 
     Returns
     -------
@@ -134,17 +110,15 @@ def direction_difference(
     Raises
     ------
     ParameterError
-        When a domain is not a circle, the periods differ, or the target is unknown.
+        When a domain is not a circle, or the periods differ.
 
     Notes
     -----
     On each side the root of the sum of the squares of both arcs there, as for means. An arc grows faster than
     its number of standard errors, so this errs to the side of width.
     """
-    pair = _circles(first, second, target)
-    one, other = (direction(*each, level=level, users=_users(*each, target)) for each in pair)
-    period = pair[0][0].domain.length
-    note = join(_few(first, second), _WHOSE[target])
+    period, note = _circle(first, second)
+    one, other = (direction(each, level=level) for each in (first, second))
     method = "difference of mean directions; both arcs, added in squares"
     if one.value is None or other.value is None:
         return Value(None, -period / 2, period / 2, method, join("a direction cannot be told", note))
@@ -157,21 +131,14 @@ def direction_difference(
     return Value(apart, apart - below, apart + above, method, note)
 
 
-def length_difference(
-    first: tuple[Mechanism, FloatArray],
-    second: tuple[Mechanism, FloatArray],
-    *,
-    level: float = 0.95,
-    target: Target = "population",
-) -> Value:
+def length_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
     """Return the resultant length of the second population less that of the first, from -1 to 1.
 
     Parameters, errors and method are those of `direction_difference`, but for ends at 0 or 1: no length is
     beyond, so one may well be there while the other is at its own end, and the reaches are simply added.
     """
-    pair = _circles(first, second, target)
-    one, other = (resultant_length(*each, level=level, users=_users(*each, target)) for each in pair)
-    note = join(_few(first, second), _WHOSE[target])
+    _, note = _circle(first, second)
+    one, other = (resultant_length(each, level=level) for each in (first, second))
     method = "difference of resultant lengths; both intervals, added in squares"
     if one.value is None or other.value is None:
         return Value(None, -1.0, 1.0, method, join("a resultant length cannot be told", note))
@@ -185,26 +152,17 @@ def length_difference(
     return Value(apart, max(apart - below, -1.0), min(apart + above, 1.0), method, note)
 
 
-def _circles(
-    first: tuple[Mechanism, FloatArray], second: tuple[Mechanism, FloatArray], target: Target
-) -> list[tuple[CircularMechanism, FloatArray]]:
-    """Return both samples, or raise unless they are of one circle."""
-    check_target(target)
-    found = []
-    for mechanism, counts in (first, second):
-        if not isinstance(mechanism, CircularMechanism):
+def _circle(first: Survey, second: Survey) -> tuple[float, str]:
+    """Return the period and the note of both samples, or raise unless they are of one circle."""
+    for each in (first, second):
+        if not each.mechanism.kernel.circular:
             raise ParameterError(
-                f"domain must be a Circle for a difference of directions, got {mechanism.domain!r}"
+                f"domain must be a Circle for a difference of directions, got {each.mechanism.domain!r}"
             )
-        found.append((mechanism, counts))
-    periods = [each.domain.period for each, _ in found]
-    if periods[0] != periods[1]:
-        raise ParameterError(f"the circles must have one period, got {periods[0]:g} and {periods[1]:g}")
-    return found
-
-
-def _few(first: tuple[Mechanism, FloatArray], second: tuple[Mechanism, FloatArray]) -> str:
-    return few_note(float(min(first[1].sum(), second[1].sum())))
+    one, other = (each.mechanism.domain.length for each in (first, second))
+    if one != other:
+        raise ParameterError(f"the circles must have one period, got {one:g} and {other:g}")
+    return one, join(few_note(min(first.n, second.n)), _WHOSE[second.target])
 
 
 def _apart(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
@@ -227,29 +185,22 @@ class _Average(NamedTuple):
     reports: float
 
 
-def _unbiased(mechanism: Mechanism, counts: FloatArray) -> bool:
+def _unbiased(survey: Survey) -> bool:
+    mechanism = survey.mechanism
     if mechanism.end_zones and isinstance(mechanism.kernel, WindowKernel):
         return False
-    return not mean_numbers(mechanism, float(counts.sum())).bias
+    return not mean_numbers(mechanism, survey.n).bias
 
 
-def _users(mechanism: Mechanism, counts: FloatArray, target: Target) -> Users | None:
-    return Users(fit_held_out(mechanism, counts).probabilities) if target == "users" else None
-
-
-def _average(mechanism: Mechanism, counts: FloatArray) -> _Average:
-    n = float(counts.sum())
-    unit, error = average(mechanism.kernel, mean_numbers(mechanism, n).values, counts)
+def _average(survey: Survey) -> _Average:
+    mechanism = survey.mechanism
+    unit, error = average(mechanism.kernel, mean_numbers(mechanism, survey.n).values, survey.counts)
     length = mechanism.domain.length
     low = mechanism.domain.start
-    return _Average(low + length * unit, (length * error) ** 2, n)
+    return _Average(low + length * unit, (length * error) ** 2, survey.n)
 
 
-def _reaches(
-    mechanism: Mechanism, counts: FloatArray, quantile: float, target: Target
-) -> tuple[float, float]:
+def _reaches(survey: Survey, quantile: float) -> tuple[float, float]:
     """Return how far below and above its average a mean may lie, in the unit of the domain."""
-    numbers = mean_numbers(mechanism, float(counts.sum())).values
-    users = _users(mechanism, counts, target)
-    _, below, above = reaches(mechanism.kernel, numbers, counts, quantile, users)
-    return mechanism.domain.length * below, mechanism.domain.length * above
+    _, below, above = reaches(survey, mean_numbers(survey.mechanism, survey.n).values, quantile)
+    return survey.mechanism.domain.length * below, survey.mechanism.domain.length * above

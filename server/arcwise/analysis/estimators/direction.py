@@ -24,8 +24,8 @@ from arcwise.analysis.grid import coarse_note, to_domain
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arcwise.analysis.estimators.inference_target import Users
-    from arcwise.mechanisms.circular import CircularMechanism
+    from arcwise.analysis.estimators.survey import Survey
+    from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import ComplexArray, FloatArray
 
 
@@ -81,18 +81,18 @@ class Arrow(NamedTuple):
     reach: Callable[[float, float], float]
 
 
-def arrow_of(mechanism: CircularMechanism, counts: FloatArray, users: Users | None = None) -> Arrow:
+def arrow_of(survey: Survey) -> Arrow:
     """Return what one sample of reports tells of the first trigonometric moment."""
-    reports = float(counts.sum())
+    mechanism, reports = survey.mechanism, survey.n
 
     def reach_at(angle: float, level: float) -> float:
         turns = np.exp(1j * (2 * math.pi * mechanism.code_units() - angle)) / row_attenuation(mechanism)
-        return reach(mechanism.kernel, turns.real, counts, two_sided(level, reports), users)
+        return reach(survey, turns.real, two_sided(level, reports))
 
-    return Arrow(first_moment(mechanism, counts, users), reports, reach_at)
+    return Arrow(first_moment(survey), reports, reach_at)
 
 
-def first_moment(mechanism: CircularMechanism, counts: FloatArray, users: Users | None = None) -> Moment:
+def first_moment(survey: Survey) -> Moment:
     """Return the first trigonometric moment, corrected for the devices' randomness.
 
     The covariance is the reports' own, but in no direction below what a single row has: whatever the inputs,
@@ -100,10 +100,10 @@ def first_moment(mechanism: CircularMechanism, counts: FloatArray, users: Users 
     happen to agree. The covariance of a row, with moments m_1 and m_2, has the eigenvalues
     ``(1 - |m_1|^2 +- |m_2 - m_1^2|) / 2``, and a mixture of rows has none below the smaller one.
 
-    With `users` the covariance is that of the devices' randomness (`_device_covariance`) and, where a share
+    For users the covariance is that of the devices' randomness (`_device_covariance`) and, where a share
     of them was drawn to report, the part of the reports' own that sampling leaves.
     """
-    n = float(counts.sum())
+    mechanism, counts, n, users = survey.mechanism, survey.counts, survey.n, survey.users
     turns = np.exp(2j * math.pi * mechanism.code_units())
     points = np.stack([turns.real, turns.imag])
     average = points @ counts / n
@@ -121,7 +121,7 @@ def first_moment(mechanism: CircularMechanism, counts: FloatArray, users: Users 
     return Moment(undo @ average, undo @ covariance @ undo.T / n)
 
 
-def _device_covariance(mechanism: CircularMechanism, turns: ComplexArray, law: FloatArray) -> FloatArray:
+def _device_covariance(mechanism: Mechanism, turns: ComplexArray, law: FloatArray) -> FloatArray:
     """Return the covariance matrix of a report that the device's randomness makes, averaged over users.
 
     The row of node 0 has the moments m_1 and m_2, and that of node s is turned by ``t = e^(i d s)``, d the
@@ -142,7 +142,7 @@ def _device_covariance(mechanism: CircularMechanism, turns: ComplexArray, law: F
     return np.array([[a + b.real, b.imag], [b.imag, a - b.real]]) / 2
 
 
-def row_attenuation(mechanism: CircularMechanism) -> complex:
+def row_attenuation(mechanism: Mechanism) -> complex:
     """Return the factor of the first moment from an input at a node to its report.
 
     `CircularMechanism.attenuation` is its real part; a row that is not symmetric turns the moment too.
@@ -152,7 +152,7 @@ def row_attenuation(mechanism: CircularMechanism) -> complex:
     return complex(row @ np.exp(2j * math.pi * (mechanism.code_units() - start)))
 
 
-def untold(mechanism: CircularMechanism) -> str:
+def untold(mechanism: Mechanism) -> str:
     """Return what keeps the reports from telling the first moment, or ""."""
     if mechanism.kernel.codes < 3:
         return "two cells"
@@ -161,21 +161,15 @@ def untold(mechanism: CircularMechanism) -> str:
     return ""
 
 
-def direction(
-    mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
-) -> Value:
+def direction(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean direction, in the unit of the domain, with Fieller's interval.
 
     Parameters
     ----------
-    mechanism
+    survey
         On a `Circle`.
-    counts
-        Reports per code, shape (K,), at least one report.
     level
         Of the interval.
-    users
-        For an interval of the direction of these users only; without them, of the population.
 
     Notes
     -----
@@ -185,14 +179,15 @@ def direction(
     exceed Hotelling's quantile (with many reports the chi-square one, 2 degrees of freedom), and always with
     fewer than 5 reports. What rounding to nodes may turn is added to the reach.
     """
+    mechanism = survey.mechanism
     if why := untold(mechanism):
-        return Value(None, 0.0, mechanism.domain.period, _DIRECTION, f"{why} cannot show a direction")
-    return arrow_direction(mechanism, arrow_of(mechanism, counts, users), level, whose(users))
+        return Value(None, 0.0, mechanism.domain.length, _DIRECTION, f"{why} cannot show a direction")
+    return arrow_direction(mechanism, arrow_of(survey), level, whose(survey.users))
 
 
-def arrow_direction(mechanism: CircularMechanism, arrow: Arrow, level: float, about: str) -> Value:
+def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -> Value:
     """Return the direction of an arrow as `direction` does; `about` says whose it is."""
-    period, method = mechanism.domain.period, _DIRECTION
+    period, method = mechanism.domain.length, _DIRECTION
     moment, n, _ = arrow
     angle = math.atan2(moment.z[1], moment.z[0])
     unit = angle / (2 * math.pi) % 1.0
@@ -214,7 +209,7 @@ def arrow_direction(mechanism: CircularMechanism, arrow: Arrow, level: float, ab
     return Value(value, min(low, value), max(high, value), method, note)
 
 
-def turned(mechanism: CircularMechanism, shortest: float) -> float:
+def turned(mechanism: Mechanism, shortest: float) -> float:
     """Return how far rounding to nodes may move the moment across its direction; 0 where nothing is rounded.
 
     The moment is at least `shortest` long. Around the direction, the population's sines add up to 0: those
@@ -288,12 +283,8 @@ def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> t
     return max(half - shift, 0.0), max(half + shift, 0.0)
 
 
-def resultant_length(
-    mechanism: CircularMechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
-) -> Value:
+def resultant_length(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean resultant length R, from 0 (no direction) to 1 (all the same).
-
-    With `users` the interval is for these users only; without them, for the population.
 
     ``|Z|^2`` is too large by the trace of V on average, so the point is ``sqrt(|Z|^2 - trace V)``, 0 when
     that is negative. When R exceeds 3 standard errors, the interval is that of an average (`mean.reach`),
@@ -303,12 +294,12 @@ def resultant_length(
     30 reports a standard error is that of the direction in which Z varies most; and with fewer than 5 reports
     the interval is [0, 1].
     """
-    if why := untold(mechanism):
+    if why := untold(survey.mechanism):
         return Value(None, 0.0, 1.0, "none", f"{why} cannot show a resultant length")
-    return arrow_length(mechanism, arrow_of(mechanism, counts, users), level, whose(users))
+    return arrow_length(survey.mechanism, arrow_of(survey), level, whose(survey.users))
 
 
-def arrow_length(mechanism: CircularMechanism, arrow: Arrow, level: float, about: str) -> Value:
+def arrow_length(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -> Value:
     """Return the length of an arrow as `resultant_length` does; `about` says whose it is."""
     moment, n, _ = arrow
     note = join(few_note(n), coarse_note(mechanism), _NO_CLUSTERS, about)

@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
 # By module, not by name: most functions have the names of their modules.
-from arcwise.analysis.counts import check_counts
 from arcwise.analysis.estimators import band, direction, mean, mode, quantiles, shares, variance
-from arcwise.analysis.estimators.bounds import Bounds
 from arcwise.analysis.estimators.histogram import histogram
-from arcwise.analysis.estimators.inference_target import (
-    Target,
-    Users,
-    check_level,
-    check_sampled,
-    check_target,
-    target_words,
-)
-from arcwise.analysis.estimators.result import Estimate, Value
-from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.estimators.inference_target import check_level, target_words
+from arcwise.analysis.estimators.result import Estimate
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.threads import one_thread
 from arcwise.kernels.certificate import UNIT
-from arcwise.mechanisms.circular import CircularMechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from numpy.typing import ArrayLike
 
+    from arcwise.analysis.estimators.inference_target import Target
+    from arcwise.analysis.estimators.survey import Profile
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
-    from arcwise.typing import FloatArray
 
 
-__all__ = ["estimate", "reported_delta"]
-
-T = TypeVar("T")
+__all__ = ["by_shares", "estimate", "reported_delta"]
 
 
+@one_thread()
 def estimate(
     task: Task,
     counts: ArrayLike,
@@ -97,99 +86,67 @@ def estimate(
     50
     """
     check_level(level)
-    check_target(target)
-    sampled = check_sampled(sampled)
+    survey = Survey.of(task, counts, target=target, sampled=sampled)
     mechanism = task.mechanism
-    numbers = check_counts(counts, mechanism.kernel.codes)
-    with one_thread():
-        fitted = fit_held_out(mechanism, numbers)
-        users = Users(fitted.probabilities, sampled) if target == "users" else None
-        result = Estimate(
-            task=task.name,
-            task_id=task.id,
-            n=int(numbers.sum()),
-            epsilon=task.epsilon,
-            level=level,
-            target=target_words(target, sampled),
-            domain=task.domain_words,
-            unit=task.unit,
-            description=task.description,
-            delta=reported_delta(mechanism),
-            distribution=histogram(mechanism, fitted),
+    result = Estimate(
+        task=task.name,
+        task_id=task.id,
+        n=int(survey.n),
+        epsilon=task.epsilon,
+        level=level,
+        target=target_words(target, survey.sampled),
+        domain=task.domain_words,
+        unit=task.unit,
+        description=task.description,
+        delta=reported_delta(mechanism),
+        distribution=histogram(mechanism, survey.fit),
+    )
+    if mechanism.kernel.circular:
+        heading = direction.direction(survey, level=level)
+        length = direction.resultant_length(survey, level=level)
+        result = replace(
+            result,
+            direction=heading,
+            resultant_length=length,
+            circular_variance=direction.circular_variance(length),
         )
-        ask = _Asked(mechanism, numbers, fitted.probabilities, level, tuple(between), users)
-        if isinstance(mechanism, CircularMechanism):
-            return _circle(result, mechanism, ask, bands, origin)
+        if bands and origin is None:
+            origin = quantiles.opposite(heading, mechanism.domain.length)
+    else:
+        spread = variance.spread(survey, level=level)
+        result = replace(
+            result,
+            mean=mean.mean(survey, level=level),
+            variance=spread.variance,
+            standard_deviation=spread.standard_deviation,
+        )
+    return replace(result, **by_shares(survey, level, between, bands=bands, origin=origin))
+
+
+def by_shares(
+    survey: Profile,
+    level: float,
+    between: Iterable[tuple[float, float]],
+    *,
+    bands: bool,
+    origin: float | None,
+) -> dict[str, Any]:
+    """Return the parts of an `Estimate` that come from shares: mode, quantiles, shares, bins and band."""
+    circular = survey.mechanism.kernel.circular
+    found: dict[str, Any] = {"mode": mode.mode(survey, level=level, interval=bands)}
+    if not circular:
         quantiles.check_no_origin(origin)
-        return _interval(result, ask, bands)
+        found["quantiles"] = quantiles.quantiles(survey, level=level)
+    elif origin is not None:
+        found["quantiles"] = quantiles.circular_quantiles(survey, origin, level=level)
+    found["shares"] = {shares.share_name(*ends): shares.share(survey, *ends, level=level) for ends in between}
+    if bands:
+        found["bins"] = band.bins(survey, level=level)
+        if not circular:
+            found["band"] = band.cdf_band(survey, level=level)
+    return found
 
 
 def reported_delta(mechanism: Mechanism) -> float:
     """Return the delta of a report: 0 of pure mechanisms, whose rows were walked when the task was made."""
     return mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0
-
-
-class _Asked(NamedTuple):
-    """What every estimator is given."""
-
-    mechanism: Mechanism
-    counts: FloatArray
-    probabilities: FloatArray
-    level: float
-    between: tuple[tuple[float, float], ...]
-    users: Users | None
-
-    def shares(self, bounds: Bounds | None) -> dict[str, Value]:
-        """Return the shares that were asked for."""
-        mechanism, counts, probabilities, level, between, _ = self
-        return {
-            shares.share_name(low, high): shares.share(
-                mechanism, counts, probabilities, low, high, level=level, bounds=bounds
-            )
-            for low, high in between
-        }
-
-
-def _circle(
-    result: Estimate, mechanism: CircularMechanism, ask: _Asked, bands: bool, origin: float | None
-) -> Estimate:
-    _, counts, probabilities, level, between, users = ask
-    mean_direction = direction.direction(mechanism, counts, level=level, users=users)
-    length = direction.resultant_length(mechanism, counts, level=level, users=users)
-    if bands and origin is None:
-        origin = quantiles.opposite(mean_direction, mechanism.domain.length)
-    bounds = Bounds(mechanism, counts) if bands or between or origin is not None else None
-    given = partial(_given, ask, bounds)
-    return replace(
-        result,
-        direction=mean_direction,
-        resultant_length=length,
-        circular_variance=direction.circular_variance(length),
-        mode=mode.mode(mechanism, counts, probabilities, level=level, bounds=bounds if bands else None),
-        quantiles={} if origin is None else given(quantiles.circular_quantiles, origin),
-        shares=ask.shares(bounds),
-        bins=given(band.bins) if bands else {},
-    )
-
-
-def _interval(result: Estimate, ask: _Asked, bands: bool) -> Estimate:
-    mechanism, counts, probabilities, level, _, users = ask
-    bounds = Bounds(mechanism, counts)  # what quantiles, shares and bands have in common
-    given = partial(_given, ask, bounds)
-    spread = variance.spread(mechanism, counts, level=level, users=users)
-    return replace(
-        result,
-        mean=mean.mean(mechanism, counts, level=level, users=users),
-        variance=spread.variance,
-        standard_deviation=spread.standard_deviation,
-        mode=mode.mode(mechanism, counts, probabilities, level=level, bounds=bounds if bands else None),
-        quantiles=given(quantiles.quantiles),
-        shares=ask.shares(bounds),
-        bins=given(band.bins) if bands else {},
-        band=given(band.cdf_band) if bands else None,
-    )
-
-
-def _given(ask: _Asked, bounds: Bounds | None, estimator: Callable[..., T], *more: float) -> T:
-    mechanism, counts, probabilities, level, *_ = ask
-    return estimator(mechanism, counts, probabilities, *more, level=level, bounds=bounds)

@@ -24,6 +24,7 @@ from arcwise.mechanisms.window import mean_code
 
 if TYPE_CHECKING:
     from arcwise.analysis.estimators.inference_target import Users
+    from arcwise.analysis.estimators.survey import Survey
     from arcwise.domains import Domain
     from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
@@ -33,32 +34,24 @@ if TYPE_CHECKING:
 __all__ = ["average", "clamp_units", "end_units", "mean", "reach", "reaches"]
 
 
-def mean(
-    mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
-) -> Value:
+def mean(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean of the population, or of these users, in the unit of the domain.
 
     Parameters
     ----------
-    mechanism
-        On an `Interval`.
-    counts
-        Reports per code, shape (K,), at least one report.
+    survey
+        On an `Interval`. For its users only, point and bounds are the same; the error is that of the devices'
+        randomness, and of the sampling where some were drawn.
     level
         Of the interval.
-    users
-        For an interval of the mean of these users only; without them, of the population. Point and bounds
-        are the same, the error is that of the devices' randomness, and of the sampling where some were drawn.
     """
+    mechanism, n, users = survey.mechanism, survey.n, survey.users
     kernel, domain = mechanism.kernel, mechanism.domain
     if mechanism.end_zones and isinstance(kernel, WindowKernel):
-        return _clamp(mechanism, kernel, counts, level, users)
-    n = float(counts.sum())
+        return _clamp(survey, kernel, level)
     numbers = mean_numbers(mechanism, n)
     # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
-    unit, below, above = reaches(
-        kernel, numbers.values, counts, two_sided(level, n) if n > 1 else math.inf, users
-    )
+    unit, below, above = reaches(survey, numbers.values, two_sided(level, n) if n > 1 else math.inf)
     if numbers.bias:
         low, high = unit - below - numbers.bias, unit + above + numbers.bias
         return _bounded(domain, low, high, numbers, join(few_note(n), whose(users)))
@@ -125,30 +118,26 @@ def average(
     return value, math.sqrt(variance / n)
 
 
-def reaches(
-    kernel: Kernel, values: FloatArray, counts: FloatArray, quantile: float, users: Users | None = None
-) -> tuple[float, float, float]:
+def reaches(survey: Survey, values: FloatArray, quantile: float) -> tuple[float, float, float]:
     """Return the average of `values` over the reports, and how far below and above its expectation may lie.
 
     The quantile is in standard errors; infinity, for a single report, reaches infinitely far.
     """
-    value = float(counts @ values) / float(counts.sum())
+    value = float(survey.counts @ values) / survey.n
     if math.isinf(quantile):
         return value, math.inf, math.inf
-    below, above = (reach(kernel, side, counts, quantile, users) for side in (-values, values))
+    below, above = (reach(survey, side, quantile) for side in (-values, values))
     return value, below, above
 
 
-def reach(
-    kernel: Kernel, values: FloatArray, counts: FloatArray, quantile: float, users: Users | None = None
-) -> float:
+def reach(survey: Survey, values: FloatArray, quantile: float) -> float:
     """Return how far above the average of `values` its expectation may lie.
 
     For a population by empirical likelihood (`empirical_reach`), with fewer than 30 reports at least as far
-    as Student's interval. With `users` as far as the devices' randomness reaches, at most as far as for a
+    as Student's interval. For users as far as the devices' randomness reaches, at most as far as for a
     population, and the part that sampling leaves.
     """
-    n = float(counts.sum())
+    kernel, counts, n, users = survey.mechanism.kernel, survey.counts, survey.n, survey.users
     population = empirical_reach(kernel, values, counts, quantile).distance
     if n < FEW:
         population = max(population, quantile * average(kernel, values, counts)[1])
@@ -191,14 +180,13 @@ def end_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     return first, last
 
 
-def _clamp(
-    mechanism: Mechanism, kernel: WindowKernel, counts: FloatArray, level: float, users: Users | None
-) -> Value:
-    domain, n = mechanism.domain, float(counts.sum())
+def _clamp(survey: Survey, kernel: WindowKernel, level: float) -> Value:
+    mechanism, n = survey.mechanism, survey.n
+    domain = mechanism.domain
     zone = float(mechanism.node_units(np.zeros(1))[0]) * domain.length
     note = (
         f"values within {zone:.4g} of an end give the same reports, so no single mean can be told; "
-        f'a task with goal "distribution" gives one; {whose(users)}'
+        f'a task with goal "distribution" gives one; {whose(survey.users)}'
     )
     if n < 2:
         low, high = 0.0, 1.0
@@ -206,8 +194,8 @@ def _clamp(
     else:
         lower, upper = clamp_units(mechanism, kernel)
         quantile = two_sided(level, n)
-        low, below, _ = reaches(kernel, lower, counts, quantile, users)
-        high, _, above = reaches(kernel, upper, counts, quantile, users)
+        low, below, _ = reaches(survey, lower, quantile)
+        high, _, above = reaches(survey, upper, quantile)
         low, high = low - below, high + above
         # In a population low exceeds high by no more than its error: the ends' masses are not negative.
         if low > high or low > 1.0 or high < 0.0:

@@ -16,12 +16,12 @@ import numpy as np
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
-from arcwise.analysis.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arcwise.analysis.estimators.bounds import Evidence
+    from arcwise.analysis.estimators.survey import Profile
     from arcwise.analysis.grid import Values
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import BoolArray, FloatArray
@@ -53,28 +53,17 @@ _ROUNDING = 1e-9
 """Of a cell: a smaller part is rounding error."""
 
 
-def mode(
-    mechanism: Mechanism,
-    counts: FloatArray,
-    probabilities: FloatArray,
-    *,
-    level: float = 0.95,
-    bounds: Evidence | None = None,
-) -> Value:
+def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Value:
     """Return where most of the population is, in the unit of the domain.
 
     Parameters
     ----------
-    mechanism
+    survey
         On any domain.
-    counts
-        Reports per code, shape (K,), at least one report.
-    probabilities
-        The fitted node distribution, shape (N,): where the point comes from.
     level
         Of the interval.
-    bounds
-        Of these counts, for the interval, which costs up to 32 bounds; none without it.
+    interval
+        Whether there is one: it costs up to 32 bounds.
 
     Notes
     -----
@@ -95,11 +84,12 @@ def mode(
     On a lattice of up to 32 values with a node each the windows are the values, and the note names those that
     stay.
     """
+    mechanism, probabilities = survey.mechanism, survey.probabilities
     kernel, domain = mechanism.kernel, mechanism.domain
+    few, bounds = few_note(survey.n), survey.bounds if interval else None
     values = values_of(mechanism)
     if values is not None and values.size <= _MOST_VALUES and (values.first == values.last).all():
         fitted = np.roll(probabilities, -first_cell(mechanism))
-        few = few_note(float(counts.sum()))
         return _of_values(mechanism, values, fitted, level=level, bounds=bounds, few=few)
     if kernel.nodes < _FEWEST_NODES:
         return Value(None, None, None, "none", f"so few nodes ({kernel.nodes}) do not show a mode")
@@ -120,14 +110,12 @@ def mode(
         value = float(domain.from_unit(np.float64(_densest(fitted, edges, least[best], atoms=atoms))))
     width = windows.width * domain.length
     method = f"densest cell of the fullest of {len(windows.starts)} windows {width:.4g} wide"
-    few = few_note(float(counts.sum()))
     if bounds is None:
         return Value(value, None, None, method, join("not computed without bands", why, few))
     note = join(
         why, few, coarse_note(mechanism), f"of windows {width:.4g} wide: no narrower or second peak is told"
     )
-    with one_thread():
-        low, high = _hull(_kept(bounds, windows, best, level, circular=circular), windows, circular=circular)
+    low, high = _hull(_kept(bounds, windows, best, level, circular=circular), windows, circular=circular)
     first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high))
     if circular and value is not None and high - low < 1.0:
         turns = domain.length * float(np.floor((value - first) / domain.length))
@@ -154,9 +142,8 @@ def _of_values(
     method = "most frequent value of the fitted distribution"
     if bounds is None:
         return Value(value, None, None, method, join("not computed without bands", why, few))
-    with one_thread():
-        functionals = [bounds.places.values_between(k, k) for k in range(size)]
-        kept = np.flatnonzero(_staying(bounds, functionals, best, level))
+    functionals = [bounds.places.values_between(k, k) for k in range(size)]
+    kept = np.flatnonzero(_staying(bounds, functionals, best, level))
     note = join(why, few, f"values that may be it: {', '.join(f'{each:g}' for each in at[kept])}")
     first, last = float(at[kept[0]]), float(at[kept[-1]])
     if mechanism.kernel.circular:

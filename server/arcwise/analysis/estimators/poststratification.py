@@ -9,13 +9,10 @@ makes some of these report and others not, weights cannot mend.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.counts import check_counts
-from arcwise.analysis.estimators import band, mean, mode, quantiles, shares
-from arcwise.analysis.estimators.bounds import Bounds
 from arcwise.analysis.estimators.direction import (
     Arrow,
     Moment,
@@ -27,19 +24,20 @@ from arcwise.analysis.estimators.direction import (
     resultant_length,
     untold,
 )
-from arcwise.analysis.estimators.estimation import reported_delta
+from arcwise.analysis.estimators.estimation import by_shares, reported_delta
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level
+from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.quantiles import opposite
 from arcwise.analysis.estimators.result import Estimate, Value
 from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.totals import Strata
 from arcwise.analysis.estimators.variance import strata_spread
-from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.em import EMFit
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import as_float, shown
 from arcwise.errors import ParameterError
-from arcwise.mechanisms.circular import CircularMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -107,85 +105,82 @@ def post_stratify(
     """
     check_level(level)
     mechanism = task.mechanism
-    arrays, parts = _checked(mechanism, strata, weights)
-    fits = [fit_held_out(mechanism, counts) for counts in arrays]
-    probabilities: FloatArray = parts @ np.array([fit.probabilities for fit in fits])
-    bounds = Strata([Bounds(mechanism, counts) for counts in arrays], parts.tolist())
-    fewest = min(arrays, key=np.sum)  # what the shared estimators note on few reports is of this stratum
-    common: dict[str, Any] = {"level": level, "bounds": bounds}
-    given = (mechanism, fewest, probabilities)
+    surveys, parts = _checked(task, strata, weights)
+    fewest = min(surveys, key=lambda each: each.n)  # notes on few reports are of this stratum
+    probabilities: FloatArray = parts @ np.array([each.probabilities for each in surveys])
     found: dict[str, Any] = {}
-    if isinstance(mechanism, CircularMechanism):
-        arrow = None if untold(mechanism) else _arrow(mechanism, arrays, parts)
+    if mechanism.kernel.circular:
         about = "of the population that the strata make up"
-        if arrow is None:  # what is said of one stratum holds for all
-            found["direction"] = direction(mechanism, fewest, level=level)
-            found["resultant_length"] = resultant_length(mechanism, fewest, level=level)
+        if untold(mechanism):  # what is said of one stratum holds for all
+            found["direction"] = direction(fewest, level=level)
+            found["resultant_length"] = resultant_length(fewest, level=level)
         else:
+            arrow = _arrow(surveys, parts)
             found["direction"] = arrow_direction(mechanism, arrow, level, about)
             found["resultant_length"] = arrow_length(mechanism, arrow, level, about)
         found["circular_variance"] = circular_variance(found["resultant_length"])
         if bands and origin is None:
-            origin = quantiles.opposite(found["direction"], mechanism.domain.length)
-        if origin is not None:
-            found["quantiles"] = quantiles.circular_quantiles(*given, origin, **common)
+            origin = opposite(found["direction"], mechanism.domain.length)
     else:
-        quantiles.check_no_origin(origin)
-        found["mean"] = _mean(mechanism, arrays, parts, level)
-        spread = strata_spread(mechanism, arrays, parts, level=level)
+        found["mean"] = _mean(surveys, parts, level)
+        spread = strata_spread(surveys, parts, level=level)
         if spread is not None:
             found["variance"], found["standard_deviation"] = spread
-        found["quantiles"] = quantiles.quantiles(*given, **common)
-        if bands:
-            found["band"] = band.cdf_band(*given, **common)
+    bounds = Strata([each.bounds for each in surveys], parts.tolist())
+    whole = _Whole(mechanism, fewest.n, probabilities, bounds)
     names = ", ".join(f"{name} {part:.4g}" for name, part in zip(strata, parts, strict=True))
     return Estimate(
         task=" + ".join(strata),
         task_id=task.id,
-        n=int(sum(counts.sum() for counts in arrays)),
+        n=int(sum(each.n for each in surveys)),
         epsilon=task.epsilon,
         level=level,
         target=f"the population of which these parts are strata: {names}",
         domain=task.domain_words,
         unit=task.unit,
         delta=reported_delta(mechanism),
-        mode=mode.mode(*given, level=level, bounds=bounds if bands else None),
         distribution=histogram(
-            mechanism, _mixed(fits, probabilities), method="fits to the strata, times their weights"
+            mechanism,
+            _mixed([each.fit for each in surveys], probabilities),
+            method="fits to the strata, times their weights",
         ),
-        shares={
-            shares.share_name(low, high): shares.share(*given, low, high, **common) for low, high in between
-        },
-        bins=band.bins(*given, **common) if bands else {},
+        **by_shares(whole, level, between, bands=bands, origin=origin),
         **found,
     )
 
 
+class _Whole(NamedTuple):
+    """What the strata make up, as a `Profile`; `n` is of the smallest stratum."""
+
+    mechanism: Mechanism
+    n: float
+    probabilities: FloatArray
+    bounds: Strata
+
+
 def _checked(
-    mechanism: Mechanism, strata: Mapping[str, ArrayLike], weights: Mapping[str, float]
-) -> tuple[list[FloatArray], FloatArray]:
-    """Return the strata's counts and their parts of the population, with the sum 1."""
+    task: Task, strata: Mapping[str, ArrayLike], weights: Mapping[str, float]
+) -> tuple[list[Survey], FloatArray]:
+    """Return the strata's surveys and their parts of the population, with the sum 1."""
     if not strata or set(strata) != set(weights):
         raise ParameterError(
             f"strata and weights must have the same names, at least one, got {sorted(strata)} and "
             f"{sorted(weights)}"
         )
-    arrays, parts = [], []
+    surveys, parts = [], []
     for name, numbers in strata.items():
-        counts = check_counts(numbers, mechanism.kernel.codes, f"counts of the stratum {name!r}")
-        if counts.sum() < 2:
-            raise ParameterError(
-                f"strata must have at least 2 reports each, got {counts.sum():g} in {name!r}"
-            )
+        survey = Survey.of(task, numbers, name=f"counts of the stratum {name!r}")
+        if survey.n < 2:
+            raise ParameterError(f"strata must have at least 2 reports each, got {survey.n:g} in {name!r}")
         weight = as_float(weights[name])
         if weight is None or not 0.0 < weight < math.inf:
             raise ParameterError(
                 f"weights must be positive and finite numbers, got {shown(weights[name])} for {name!r}"
             )
-        arrays.append(counts)
+        surveys.append(survey)
         parts.append(weight)
     whole = np.array(parts) / max(parts)
-    return arrays, whole / whole.sum()
+    return surveys, whole / whole.sum()
 
 
 def _mixed(fits: Sequence[EMFit], probabilities: FloatArray) -> EMFit:
@@ -198,12 +193,12 @@ def _mixed(fits: Sequence[EMFit], probabilities: FloatArray) -> EMFit:
     )
 
 
-def _mean(mechanism: Mechanism, strata: Sequence[FloatArray], parts: FloatArray, level: float) -> Value:
+def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
     """Return the mean of the population, or the range of means that the strata leave."""
-    each = [mean.mean(mechanism, counts, level=level) for counts in strata]
+    each = [mean(stratum, level=level) for stratum in strata]
     lows = np.array([value.low for value in each], np.float64)
     highs = np.array([value.high for value in each], np.float64)
-    few = few_note(float(min(counts.sum() for counts in strata)))
+    few = few_note(min(stratum.n for stratum in strata))
     points = [value.value for value in each if value.value is not None]
     if len(points) < len(each):
         note = join(few, "the mean of a stratum is a range, so no single mean can be told")
@@ -226,9 +221,9 @@ def _mean(mechanism: Mechanism, strata: Sequence[FloatArray], parts: FloatArray,
     )
 
 
-def _arrow(mechanism: CircularMechanism, strata: Sequence[FloatArray], parts: FloatArray) -> Arrow:
+def _arrow(strata: Sequence[Survey], parts: FloatArray) -> Arrow:
     """Return what the strata tell of the population's first trigonometric moment."""
-    arrows = [arrow_of(mechanism, counts) for counts in strata]
+    arrows = [arrow_of(each) for each in strata]
     weights = parts.tolist()
 
     def reach(angle: float, level: float) -> float:

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from arcwise.analysis.estimators.arcs import arc_cover
-from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, USUAL, Bounds, Evidence, narrowed_root
+from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, USUAL, narrowed_root
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
-from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from arcwise.analysis.estimators.bounds import AnyAverage
+    from arcwise.analysis.estimators.bounds import AnyAverage, Evidence
+    from arcwise.analysis.estimators.survey import Profile
     from arcwise.analysis.grid import Values
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
@@ -78,35 +78,20 @@ _ROUNDING = 1e-9
 """Of a cell: a smaller part is rounding error."""
 
 
-def quantiles(
-    mechanism: Mechanism,
-    counts: FloatArray,
-    probabilities: FloatArray,
-    *,
-    level: float = 0.95,
-    bounds: Evidence | None = None,
-) -> dict[str, Value]:
+def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
     """Return the quantiles at `LEVELS`, in the unit of the domain.
 
     Parameters
     ----------
-    mechanism
+    survey
         On an `Interval`.
-    counts
-        Reports per code, shape (K,), at least one report.
-    probabilities
-        The fitted node distribution, shape (N,): where the point values come from.
     level
         Of the intervals.
-    bounds
-        Of these counts, where they are there already.
     """
-    with one_thread():
-        bounds = Bounds(mechanism, counts) if bounds is None else bounds
-        line = _Line(bounds, 0.0)
-        intervals = line.intervals(level)
+    mechanism, probabilities = survey.mechanism, survey.probabilities
+    intervals = _Line(survey.bounds, 0.0).intervals(level)
     domain = mechanism.domain
-    common = join(few_note(float(counts.sum())), coarse_note(mechanism), SMOOTHED)
+    common = join(few_note(survey.n), coarse_note(mechanism), SMOOTHED)
     result = {}
     for tau, ends in zip(LEVELS, intervals, strict=True):
         unit = point(mechanism, probabilities, tau)
@@ -150,32 +135,18 @@ def opposite(direction: Value, period: float) -> float | None:
     return (direction.value + period / 2) % period
 
 
-def circular_quantiles(
-    mechanism: Mechanism,
-    counts: FloatArray,
-    probabilities: FloatArray,
-    origin: float,
-    *,
-    level: float = 0.95,
-    bounds: Evidence | None = None,
-) -> dict[str, Value]:
+def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -> dict[str, Value]:
     """Return the quantiles at `LEVELS` of the values going upwards from an origin, in the domain's unit.
 
     Parameters
     ----------
-    mechanism
+    survey
         On a `Circle`.
-    counts
-        Reports per code, shape (K,), at least one report.
-    probabilities
-        The fitted node distribution, shape (N,): where the point values come from.
     origin
         Where the circle is cut open, modulo the period. The intervals are for the population's quantiles
         counted from this very place.
     level
         Of the intervals.
-    bounds
-        Of these counts, where they are there already.
 
     Returns
     -------
@@ -187,17 +158,15 @@ def circular_quantiles(
     ParameterError
         When the domain is not a circle, or the origin not a finite number.
     """
+    mechanism, probabilities = survey.mechanism, survey.probabilities
     if not mechanism.kernel.circular:
         raise ParameterError("mechanism must be on a circle; on an interval, quantiles need no origin")
     period = mechanism.domain.length
     values = values_of(mechanism)
     cut = cut_at(mechanism, origin)
-    with one_thread():
-        bounds = Bounds(mechanism, counts) if bounds is None else bounds
-        line = _Line(bounds, cut)
-        intervals = line.intervals(level)
+    intervals = _Line(survey.bounds, cut).intervals(level)
     common = join(
-        few_note(float(counts.sum())),
+        few_note(survey.n),
         f"counted upwards from {origin % period:.6g}",
         coarse_note(mechanism),
         SMOOTHED,
@@ -467,13 +436,12 @@ def quantile_ends(bounds: Evidence, level: float, most: float, *, cut: float = 0
     cut
         Where the line starts on a circle, in turns.
     """
-    with one_thread():
-        line = _Line(bounds, cut)
-        ends = line.ends(level)
-        return [
-            Ends(line.steps(low, most), line.steps(high, most), low.root)
-            for low, high in zip(ends[::2], ends[1::2], strict=True)
-        ]
+    line = _Line(bounds, cut)
+    ends = line.ends(level)
+    return [
+        Ends(line.steps(low, most), line.steps(high, most), low.root)
+        for low, high in zip(ends[::2], ends[1::2], strict=True)
+    ]
 
 
 class _End(NamedTuple):

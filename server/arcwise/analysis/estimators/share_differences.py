@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
@@ -20,19 +20,16 @@ from arcwise.analysis.estimators.band import bin_ends, joint_root
 from arcwise.analysis.estimators.bounds import (
     SMOOTHED,
     USUAL,
-    Bounds,
     covariance,
     difference_interval,
     possible,
 )
 from arcwise.analysis.estimators.quantiles import LEVELS, along_circle, cut_at, point, quantile_ends
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.shares import IN_END_ZONE, fitted_share, unit_ends
+from arcwise.analysis.estimators.shares import IN_END_ZONE, fitted_shares, unit_ends
 from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.estimators.totals import Samples
 from arcwise.analysis.grid import coarse_note
-from arcwise.analysis.likelihood.distribution import fit_held_out
-from arcwise.analysis.threads import one_thread
 from arcwise.digits import written
 from arcwise.errors import ParameterError
 
@@ -40,12 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arcwise.analysis.estimators.quantiles import Steps
+    from arcwise.analysis.estimators.survey import Survey
     from arcwise.analysis.estimators.totals import Total
-    from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
 
-__all__ = ["Sample", "bin_differences", "cdf_differences", "quantile_differences", "share_difference"]
+__all__ = ["bin_differences", "cdf_differences", "quantile_differences", "share_difference"]
 
 _METHOD = "difference of the fitted distributions; bounds that hold for every pair of populations"
 
@@ -56,32 +53,7 @@ _ALIKE = 8.0
 """About as many bounds that do not depend on one another as all of these: what their weights are made for."""
 
 
-class Sample(NamedTuple):
-    """The reports of one population, and what its estimates have in common.
-
-    Attributes
-    ----------
-    mechanism, counts
-        What was asked, and the reports per code, shape (K,).
-    bounds, probabilities
-        Of these counts, and the fitted node distribution, shape (N,).
-    """
-
-    mechanism: Mechanism
-    counts: FloatArray
-    bounds: Bounds
-    probabilities: FloatArray
-
-    @classmethod
-    @one_thread()
-    def of(cls, mechanism: Mechanism, counts: FloatArray) -> Sample:
-        """Return the sample with these reports per code, at least one."""
-        fitted = fit_held_out(mechanism, counts).probabilities
-        return cls(mechanism, counts, Bounds(mechanism, counts), fitted)
-
-
-@one_thread()
-def share_difference(first: Sample, second: Sample, low: float, high: float, *, level: float = 0.95) -> Value:
+def share_difference(first: Survey, second: Survey, low: float, high: float, *, level: float = 0.95) -> Value:
     """Return the share of the second population from `low` to `high`, less that of the first.
 
     Parameters
@@ -107,7 +79,7 @@ def share_difference(first: Sample, second: Sample, low: float, high: float, *, 
     return _told(_fitted(first, second, ends), interval, first, second)
 
 
-def bin_differences(first: Sample, second: Sample, *, level: float = 0.95) -> dict[str, Value]:
+def bin_differences(first: Survey, second: Survey, *, level: float = 0.95) -> dict[str, Value]:
     """Return the differences of the shares of `band.bins`, by "low:high", each at the level by itself."""
     return {
         name: share_difference(first, second, *ends, level=level)
@@ -115,8 +87,7 @@ def bin_differences(first: Sample, second: Sample, *, level: float = 0.95) -> di
     }
 
 
-@one_thread()
-def cdf_differences(first: Sample, second: Sample, *, level: float = 0.95) -> dict[str, Value]:
+def cdf_differences(first: Survey, second: Survey, *, level: float = 0.95) -> dict[str, Value]:
     """Return the second distribution function less the first at up to 16 places, at the level all at once.
 
     Parameters
@@ -147,7 +118,7 @@ def cdf_differences(first: Sample, second: Sample, *, level: float = 0.95) -> di
     places = second.bounds.places
     model = 0.5 * second.bounds.fitted
     at = places.at if places.values is None else places.values.units(places.values.last)
-    other = np.array([fitted_share(first.mechanism, first.probabilities, 0.0, x) or 0.0 for x in at])
+    other = np.array([share or 0.0 for share in fitted_shares(first, [(0.0, float(x)) for x in at])])
     upto = np.cumsum(model) + 0.5 * other
     wanted = (np.arange(_POINTS) + 0.5) / _POINTS
     cells = np.unique(np.minimum(np.searchsorted(upto, wanted), len(at) - 2))
@@ -166,9 +137,8 @@ def cdf_differences(first: Sample, second: Sample, *, level: float = 0.95) -> di
     return found
 
 
-@one_thread()
 def quantile_differences(
-    first: Sample, second: Sample, *, level: float = 0.95, origin: float | None = None
+    first: Survey, second: Survey, *, level: float = 0.95, origin: float | None = None
 ) -> dict[str, Value]:
     """Return the quantiles of the second population less those of the first, in the unit of the domain.
 
@@ -242,13 +212,13 @@ def _joint_reach(tail: float) -> float:
     return math.sqrt(brentq(excess, 0.0, 100.0))
 
 
-def _between(sample: Sample, first: float, last: float) -> tuple[FloatArray, FloatArray]:
+def _between(sample: Survey, first: float, last: float) -> tuple[FloatArray, FloatArray]:
     return sample.bounds.places.between(first, last)
 
 
 def _differences(
-    first: Sample,
-    second: Sample,
+    first: Survey,
+    second: Survey,
     pairs: list[list[tuple[FloatArray, FloatArray]]],
     root: float,
 ) -> list[tuple[Total, Total]]:
@@ -271,21 +241,18 @@ def _differences(
     return list(zip(totals[::2], totals[1::2], strict=True))
 
 
-def _fitted(first: Sample, second: Sample, ends: Sequence[tuple[float, float]]) -> float | None:
-    """Return the difference of two fitted shares, None where one is not known; see `fitted_share`."""
-    one, two = (
-        fitted_share(each.mechanism, each.probabilities, *part)
-        for each, part in zip((first, second), ends, strict=True)
-    )
+def _fitted(first: Survey, second: Survey, ends: Sequence[tuple[float, float]]) -> float | None:
+    """Return the difference of two fitted shares, None where one is not known; see `fitted_shares`."""
+    one, two = (fitted_shares(each, [part])[0] for each, part in zip((first, second), ends, strict=True))
     return None if one is None or two is None else two - one
 
 
-def _told(value: float | None, ends: tuple[float, float], first: Sample, second: Sample) -> Value:
+def _told(value: float | None, ends: tuple[float, float], first: Survey, second: Survey) -> Value:
     """Return a difference, its interval made to hold the value."""
     low, high = ends
     if value is not None:  # it comes from smoother distributions
         low, high = min(low, high, value), max(low, high, value)
-    few = few_note(float(min(first.counts.sum(), second.counts.sum())))
+    few = few_note(min(first.n, second.n))
     coarse = {coarse_note(each.mechanism) for each in (first, second)} - {""}
     note = join(IN_END_ZONE if value is None else "", few, *coarse, SMOOTHED)
     return Value(value, low, high, _METHOD, note)

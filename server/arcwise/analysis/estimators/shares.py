@@ -13,43 +13,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.estimators.arcs import arc_cover
-from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, Bounds, Evidence, share_interval
+from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, share_interval
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note, join
 from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
-from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from arcwise.analysis.estimators.survey import Profile
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
 
-__all__ = ["IN_END_ZONE", "fitted_share", "share", "share_name", "unit_ends"]
+__all__ = ["IN_END_ZONE", "fitted_shares", "share", "share_name", "unit_ends"]
 
 IN_END_ZONE = "a bound lies in an end zone, where the reports do not tell values apart"
 
 
-def share(
-    mechanism: Mechanism,
-    counts: FloatArray,
-    probabilities: FloatArray,
-    low: float,
-    high: float,
-    *,
-    level: float = 0.95,
-    bounds: Evidence | None = None,
-) -> Value:
+def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> Value:
     """Return the share of the population with values from `low` to `high`.
 
     Parameters
     ----------
-    mechanism
+    survey
         On any domain.
-    counts
-        Reports per code, shape (K,), at least one report.
-    probabilities
-        The fitted node distribution, shape (N,): where the point value comes from.
     low, high
         In the unit of the domain, ``low < high`` on an interval; what lies outside the domain is empty. From
         the domain's low end this is the distribution function at `high`; up to its high end a tail. On a
@@ -57,8 +46,6 @@ def share(
         they may be one value.
     level
         Of the interval.
-    bounds
-        Of these counts, where they are there already.
 
     Raises
     ------
@@ -73,15 +60,14 @@ def share(
     Where a bound falls inside an end zone of the clamp placement, the lower end counts the zone out, the
     upper end in.
     """
+    mechanism, bounds = survey.mechanism, survey.bounds
     first, last = unit_ends(mechanism, low, high)
-    with one_thread():
-        bounds = Bounds(mechanism, counts) if bounds is None else bounds
-        lower, upper = share_interval(bounds, *bounds.places.between(first, last), level)
-    value = fitted_share(mechanism, probabilities, first, last)
+    lower, upper = share_interval(bounds, *bounds.places.between(first, last), level)
+    value = fitted_shares(survey, [(first, last)])[0]
     if value is not None:  # it comes from a smoother distribution
         lower, upper = min(lower, value), max(upper, value)
     notes = join(
-        few_note(float(counts.sum())),
+        few_note(survey.n),
         IN_END_ZONE if value is None else "",
         coarse_note(mechanism),
         SMOOTHED,
@@ -108,21 +94,26 @@ def unit_ends(mechanism: Mechanism, low: float, high: float) -> tuple[float, flo
     return first, last
 
 
-def fitted_share(mechanism: Mechanism, probabilities: FloatArray, first: float, last: float) -> float | None:
-    """Return the share of a node distribution between two places of the unit domain; see `unit_ends`.
+def fitted_shares(survey: Profile, ends: Iterable[tuple[float, float]]) -> list[float | None]:
+    """Return the fitted shares between pairs of places of the unit domain; see `unit_ends`.
 
     None where one lies in an end zone of the clamp placement.
     """
+    mechanism = survey.mechanism
     values, edges = values_of(mechanism), cell_edges(mechanism)
-    fitted = np.roll(probabilities, -first_cell(mechanism))
-    if values is not None:
-        places = values.between(first, last)
-        least, most = (float(values.covered(*places, outer=side) @ fitted) for side in (False, True))
-    elif mechanism.kernel.circular:
-        least = most = float(arc_cover(edges, first, last - first) @ fitted)
-    else:
-        least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
-    return None if mechanism.end_zones and most - least > 1e-9 else 0.5 * (least + most)
+    fitted = np.roll(survey.probabilities, -first_cell(mechanism))
+    found: list[float | None] = []
+    for first, last in ends:
+        if values is not None:
+            places = values.between(first, last)
+            least, most = (float(values.covered(*places, outer=side) @ fitted) for side in (False, True))
+        elif mechanism.kernel.circular:
+            least = most = float(arc_cover(edges, first, last - first) @ fitted)
+        else:
+            least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
+        zone = mechanism.end_zones and most - least > 1e-9
+        found.append(None if zone else 0.5 * (least + most))
+    return found
 
 
 def _units(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tuple[float, float]:

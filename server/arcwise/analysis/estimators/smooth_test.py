@@ -18,7 +18,6 @@ import numpy as np
 from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.linear_maps import code_laws
-from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -93,7 +92,6 @@ class SmoothTest:
         return f"{self.hypothesis}: {verdict} ({'p <= ' if smallest else 'p = '}{self.p:.2g})"
 
 
-@one_thread()
 def same_population(
     mechanism: Mechanism, counts: ArrayLike, other: ArrayLike, *, seed: int | None = None
 ) -> SmoothTest:
@@ -148,7 +146,6 @@ def same_population(
     return _tested("both samples come from one population", waves, draw, kernel.codes)
 
 
-@one_thread()
 def same_as(
     mechanism: Mechanism, counts: ArrayLike, law: FloatArray, *, seed: int | None = None
 ) -> SmoothTest:

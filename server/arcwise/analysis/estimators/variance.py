@@ -25,7 +25,7 @@ from arcwise.kernels.window import WindowKernel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arcwise.analysis.estimators.inference_target import Users
+    from arcwise.analysis.estimators.survey import Survey
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
@@ -57,21 +57,15 @@ class _Found(NamedTuple):
     note: str = ""
 
 
-def spread(
-    mechanism: Mechanism, counts: FloatArray, *, level: float = 0.95, users: Users | None = None
-) -> Spread:
+def spread(survey: Survey, *, level: float = 0.95) -> Spread:
     """Return the variance and the standard deviation of the population, or of these users.
 
     Parameters
     ----------
-    mechanism
+    survey
         On an `Interval`.
-    counts
-        Reports per code, shape (K,), at least one report.
     level
         Of the intervals.
-    users
-        For intervals for these users only; without them, for the population.
 
     Notes
     -----
@@ -85,34 +79,30 @@ def spread(
     the clamp placement (`_clamp`), the result is the range of possible variances and no point. The standard
     deviation is the square root of it all.
     """
-    n = float(counts.sum())
+    mechanism, n, users = survey.mechanism, survey.n, survey.users
     kernel = mechanism.kernel
     if n < 2:
         method = "none: one report does not show its variance"
         found = _Found(None, 0.0, _LARGEST, 0.0, method, "not told: the interval is all that is possible")
     elif mechanism.end_zones and isinstance(kernel, WindowKernel):
-        found = _clamp(mechanism, kernel, counts, two_sided(level, n), users)
+        found = _clamp(survey, kernel, two_sided(level, n))
     else:
         numbers = moment_numbers(mechanism, n)
         if numbers[0].bias or numbers[1].bias:
             # The square's error and the mean's: half of the level's for each.
-            found = _biased(mechanism, counts, two_sided((1.0 + level) / 2, n), users, numbers)
+            found = _biased(survey, two_sided((1.0 + level) / 2, n), numbers)
         else:
-            found = _told(mechanism, counts, two_sided(level, n), users, numbers)
+            found = _told(survey, two_sided(level, n), numbers)
     return _spread(mechanism, found, join(few_note(n), coarse_note(mechanism), whose(users)))
 
 
-def strata_spread(
-    mechanism: Mechanism, strata: Sequence[FloatArray], weights: FloatArray, *, level: float = 0.95
-) -> Spread | None:
+def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float = 0.95) -> Spread | None:
     """Return the variance and the standard deviation of a population that is made of strata.
 
     Parameters
     ----------
-    mechanism
-        On an `Interval`.
     strata
-        Reports per code of each stratum, shape (K,), at least two reports.
+        Of one mechanism on an `Interval`, at least two reports each.
     weights
         The strata's parts of the population, shape (H,), with the sum 1.
     level
@@ -128,24 +118,25 @@ def strata_spread(
     As `spread`, with averages over the population: of ``w - 2 t v + t^2`` at its mean t, by the errors of the
     strata, added in squares.
     """
-    pairs = [moment_numbers(mechanism, float(counts.sum())) for counts in strata]
+    mechanism = strata[0].mechanism
+    pairs = [moment_numbers(mechanism, each.n) for each in strata]
     if any(each.bias for pair in pairs for each in pair) or mechanism.end_zones:
         return None
     kernel = mechanism.kernel
-    means = [average(kernel, pair[0].values, counts) for pair, counts in zip(pairs, strata, strict=True)]
+    means = [average(kernel, pair[0].values, each.counts) for pair, each in zip(pairs, strata, strict=True)]
     t = float(weights @ [mean for mean, _ in means])
     square = float(weights**2 @ [error**2 for _, error in means])
     value, sides, errors = square, [0.0, 0.0], 0.0
-    for (first, second), counts, weight in zip(pairs, strata, weights.tolist(), strict=True):
-        quantile = two_sided(level, float(counts.sum()))
+    for (first, second), stratum, weight in zip(pairs, strata, weights.tolist(), strict=True):
+        quantile = two_sided(level, stratum.n)
         numbers = second.values - 2 * t * first.values + t * t
-        mean, *both = reaches(kernel, numbers, counts, quantile)
+        mean, *both = reaches(stratum, numbers, quantile)
         value += weight * mean
         sides = [math.hypot(side, weight * each) for side, each in zip(sides, both, strict=True)]
-        errors = math.hypot(errors, weight * average(kernel, numbers, counts)[1])
+        errors = math.hypot(errors, weight * average(kernel, numbers, stratum.counts)[1])
     more = math.sqrt(2.0) * two_sided(level, math.inf) * square  # how much t^2 varies
     below, above = (math.hypot(side, more) for side in sides)
-    few = float(min(counts.sum() for counts in strata))
+    few = min(stratum.n for stratum in strata)
     method = (
         f"averages over the strata of unbiased numbers for the value and its square; {source_of_error(None)}"
     )
@@ -200,18 +191,10 @@ def _possible(found: _Found) -> _Found:
     return _Found(value, low, high, error, method, join(outside, clipped, note))
 
 
-def _told(
-    mechanism: Mechanism,
-    counts: FloatArray,
-    quantile: float,
-    users: Users | None,
-    numbers: tuple[Numbers, Numbers],
-) -> _Found:
-    variance, below, above, error = _rounded(
-        mechanism, counts, quantile, users, (numbers[0].values, numbers[1].values)
-    )
-    method = f"averages of unbiased numbers for the value and its square; {source_of_error(users)}"
-    return _unrounded(mechanism, variance, (below, above), error, method)
+def _told(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -> _Found:
+    variance, below, above, error = _rounded(survey, quantile, (numbers[0].values, numbers[1].values))
+    method = f"averages of unbiased numbers for the value and its square; {source_of_error(survey.users)}"
+    return _unrounded(survey.mechanism, variance, (below, above), error, method)
 
 
 def _unrounded(
@@ -242,11 +225,7 @@ def _rounding(mechanism: Mechanism) -> float:
 
 
 def _rounded(
-    mechanism: Mechanism,
-    counts: FloatArray,
-    quantile: float,
-    users: Users | None,
-    pair: tuple[FloatArray, FloatArray],
+    survey: Survey, quantile: float, pair: tuple[FloatArray, FloatArray]
 ) -> tuple[float, float, float, float]:
     """Return the unbiased variance of the rounded values, how far below and above it may lie, and its error.
 
@@ -255,7 +234,8 @@ def _rounded(
     with the smallest and the largest V(q) are those with the smallest and the largest ``E_q u_t`` for some t
     (`empirical_reach`): t and q are found in turn. How much vbar^2 varies is added, ``2 e^4``.
     """
-    kernel, n, (first, second) = mechanism.kernel, float(counts.sum()), pair
+    kernel, counts, n, users = survey.mechanism.kernel, survey.counts, survey.n, survey.users
+    first, second = pair
     middle, error = average(kernel, first, counts, users)
 
     def numbers(t: float) -> FloatArray:
@@ -287,44 +267,32 @@ _TURNS, _SETTLED = 4, 1e-3
 """Turns of the search for t, and the part of a distance that another turn has to be worth."""
 
 
-def _biased(
-    mechanism: Mechanism,
-    counts: FloatArray,
-    quantile: float,
-    users: Users | None,
-    numbers: tuple[Numbers, Numbers],
-) -> _Found:
+def _biased(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -> _Found:
     """Return the range that numbers with a bias leave.
 
     For every t it holds that ``Var(x) = E (x-t)^2 - (E x - t)^2``. With t the estimated mean the first is
     known to the bias and the error of the numbers ``w - 2 t v + t^2``; the second is from 0 to the square of
     the mean's bias and error together.
     """
-    kernel, (first, second) = mechanism.kernel, numbers
-    middle, *to_sides = reaches(kernel, first.values, counts, quantile, users)
+    first, second = numbers
+    middle, *to_sides = reaches(survey, first.values, quantile)
     t = min(max(middle, 0.0), 1.0)
     numbers_of_square = second.values - 2 * t * first.values + t * t
-    square, below, above = reaches(kernel, numbers_of_square, counts, quantile, users)
+    square, below, above = reaches(survey, numbers_of_square, quantile)
     bias = second.bias + 2 * t * first.bias
     mean_reach = first.bias + max(to_sides)
     return _Found(
         None,
-        square - below - bias - mean_reach**2 - _rounding(mechanism),
+        square - below - bias - mean_reach**2 - _rounding(survey.mechanism),
         square + above + bias,
-        average(kernel, numbers_of_square, counts, users)[1],
+        average(survey.mechanism.kernel, numbers_of_square, survey.counts, survey.users)[1],
         "range of possible variances: averages of numbers with a bounded bias, widened by it, by their "
         "errors, and by what rounding to nodes adds",
         "no numbers per code tell the variance without a bias or a huge error, so no single one can be told",
     )
 
 
-def _clamp(
-    mechanism: Mechanism,
-    kernel: WindowKernel,
-    counts: FloatArray,
-    quantile: float,
-    users: Users | None,
-) -> _Found:
+def _clamp(survey: Survey, kernel: WindowKernel, quantile: float) -> _Found:
     """Return the range of variances that the reports of the clamp placement leave.
 
     They tell the law of z, the values moved into [c, 1-d], and the masses f_0 and f_last of the end zones,
@@ -335,8 +303,9 @@ def _clamp(
     largest variance: the order of the largest x and the least t does not matter (concave in the law of x,
     convex in t), and a t outside of the range can be improved.
     """
-    first, second = (each.values for each in moment_numbers(mechanism, float(counts.sum())))
-    least, least_below, _, least_error = _rounded(mechanism, counts, quantile, users, (first, second))
+    mechanism, counts, users = survey.mechanism, survey.counts, survey.users
+    first, second = (each.values for each in moment_numbers(mechanism, survey.n))
+    least, least_below, _, least_error = _rounded(survey, quantile, (first, second))
     c, top = mechanism.node_units(np.array([0.0, kernel.nodes - 1.0])).tolist()
     d = 1.0 - top
     start, end = end_units(kernel)
@@ -344,7 +313,7 @@ def _clamp(
     t = min(max(mean, c / 2), 1.0 - d / 2)
     outwards = (t**2 - (c - t) ** 2) * start + ((1.0 - t) ** 2 - (1.0 - d - t) ** 2) * end
     outermost = second - 2 * t * first + t**2 + outwards
-    most, _, most_above = reaches(kernel, outermost, counts, quantile, users)
+    most, _, most_above = reaches(survey, outermost, quantile)
     low = least - _rounding(mechanism) - least_below
     high = most + mean_error**2 + most_above
     return _Found(

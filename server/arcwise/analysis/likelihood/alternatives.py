@@ -102,6 +102,7 @@ def smoothed_em(
     return _run(mechanism, counts, tolerance, max_iterations, smoother(mechanism.kernel))
 
 
+@one_thread()
 def maximum_likelihood(mechanism: Mechanism, counts: ArrayLike) -> EMFit:
     """Return the most likely node distribution, certified to 0.001 nats: a few spikes, as rough as can be.
 
@@ -131,8 +132,7 @@ def maximum_likelihood(mechanism: Mechanism, counts: ArrayLike) -> EMFit:
     likelihood until none can (`bootstrap_fit`).
     """
     numbers = check_counts(counts, mechanism.kernel.codes)
-    with one_thread():
-        fitted = Model(mechanism.kernel).fit(numbers)
+    fitted = Model(mechanism.kernel).fit(numbers)
     seen = numbers > 0
     value = float(numbers[seen] @ np.log(fitted.codes[seen]))
     return EMFit(fitted.nodes, value, fitted.gap, 0)

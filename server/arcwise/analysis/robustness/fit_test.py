@@ -44,6 +44,7 @@ SHARES = (0.01, 0.05)
 """Of liars, for which the report says what they can do."""
 
 
+@one_thread()
 def fit_test(
     task: Task | Mechanism,
     counts: ArrayLike,
@@ -113,9 +114,7 @@ def fit_test(
         raise ParameterError(f"draws must be at least {least} at level {level:g}, got {draws!r}")
     observed = check_counts(counts, mechanism.kernel.codes)
     generator = np.random.default_rng(observed.astype(np.int64).tolist() if seed is None else seed)
-    # Thousands of products of small matrices: threads would wait for one another.
-    with one_thread():
-        return _tested(mechanism, observed, level, draws, generator)
+    return _tested(mechanism, observed, level, draws, generator)
 
 
 def _tested(
