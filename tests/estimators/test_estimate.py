@@ -154,9 +154,30 @@ def test_values_know_what_they_contain() -> None:
     assert arc.contains(380.0, period=360)
     assert not arc.contains(349.0, period=360)
     assert Value(5.0, 0.0, 360.0, "method").contains(1234.5, period=360)
-    assert not Value(1.0, None, None, "method", "why").contains(1.0)
+    assert not Value(1.0, None, None, "method", ("why",)).contains(1.0)
     with pytest.raises(ArithmeticError, match="low is nan"):
         Value(1.0, float("nan"), 2.0, "method")
+
+
+@pytest.mark.parametrize("task", [AGE, RATING, HEADING], ids=lambda task: task.name)
+@pytest.mark.parametrize("n", [1, 3, 40])
+def test_notes_are_separate_until_they_are_written(task: Task, n: int) -> None:
+    result = estimate(task, reports(task, [10.0, 3.0, 7.0] * n), bands=True)
+    parts = [
+        result.mean,
+        result.variance,
+        result.direction,
+        result.resultant_length,
+        result.mode,
+        result.band,
+    ]
+    for part in filter(
+        None, [*parts, result.distribution, *result.quantiles.values(), *result.bins.values()]
+    ):
+        assert isinstance(part.notes, tuple)
+        assert not any("; " in note or not note for note in part.notes)
+        assert part.to_dict()["note"] == part.note == "; ".join(part.notes)
+    assert result.to_dict()["distribution"]["note"].count("; ") == len(result.distribution.notes) - 1  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("task", [AGE, RATING, HEADING], ids=lambda task: task.name)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
 
-__all__ = ["Values", "cell_edges", "coarse_note", "first_cell", "to_domain", "values_of"]
+__all__ = ["Values", "cell_edges", "coarse_notes", "first_cell", "to_domain", "values_of"]
 
 
 class Values(NamedTuple):
@@ -110,8 +110,8 @@ def to_domain(domain: Domain, unit: float) -> float:
     return min(max(value, -sys.float_info.max), sys.float_info.max)
 
 
-def coarse_note(mechanism: Mechanism) -> str:
-    """Return the note on nodes that are not the values, or "".
+def coarse_notes(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return notes on nodes that are not the values.
 
     There is one on a kernel of fewer than 32 nodes to which values are rounded, and one on a lattice that is
     too large for a node each.
@@ -122,4 +122,4 @@ def coarse_note(mechanism: Mechanism) -> str:
         notes.append(f"only {nodes} nodes: rounding to them spreads values by up to a node")
     if size is not None and mechanism.lattice is None:
         notes.append(f"{size:,} values are too many for a node each: treated as a continuous domain")
-    return "; ".join(notes)
+    return tuple(notes)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.estimators.bounds import covariance
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Band
 from arcwise.analysis.estimators.shares import share
-from arcwise.analysis.estimators.small_samples import few_note, join
-from arcwise.analysis.grid import coarse_note, values_of
+from arcwise.analysis.estimators.small_samples import few_note
+from arcwise.analysis.grid import coarse_notes, values_of
 from arcwise.digits import written
 from arcwise.errors import ParameterError
 
@@ -94,7 +95,7 @@ def cdf_band(survey: Profile, *, level: float = 0.95) -> Band:
         tuple(np.minimum(lows, highs).tolist()),
         tuple(np.maximum(lows, highs).tolist()),
         f"bounds at {len(units)} places that hold for every population, all at once",
-        join(few_note(survey.n), coarse_note(mechanism)),
+        all_notes(few_note(survey.n), coarse_notes(mechanism)),
     )
 
 

@@ -139,7 +139,7 @@ class Comparison:
         lines += [f"  {name:<18} {value}" for name, value in rows]
         if self.test is not None:
             lines.append(f"  {self.test.words(self.level)}")
-        notes = note_lines([(name, value.note) for name, value in rows if value.low is not None])
+        notes = note_lines([(name, value.notes) for name, value in rows if value.low is not None])
         return "\n".join([*lines, *(f"  note: {note}" for note in notes)])
 
     def _rows(self) -> list[tuple[str, Value]]:
@@ -322,7 +322,7 @@ def _less(value: Value, known: float) -> Value:
     point, low, high = (
         None if each is None else known - each for each in (value.value, value.high, value.low)
     )
-    return Value(point, low, high, f"the given number, less: {value.method}", value.note)
+    return Value(point, low, high, f"the given number, less: {value.method}", value.notes)
 
 
 def _around(value: Value, known: float, period: float) -> Value:
@@ -334,7 +334,7 @@ def _around(value: Value, known: float, period: float) -> Value:
     point, low, high = (each - turns for each in (apart.value, apart.low, apart.high))
     if high - low >= period:  # not determined: all ways round
         low, high = point - period / 2, point + period / 2
-    return Value(point, low, high, apart.method, apart.note)
+    return Value(point, low, high, apart.method, apart.notes)
 
 
 def _further(value: Value, known: float, cut: float, period: float) -> Value:
@@ -350,5 +350,5 @@ def _cdf(band: Band, truth: Truth, low: float, length: float) -> dict[str, Value
     found = {}
     for at, least, most in zip(band.at, band.low, band.high, strict=True):
         known = truth.below((at - low) / length)
-        found[f"{at:.9g}"] = Value(None, known - most, known - least, band.method, band.note)
+        found[f"{at:.9g}"] = Value(None, known - most, known - least, band.method, band.notes)
     return found

@@ -12,8 +12,9 @@ from scipy.special import stdtrit
 
 from arcwise.analysis.estimators.direction import direction, resultant_length
 from arcwise.analysis.estimators.mean import average, mean, reaches
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
@@ -72,7 +73,7 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
             other.low - one.high,
             other.high - one.low,
             "range of possible differences: each mean's range at half the error",
-            join(notes[0], "one of the means is a range, so no single difference can be told", notes[1]),
+            all_notes(notes[0], "one of the means is a range, so no single difference can be told", notes[1]),
         )
     before, after = _average(first), _average(second)
     square = before.square + after.square
@@ -87,7 +88,7 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
         difference + above,
         f"difference of averages of unbiased numbers; errors of both by {source}, added in squares, with "
         "Welch's degrees of freedom",
-        join(*notes),
+        all_notes(*notes),
     )
 
 
@@ -117,18 +118,18 @@ def direction_difference(first: Survey, second: Survey, *, level: float = 0.95) 
     On each side the root of the sum of the squares of both arcs there, as for means. An arc grows faster than
     its number of standard errors, so this errs to the side of width.
     """
-    period, note = _circle(first, second)
+    period, notes = _circle(first, second)
     one, other = (direction(each, level=level) for each in (first, second))
     method = "difference of mean directions; both arcs, added in squares"
     if one.value is None or other.value is None:
-        return Value(None, -period / 2, period / 2, method, join("a direction cannot be told", note))
+        return Value(None, -period / 2, period / 2, method, all_notes("a direction cannot be told", notes))
     apart = (other.value - one.value + period / 2) % period - period / 2
     sides = _sides(one), _sides(other)
     below, above = _apart(*sides)
     if max(*map(sum, sides), below + above) >= period:
         below = above = period / 2
-        note = join("a direction is not determined", note)
-    return Value(apart, apart - below, apart + above, method, note)
+        notes = all_notes("a direction is not determined", notes)
+    return Value(apart, apart - below, apart + above, method, notes)
 
 
 def length_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
@@ -137,11 +138,11 @@ def length_difference(first: Survey, second: Survey, *, level: float = 0.95) -> 
     Parameters, errors and method are those of `direction_difference`, but for ends at 0 or 1: no length is
     beyond, so one may well be there while the other is at its own end, and the reaches are simply added.
     """
-    _, note = _circle(first, second)
+    _, notes = _circle(first, second)
     one, other = (resultant_length(each, level=level) for each in (first, second))
     method = "difference of resultant lengths; both intervals, added in squares"
     if one.value is None or other.value is None:
-        return Value(None, -1.0, 1.0, method, join("a resultant length cannot be told", note))
+        return Value(None, -1.0, 1.0, method, all_notes("a resultant length cannot be told", notes))
     apart = other.value - one.value
     (below_1, above_1), (below_2, above_2) = sides = _sides(one), _sides(other)
     below, above = _apart(*sides)
@@ -149,11 +150,11 @@ def length_difference(first: Survey, second: Survey, *, level: float = 0.95) -> 
         below = below_2 + above_1
     if one.low == 0.0 or other.high == 1.0:
         above = above_2 + below_1
-    return Value(apart, max(apart - below, -1.0), min(apart + above, 1.0), method, note)
+    return Value(apart, max(apart - below, -1.0), min(apart + above, 1.0), method, notes)
 
 
-def _circle(first: Survey, second: Survey) -> tuple[float, str]:
-    """Return the period and the note of both samples, or raise unless they are of one circle."""
+def _circle(first: Survey, second: Survey) -> tuple[float, tuple[str, ...]]:
+    """Return the period and the notes of both samples, or raise unless they are of one circle."""
     for each in (first, second):
         if not each.mechanism.kernel.circular:
             raise ParameterError(
@@ -162,7 +163,7 @@ def _circle(first: Survey, second: Survey) -> tuple[float, str]:
     one, other = (each.mechanism.domain.length for each in (first, second))
     if one != other:
         raise ParameterError(f"the circles must have one period, got {one:g} and {other:g}")
-    return one, join(few_note(min(first.n, second.n)), _WHOSE[second.target])
+    return one, all_notes(few_note(min(first.n, second.n)), _WHOSE[second.target])
 
 
 def _apart(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:

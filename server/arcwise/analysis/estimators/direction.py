@@ -17,9 +17,10 @@ import numpy as np
 
 from arcwise.analysis.estimators.inference_target import whose
 from arcwise.analysis.estimators.mean import reach
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, hotelling, join, two_sided
-from arcwise.analysis.grid import coarse_note, to_domain
+from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, hotelling, two_sided
+from arcwise.analysis.grid import coarse_notes, to_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,7 +182,7 @@ def direction(survey: Survey, *, level: float = 0.95) -> Value:
     """
     mechanism = survey.mechanism
     if why := untold(mechanism):
-        return Value(None, 0.0, mechanism.domain.length, _DIRECTION, f"{why} cannot show a direction")
+        return Value(None, 0.0, mechanism.domain.length, _DIRECTION, (f"{why} cannot show a direction",))
     return arrow_direction(mechanism, arrow_of(survey), level, whose(survey.users))
 
 
@@ -196,17 +197,17 @@ def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str
     if n >= _FEWEST:
         shortest = math.hypot(*moment.z) - arrow.reach(angle + math.pi, level)
         arc = _arc(arrow, level, turned(mechanism, shortest))
-    note = join(few_note(n), _NO_MODE, about)
+    notes = all_notes(few_note(n), _NO_MODE, about)
     if arc is None:
         why = "a uniform population is compatible with the reports" if n >= _FEWEST else "too few reports"
-        return Value(value, 0.0, period, method, join(f"the direction is not determined: {why}", note))
+        return Value(value, 0.0, period, method, all_notes(f"the direction is not determined: {why}", notes))
     # Only an arrow longer than 1 can be longer than any population's.
     if math.hypot(*moment.z) > 1.0 and _length(arrow, level).low > 1.0:
-        note = join(NO_POPULATION, note)
+        notes = all_notes(NO_POPULATION, notes)
     below, above = (side / (2 * math.pi) for side in arc)
     unit = value / period
     low, high = to_domain(mechanism.domain, unit - below), to_domain(mechanism.domain, unit + above)
-    return Value(value, min(low, value), max(high, value), method, note)
+    return Value(value, min(low, value), max(high, value), method, notes)
 
 
 def turned(mechanism: Mechanism, shortest: float) -> float:
@@ -295,28 +296,28 @@ def resultant_length(survey: Survey, *, level: float = 0.95) -> Value:
     the interval is [0, 1].
     """
     if why := untold(survey.mechanism):
-        return Value(None, 0.0, 1.0, "none", f"{why} cannot show a resultant length")
+        return Value(None, 0.0, 1.0, "none", (f"{why} cannot show a resultant length",))
     return arrow_length(survey.mechanism, arrow_of(survey), level, whose(survey.users))
 
 
 def arrow_length(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -> Value:
     """Return the length of an arrow as `resultant_length` does; `about` says whose it is."""
     moment, n, _ = arrow
-    note = join(few_note(n), coarse_note(mechanism), _NO_CLUSTERS, about)
+    notes = all_notes(few_note(n), coarse_notes(mechanism), _NO_CLUSTERS, about)
     if n < _FEWEST:
         value = min(math.sqrt(max(float(moment.z @ moment.z) - float(np.trace(moment.covariance)), 0.0)), 1.0)
         method = "debiased modulus of the first trigonometric moment; too few reports for an interval"
-        return Value(value, 0.0, 1.0, method, note)
+        return Value(value, 0.0, 1.0, method, notes)
     length = _length(arrow, level)
     if length.low > 1.0:
-        note = join(NO_POPULATION, note)
+        notes = all_notes(NO_POPULATION, notes)
     value, low, high = (min(max(x, 0.0), 1.0) for x in length[:3])
     # Rounding shrinks what points along the arrow, at most (1+R)/2 of the population, and what points against
     # it, at most (1-R)/2.
     shrunk = 1.0 - math.cos(math.pi / mechanism.kernel.nodes) if mechanism.rounds else 0.0
     low, high = max(low - shrunk * (1.0 - low) / 2, 0.0), min(high + shrunk * (1.0 + high) / 2, 1.0)
     method = f"debiased modulus of the first trigonometric moment; {length.law} interval"
-    return Value(value, min(low, value), max(high, value), method, note)
+    return Value(value, min(low, value), max(high, value), method, notes)
 
 
 def circular_variance(length: Value) -> Value:
@@ -324,7 +325,7 @@ def circular_variance(length: Value) -> Value:
     value, low, high = (
         None if each is None else 1.0 - each for each in (length.value, length.high, length.low)
     )
-    return Value(value, low, high, f"1 - resultant length: {length.method}", length.note)
+    return Value(value, low, high, f"1 - resultant length: {length.method}", length.notes)
 
 
 class _Length(NamedTuple):

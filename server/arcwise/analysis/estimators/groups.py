@@ -29,7 +29,10 @@ _FEW = 5
 _SUSPICIOUS = 0.001
 """Of a smaller probability it is said that chance does not explain it."""
 
-_ROUNDS = "a device counts once for every round; devices whose value was missing are not among them"
+_ROUNDS = (
+    "a device counts once for every round",
+    "devices whose value was missing are not among them",
+)
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class GroupReports:
         width = max(len(row.task) for row in self.tasks)
         lines = [f"group {self.group}: a device reports {drawn} in a round"]
         lines += [f"  {row.task:<{width}}  {row}" for row in self.tasks]
-        return "\n".join([*lines, f"  {self.note}", f"  {_ROUNDS}"])
+        return "\n".join([*lines, f"  {self.note}", f"  {'; '.join(_ROUNDS)}"])
 
 
 def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.95) -> GroupReports:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.estimators.result import Distribution
-from arcwise.analysis.estimators.small_samples import join
-from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
+from arcwise.analysis.grid import cell_edges, coarse_notes, first_cell, values_of
 from arcwise.analysis.likelihood.distribution import FOLDS
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def histogram(mechanism: Mechanism, fitted: EMFit, *, method: str | None = None)
     """
     smoothing = " (averaging iterates smooths)" if method is None else ""
     notes = [
-        coarse_note(mechanism),
+        *coarse_notes(mechanism),
         f"the log-likelihood is within {fitted.gap:.3g} of its largest value{smoothing}",
         "no band: the cells have no intervals of their own",
     ]
@@ -61,7 +60,7 @@ def histogram(mechanism: Mechanism, fitted: EMFit, *, method: str | None = None)
         tuple(mechanism.domain.from_unit(edges).tolist()),
         tuple(probabilities.tolist()),
         method,
-        join(*notes),
+        tuple(notes),
         None if places is None else tuple(places.tolist()),
         mean,
     )

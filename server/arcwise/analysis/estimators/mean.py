@@ -13,8 +13,9 @@ import numpy as np
 
 from arcwise.analysis.estimators.empirical import empirical_reach
 from arcwise.analysis.estimators.inference_target import device_reach, device_variance, source_of_error, whose
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, join, two_sided
+from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, two_sided
 from arcwise.analysis.estimators.unbiasing import Numbers, mean_numbers
 from arcwise.analysis.grid import to_domain
 from arcwise.analysis.likelihood.linear_maps import node_means
@@ -54,17 +55,17 @@ def mean(survey: Survey, *, level: float = 0.95) -> Value:
     unit, below, above = reaches(survey, numbers.values, two_sided(level, n) if n > 1 else math.inf)
     if numbers.bias:
         low, high = unit - below - numbers.bias, unit + above + numbers.bias
-        return _bounded(domain, low, high, numbers, join(few_note(n), whose(users)))
+        return _bounded(domain, low, high, numbers, all_notes(few_note(n), whose(users)))
     method = f"{numbers.method}; {source_of_error(users)}"
     if n < 2:
         # A mean lies in the domain; the single decoded report may lie far outside.
         low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
-        note = join(
+        notes = all_notes(
             "one report does not show its variance: the interval is the domain and the report",
             few_note(n),
             whose(users),
         )
-        return Value(to_domain(domain, unit), low, high, method, note)
+        return Value(to_domain(domain, unit), low, high, method, notes)
     low, high = unit - below, unit + above
     outside = ""
     if high < 0.0 or low > 1.0:
@@ -76,24 +77,24 @@ def mean(survey: Survey, *, level: float = 0.95) -> Value:
         to_domain(domain, low),
         to_domain(domain, high),
         method,
-        join(outside, few_note(n), whose(users)),
+        all_notes(outside, few_note(n), whose(users)),
     )
 
 
-def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, note: str) -> Value:
+def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, notes: tuple[str, ...]) -> Value:
     """Return the range of means that numbers with a bias leave, within the domain."""
-    note = join(
+    notes = all_notes(
         NO_POPULATION if low > 1.0 or high < 0.0 else "",
         "no numbers per code tell the mean without a bias or a huge variance, so no single mean can be told",
         f"the bias of these is at most {numbers.bias * domain.length:.4g}, which the range takes in",
-        note,
+        notes,
     )
     return Value(
         None,
         to_domain(domain, min(max(low, 0.0), 1.0)),
         to_domain(domain, min(max(high, 0.0), 1.0)),
         f"range of possible means: {numbers.method}, widened by the bias and the error",
-        note,
+        notes,
     )
 
 
@@ -184,13 +185,14 @@ def _clamp(survey: Survey, kernel: WindowKernel, level: float) -> Value:
     mechanism, n = survey.mechanism, survey.n
     domain = mechanism.domain
     zone = float(mechanism.node_units(np.zeros(1))[0]) * domain.length
-    note = (
-        f"values within {zone:.4g} of an end give the same reports, so no single mean can be told; "
-        f'a task with goal "distribution" gives one; {whose(survey.users)}'
+    notes: tuple[str, ...] = (
+        f"values within {zone:.4g} of an end give the same reports, so no single mean can be told",
+        'a task with goal "distribution" gives one',
+        whose(survey.users),
     )
     if n < 2:
         low, high = 0.0, 1.0
-        note = f"one report does not show its variance: the range is the domain; {note}"
+        notes = ("one report does not show its variance: the range is the domain", *notes)
     else:
         lower, upper = clamp_units(mechanism, kernel)
         quantile = two_sided(level, n)
@@ -199,12 +201,12 @@ def _clamp(survey: Survey, kernel: WindowKernel, level: float) -> Value:
         low, high = low - below, high + above
         # In a population low exceeds high by no more than its error: the ends' masses are not negative.
         if low > high or low > 1.0 or high < 0.0:
-            note = f"{NO_POPULATION}; {note}"
+            notes = (NO_POPULATION, *notes)
         low, high = (min(max(x, 0.0), 1.0) for x in (min(low, high), max(low, high)))
     return Value(
         None,
         to_domain(domain, low),
         to_domain(domain, high),
         "range of possible means: unbiased bounds, each widened by its error",
-        join(few_note(n), note),
+        all_notes(few_note(n), notes),
     )

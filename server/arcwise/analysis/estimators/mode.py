@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import few_note, join
-from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
+from arcwise.analysis.estimators.small_samples import few_note
+from arcwise.analysis.grid import cell_edges, coarse_notes, first_cell, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,7 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
     For the clamp placement a window in an end zone may hold all of the zone or nothing: all where it is
     tried, nothing where it is b. There is no point when a zone may hold more than the best window.
 
-    On a lattice of up to 32 values with a node each the windows are the values, and the note names those that
+    On a lattice of up to 32 values with a node each the windows are the values, and a note names those that
     stay.
     """
     mechanism, probabilities = survey.mechanism, survey.probabilities
@@ -92,7 +93,7 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
         fitted = np.roll(probabilities, -first_cell(mechanism))
         return _of_values(mechanism, values, fitted, level=level, bounds=bounds, few=few)
     if kernel.nodes < _FEWEST_NODES:
-        return Value(None, None, None, "none", f"so few nodes ({kernel.nodes}) do not show a mode")
+        return Value(None, None, None, "none", (f"so few nodes ({kernel.nodes}) do not show a mode",))
     circular = kernel.circular
     windows = _windows(2.0 / (kernel.nodes if circular else kernel.nodes - 1), circular=circular)
     fitted = np.roll(probabilities, -first_cell(mechanism))
@@ -111,16 +112,16 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
     width = windows.width * domain.length
     method = f"densest cell of the fullest of {len(windows.starts)} windows {width:.4g} wide"
     if bounds is None:
-        return Value(value, None, None, method, join("not computed without bands", why, few))
-    note = join(
-        why, few, coarse_note(mechanism), f"of windows {width:.4g} wide: no narrower or second peak is told"
+        return Value(value, None, None, method, all_notes("not computed without bands", why, few))
+    notes = all_notes(
+        why, few, coarse_notes(mechanism), f"of windows {width:.4g} wide: no narrower or second peak is told"
     )
     low, high = _hull(_kept(bounds, windows, best, level, circular=circular), windows, circular=circular)
     first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high))
     if circular and value is not None and high - low < 1.0:
         turns = domain.length * float(np.floor((value - first) / domain.length))
         first, last = first + turns, last + turns
-    return Value(value, first, last, f"{method}; bounds of all windows' shares, Bonferroni", note)
+    return Value(value, first, last, f"{method}; bounds of all windows' shares, Bonferroni", notes)
 
 
 def _of_values(
@@ -141,10 +142,10 @@ def _of_values(
     value = float(at[best]) if known else None
     method = "most frequent value of the fitted distribution"
     if bounds is None:
-        return Value(value, None, None, method, join("not computed without bands", why, few))
+        return Value(value, None, None, method, all_notes("not computed without bands", why, few))
     functionals = [bounds.places.values_between(k, k) for k in range(size)]
     kept = np.flatnonzero(_staying(bounds, functionals, best, level))
-    note = join(why, few, f"values that may be it: {', '.join(f'{each:g}' for each in at[kept])}")
+    notes = all_notes(why, few, f"values that may be it: {', '.join(f'{each:g}' for each in at[kept])}")
     first, last = float(at[kept[0]]), float(at[kept[-1]])
     if mechanism.kernel.circular:
         windows = _Windows(np.arange(size) / size, 1.0 / size)
@@ -157,7 +158,7 @@ def _of_values(
         if value is not None and high - low < 1.0:
             turns = domain.length * float(np.floor((value - first) / domain.length))
             first, last = first + turns, last + turns
-    return Value(value, first, last, f"{method}; bounds of all values' shares, Bonferroni", note)
+    return Value(value, first, last, f"{method}; bounds of all values' shares, Bonferroni", notes)
 
 
 class _Windows(NamedTuple):

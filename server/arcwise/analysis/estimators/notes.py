@@ -1,37 +1,54 @@
-"""The notes of many rows as few lines: each is told once, with the rows that it is about."""
+"""What a reader must know of a number: short notes, each told once, with the rows that it is about."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["note_lines"]
+__all__ = ["Noted", "all_notes", "note_lines"]
 
 _SEVERAL = {"quantile": "quantiles", "share": "shares", "bin": "bins", "cdf": "cdf"}
 """First words of the names of rows that come in numbers."""
 
 
-def note_lines(rows: Sequence[tuple[str, str]]) -> list[str]:
+class Noted:
+    """What has notes."""
+
+    notes: tuple[str, ...]
+
+    @property
+    def note(self) -> str:
+        """The notes as one text, or ""."""
+        return "; ".join(self.notes)
+
+
+def all_notes(*parts: str | Iterable[str]) -> tuple[str, ...]:
+    """Return all notes, of which each argument holds one, several or, with "", none."""
+    several = ((each,) if isinstance(each, str) else each for each in parts)
+    return tuple(note for each in several for note in each if note)
+
+
+def note_lines(rows: Sequence[tuple[str, Iterable[str]]]) -> list[str]:
     """Return lines of text for the notes of rows.
 
     Parameters
     ----------
     rows
-        Pairs of a row's name and its note, in which `join` of `small_samples` has put "; " between the parts.
+        Pairs of a row's name and its notes.
 
     Examples
     --------
-    >>> note_lines([("mean", "few reports"), ("quantile 0.5", "smoothed; few reports"), ("mode", "")])
+    >>> note_lines([("mean", ["few reports"]), ("quantile 0.5", ["smoothed", "few reports"]), ("mode", [])])
     ['few reports (mean, quantiles)', 'smoothed (quantiles)']
     """
     about: dict[str, dict[str, None]] = {}
     groups = [_SEVERAL.get(name.split(" ")[0], name) for name, _ in rows]
-    for group, (_, note) in zip(groups, rows, strict=True):
-        for part in filter(None, note.split("; ")):
-            about.setdefault(part, {})[group] = None
+    for group, (_, notes) in zip(groups, rows, strict=True):
+        for note in notes:
+            about.setdefault(note, {})[group] = None
     everything = set(groups)
     return [
-        part if set(names) == everything else f"{part} ({', '.join(names)})" for part, names in about.items()
+        note if set(names) == everything else f"{note} ({', '.join(names)})" for note, names in about.items()
     ]

@@ -28,9 +28,10 @@ from arcwise.analysis.estimators.estimation import by_shares, reported_delta
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import opposite
 from arcwise.analysis.estimators.result import Estimate, Value
-from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.totals import Strata
 from arcwise.analysis.estimators.variance import strata_spread
@@ -201,13 +202,13 @@ def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
     few = few_note(min(stratum.n for stratum in strata))
     points = [value.value for value in each if value.value is not None]
     if len(points) < len(each):
-        note = join(few, "the mean of a stratum is a range, so no single mean can be told")
+        notes = all_notes(few, "the mean of a stratum is a range, so no single mean can be told")
         return Value(
             None,
             float(parts @ lows),
             float(parts @ highs),
             "range of possible means: the strata's, added up",
-            note,
+            notes,
         )
     values = np.array(points)
     value = float(parts @ values)
@@ -217,7 +218,7 @@ def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
         value - below,
         value + above,
         f"strata's means times their weights, errors added in squares; {each[0].method}",
-        few,
+        all_notes(few),
     )
 
 

@@ -19,9 +19,10 @@ import numpy as np
 
 from arcwise.analysis.estimators.arcs import arc_cover
 from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, USUAL, narrowed_root
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import few_note, join
-from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
+from arcwise.analysis.estimators.small_samples import few_note
+from arcwise.analysis.grid import cell_edges, coarse_notes, first_cell, values_of
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
     mechanism, probabilities = survey.mechanism, survey.probabilities
     intervals = _Line(survey.bounds, 0.0).intervals(level)
     domain = mechanism.domain
-    common = join(few_note(survey.n), coarse_note(mechanism), SMOOTHED)
+    common = all_notes(few_note(survey.n), coarse_notes(mechanism), SMOOTHED)
     result = {}
     for tau, ends in zip(LEVELS, intervals, strict=True):
         unit = point(mechanism, probabilities, tau)
@@ -104,7 +105,7 @@ def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
         # Wider is never wrong.
         both = ends if value is None else (min(ends[0], unit), max(ends[1], unit))
         first, last = domain.from_unit(np.array(both)).tolist()
-        result[f"{tau:g}"] = Value(value, first, last, METHOD, join(note, common))
+        result[f"{tau:g}"] = Value(value, first, last, METHOD, all_notes(note, common))
     return result
 
 
@@ -165,10 +166,10 @@ def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -
     values = values_of(mechanism)
     cut = cut_at(mechanism, origin)
     intervals = _Line(survey.bounds, cut).intervals(level)
-    common = join(
+    common = all_notes(
         few_note(survey.n),
         f"counted upwards from {origin % period:.6g}",
-        coarse_note(mechanism),
+        coarse_notes(mechanism),
         SMOOTHED,
     )
     result = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from arcwise.analysis.estimators.notes import note_lines
+from arcwise.analysis.estimators.notes import Noted, note_lines
 from arcwise.digits import written
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["Band", "Distribution", "Estimate", "Value"]
 
 
 @dataclass(frozen=True)
-class Value:
+class Value(Noted):
     """A number with an interval.
 
     Attributes
@@ -33,15 +33,15 @@ class Value:
         an interval as long as the period is the whole circle.
     method
         How the number and the interval were computed.
-    note
-        What a reader must know, or "".
+    notes
+        What a reader must know; `note` is all of it as one text, or "".
     """
 
     value: float | None
     low: float | None
     high: float | None
     method: str
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("value", "low", "high"):
@@ -87,7 +87,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Distribution:
+class Distribution(Noted):
     """A histogram: one bin for each node of the task's grid.
 
     Attributes
@@ -101,7 +101,7 @@ class Distribution:
         sides of its value, at the ends beyond the domain.
     probabilities
         The share of the population in each bin; sums to 1.
-    method, note
+    method, notes
         As in `Value`.
     values
         On a lattice the value of each bin, of which `probabilities` are the shares. None on a continuous
@@ -116,7 +116,7 @@ class Distribution:
     edges: tuple[float, ...]
     probabilities: tuple[float, ...]
     method: str
-    note: str = ""
+    notes: tuple[str, ...] = ()
     values: tuple[float, ...] | None = None
     fitted_mean: float | None = None
 
@@ -145,7 +145,7 @@ _VALUES = (
 
 
 @dataclass(frozen=True)
-class Band:
+class Band(Noted):
     """A band that holds the distribution function F everywhere at once.
 
     Attributes
@@ -156,7 +156,7 @@ class Band:
         ``low[i] <= F(at[i]) <= high[i]`` for all i at once. F increases, so from ``at[i]`` up to
         ``at[i+1]`` it is at least ``low[i]`` and at most ``high[i+1]``; below ``at[0]`` at least 0, above the
         last value at most 1.
-    method, note
+    method, notes
         As in `Value`.
     """
 
@@ -164,7 +164,7 @@ class Band:
     low: tuple[float, ...]
     high: tuple[float, ...]
     method: str
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
     def bounds(self, x: float) -> tuple[float, float]:
         """Return between which shares F(x) lies."""
@@ -335,4 +335,4 @@ class Estimate:
 
     def _notes(self) -> list[str]:
         """Return the notes of rows with an interval; without one a row tells its note itself."""
-        return note_lines([(name, value.note) for name, value in self._rows() if value.low is not None])
+        return note_lines([(name, value.notes) for name, value in self._rows() if value.low is not None])

@@ -24,12 +24,13 @@ from arcwise.analysis.estimators.bounds import (
     difference_interval,
     possible,
 )
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import LEVELS, along_circle, cut_at, point, quantile_ends
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.shares import IN_END_ZONE, fitted_shares, unit_ends
-from arcwise.analysis.estimators.small_samples import few_note, join
+from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.estimators.totals import Samples
-from arcwise.analysis.grid import coarse_note
+from arcwise.analysis.grid import coarse_notes
 from arcwise.digits import written
 from arcwise.errors import ParameterError
 
@@ -253,6 +254,6 @@ def _told(value: float | None, ends: tuple[float, float], first: Survey, second:
     if value is not None:  # it comes from smoother distributions
         low, high = min(low, high, value), max(low, high, value)
     few = few_note(min(first.n, second.n))
-    coarse = {coarse_note(each.mechanism) for each in (first, second)} - {""}
-    note = join(IN_END_ZONE if value is None else "", few, *coarse, SMOOTHED)
-    return Value(value, low, high, _METHOD, note)
+    coarse = dict.fromkeys(note for each in (first, second) for note in coarse_notes(each.mechanism))
+    notes = all_notes(IN_END_ZONE if value is None else "", few, coarse, SMOOTHED)
+    return Value(value, low, high, _METHOD, notes)

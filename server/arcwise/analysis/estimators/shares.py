@@ -14,9 +14,10 @@ import numpy as np
 
 from arcwise.analysis.estimators.arcs import arc_cover
 from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, share_interval
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import few_note, join
-from arcwise.analysis.grid import cell_edges, coarse_note, first_cell, values_of
+from arcwise.analysis.estimators.small_samples import few_note
+from arcwise.analysis.grid import cell_edges, coarse_notes, first_cell, values_of
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -66,10 +67,10 @@ def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> V
     value = fitted_shares(survey, [(first, last)])[0]
     if value is not None:  # it comes from a smoother distribution
         lower, upper = min(lower, value), max(upper, value)
-    notes = join(
+    notes = all_notes(
         few_note(survey.n),
         IN_END_ZONE if value is None else "",
-        coarse_note(mechanism),
+        coarse_notes(mechanism),
         SMOOTHED,
     )
     return Value(value, lower, upper, METHOD, notes)

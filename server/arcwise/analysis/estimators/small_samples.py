@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-__all__ = ["FEW", "NO_POPULATION", "few_note", "hotelling", "join", "two_sided"]
+__all__ = ["FEW", "NO_POPULATION", "few_note", "hotelling", "two_sided"]
 
 FEW = 30
 
@@ -54,8 +54,3 @@ def hotelling(level: float, reports: float) -> float:
 def few_note(reports: float) -> str:
     """Return the note on fewer than 30 reports, or ""."""
     return f"few reports: with fewer than {FEW} the interval's level is rough" if reports < FEW else ""
-
-
-def join(*notes: str) -> str:
-    """Return the notes that say something, as one."""
-    return "; ".join(note for note in notes if note)

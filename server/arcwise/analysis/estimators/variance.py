@@ -16,10 +16,11 @@ import numpy as np
 from arcwise.analysis.estimators.empirical import empirical_reach
 from arcwise.analysis.estimators.inference_target import device_reach, source_of_error, whose
 from arcwise.analysis.estimators.mean import average, end_units, reaches
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, join, two_sided
+from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, two_sided
 from arcwise.analysis.estimators.unbiasing import Numbers, moment_numbers
-from arcwise.analysis.grid import coarse_note
+from arcwise.analysis.grid import coarse_notes
 from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ __all__ = ["Spread", "spread", "strata_spread"]
 
 _LARGEST = 0.25
 """No variance on the unit interval is larger: half of the population at each end."""
+
+_BIASED = "no numbers per code tell the variance without a bias or a huge error, so no single one can be told"
 
 _FEWEST_NODES = 9
 """Nodes from which a single variance is told: rounding hides at most 1/64 of the largest one."""
@@ -54,7 +57,7 @@ class _Found(NamedTuple):
     high: float
     error: float
     method: str
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def spread(survey: Survey, *, level: float = 0.95) -> Spread:
@@ -83,7 +86,7 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
     kernel = mechanism.kernel
     if n < 2:
         method = "none: one report does not show its variance"
-        found = _Found(None, 0.0, _LARGEST, 0.0, method, "not told: the interval is all that is possible")
+        found = _Found(None, 0.0, _LARGEST, 0.0, method, ("not told: the interval is all that is possible",))
     elif mechanism.end_zones and isinstance(kernel, WindowKernel):
         found = _clamp(survey, kernel, two_sided(level, n))
     else:
@@ -93,7 +96,7 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
             found = _biased(survey, two_sided((1.0 + level) / 2, n), numbers)
         else:
             found = _told(survey, two_sided(level, n), numbers)
-    return _spread(mechanism, found, join(few_note(n), coarse_note(mechanism), whose(users)))
+    return _spread(mechanism, found, all_notes(few_note(n), coarse_notes(mechanism), whose(users)))
 
 
 def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float = 0.95) -> Spread | None:
@@ -141,12 +144,12 @@ def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float
         f"averages over the strata of unbiased numbers for the value and its square; {source_of_error(None)}"
     )
     found = _unrounded(mechanism, value, (below, above), errors, method)
-    return _spread(mechanism, found, join(few_note(few), coarse_note(mechanism)))
+    return _spread(mechanism, found, all_notes(few_note(few), coarse_notes(mechanism)))
 
 
-def _spread(mechanism: Mechanism, found: _Found, note: str) -> Spread:
+def _spread(mechanism: Mechanism, found: _Found, notes: tuple[str, ...]) -> Spread:
     """Return what was found on the unit interval in the unit of the domain."""
-    unit = _possible(found._replace(note=join(found.note, note)))
+    unit = _possible(found._replace(notes=found.notes + notes))
     length = mechanism.domain.length
 
     def square(each: float) -> float:
@@ -156,14 +159,16 @@ def _spread(mechanism: Mechanism, found: _Found, note: str) -> Spread:
         return length * math.sqrt(each)
 
     point = unit.value
-    squared = Value(None, None, None, "none", "squares of this domain's length are beyond what a float holds")
+    squared = Value(
+        None, None, None, "none", ("squares of this domain's length are beyond what a float holds",)
+    )
     if sys.float_info.min < square(1e-9) and square(1.0) <= sys.float_info.max:
         squared = Value(
             None if point is None else square(point),
             square(unit.low),
             square(unit.high),
             unit.method,
-            unit.note,
+            unit.notes,
         )
     return Spread(
         squared,
@@ -172,14 +177,14 @@ def _spread(mechanism: Mechanism, found: _Found, note: str) -> Spread:
             root(unit.low),
             root(unit.high),
             f"square root of the variance: {unit.method}",
-            unit.note,
+            unit.notes,
         ),
     )
 
 
 def _possible(found: _Found) -> _Found:
     """Return what was found, clipped to the variances that there are."""
-    value, low, high, error, method, note = found
+    value, low, high, error, method, notes = found
     outside = NO_POPULATION if high < 0.0 or low > _LARGEST else ""
     # An interval that chance put outside would shrink to a point. Wider is never wrong.
     low, high = min(low, _LARGEST - error), max(high, error)
@@ -188,7 +193,7 @@ def _possible(found: _Found) -> _Found:
     if value is not None and not low <= value <= high:
         clipped = "the unbiased number is not a possible variance: it is clipped"
         value = min(max(value, low), high)
-    return _Found(value, low, high, error, method, join(outside, clipped, note))
+    return _Found(value, low, high, error, method, all_notes(outside, clipped, notes))
 
 
 def _told(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -> _Found:
@@ -212,7 +217,7 @@ def _unrounded(
             high,
             error,
             f"range of possible variances: {method}, widened by what rounding to nodes adds",
-            "rounding to so few nodes adds to a variance, so no single one can be told",
+            ("rounding to so few nodes adds to a variance, so no single one can be told",),
         )
     method += "; less two thirds of the most that rounding to nodes adds, which the interval allows for"
     return _Found(variance - rounding * 2 / 3, low, high, error, method)
@@ -288,7 +293,7 @@ def _biased(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -
         average(survey.mechanism.kernel, numbers_of_square, survey.counts, survey.users)[1],
         "range of possible variances: averages of numbers with a bounded bias, widened by it, by their "
         "errors, and by what rounding to nodes adds",
-        "no numbers per code tell the variance without a bias or a huge error, so no single one can be told",
+        (_BIASED,),
     )
 
 
@@ -322,5 +327,5 @@ def _clamp(survey: Survey, kernel: WindowKernel, quantile: float) -> _Found:
         max(high, low),
         max(least_error, average(kernel, outermost, counts, users)[1]),
         "range of possible variances: unbiased bounds, each widened by its error",
-        "values in an end zone give the same reports, so no single variance can be told",
+        ("values in an end zone give the same reports, so no single variance can be told",),
     )

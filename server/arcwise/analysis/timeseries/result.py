@@ -397,9 +397,9 @@ def _bar(numbers: FloatArray, low: float, high: float, width: int) -> str:
 def _said(series: Series) -> list[str]:
     """Return what the points' notes say, once each, with how many points say so."""
     rows = [point.values().values() for point in series.points if point.n]
-    # A note may have several parts; a point says each of them once, whichever of its values has it.
-    said = [{part: None for value in row for part in value.note.split("; ") if part} for row in rows]
-    found = Counter(part for parts in said for part in parts)
+    # A point says each note once, whichever of its values has it.
+    said = [dict.fromkeys(note for value in row for note in value.notes) for row in rows]
+    found = Counter(note for notes in said for note in notes)
     filled = len(rows)
     told = [
         f"{note} ({count} of {filled} points)" if count < filled else note for note, count in found.items()

@@ -38,7 +38,7 @@ class Line:
     @property
     def contains(self) -> bool:
         """Whether the interval contains the truth, modulo the period on a circle."""
-        return Value(self.value, self.low, self.high, "", "").contains(self.truth, period=self.period)
+        return Value(self.value, self.low, self.high, "").contains(self.truth, period=self.period)
 
 
 @dataclass(frozen=True)
