@@ -19,7 +19,6 @@ from arcwise.analysis.estimators.comparison import Comparison, compare_reference
 from arcwise.analysis.estimators.difference import mean_difference
 from arcwise.analysis.estimators.poststratification import post_stratify
 from arcwise.analysis.estimators.quantiles import LEVELS
-from arcwise.analysis.estimators.shares import share_name
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.simulate import Mixture, parse_population, simulate_counts
@@ -275,7 +274,7 @@ def _shares(
 ) -> None:
     # Two names may be one share, which arcwise tells once.
     for name, (low, high) in between.items():
-        value = result.shares[share_name(low, high)]
+        value = result.share(low, high)
         found["share", name] = _answer(value, _mass(one, *one.shares[name]), 1.0, _SHARE)
 
 
@@ -413,7 +412,7 @@ def _comparisons(
         for (kind, which), truth in true.items():
             values = getattr(told, kind)
             if kind == "shares":
-                value = values[share_name(*between[which])]
+                value = told.share(*between[which])
             else:
                 value = values.get(which) if which else values
             if kind == "direction":

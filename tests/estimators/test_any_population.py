@@ -115,13 +115,13 @@ def test_a_share_of_whole_numbers_holds_what_is_at_its_end(n: int, surveys: int)
     truth = one.truth.below(0.59)
     assert truth > one.truth.below(0.59, at=False) + 0.02
     found = [estimate(one.task, counts, between=[(0, 59)]) for counts in drawn(one, n, surveys)]
-    assert sum(inside(each.shares["0:59"], truth) for each in found) >= fewest(surveys)
+    assert sum(inside(each.share(0, 59), truth) for each in found) >= fewest(surveys)
 
 
 @pytest.mark.parametrize(("epsilon", "surveys"), [(8.0, 10), pytest.param(4.0, 40, marks=pytest.mark.slow)])
 def test_a_share_of_a_place_where_nobody_is(epsilon: float, surveys: int) -> None:
     one = case(Named("two-percent", "0 to 1", "uniform:0.613,0.633"), epsilon)
     found = [estimate(one.task, counts, between=[(0, 0.5)]) for counts in drawn(one, 10_000, surveys)]
-    shares = [each.shares["0:0.5"] for each in found]
+    shares = [each.share(0, 0.5) for each in found]
     assert sum(inside(each, 0.0) for each in shares) >= fewest(surveys)
     assert np.mean([each.high for each in shares]) < 0.05

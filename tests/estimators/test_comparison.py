@@ -149,7 +149,7 @@ def test_coverage_of_comparisons(
             for tau in LEVELS:
                 ends = [t.quantile_above(0.0, tau) if circular else t.quantile(tau) for t in (first, second)]
                 # To a rounding error of where the truths are.
-                value = result.quantiles[f"{tau:g}"]
+                value = result.quantile(tau)
                 assert value.low is not None
                 assert value.high is not None
                 apart = length * (ends[1] - ends[0])
@@ -190,7 +190,7 @@ def test_turned_round_a_comparison_changes_its_sign() -> None:
     first, second = (survey(task, f"normal:{m},10", 2000, generator) for m in (40, 50))
     there = compare_samples(task, first, second, between=[(0, 45)])
     back = compare_samples(task, second, first, between=[(0, 45)])
-    pairs = [(there.mean, back.mean), (there.shares["0:45"], back.shares["0:45"])]
+    pairs = [(there.mean, back.mean), (there.share(0, 45), back.share(0, 45))]
     pairs += [(there.quantiles[tau], back.quantiles[tau]) for tau in there.quantiles]
     for one, other in pairs:
         assert one is not None
@@ -285,8 +285,8 @@ def test_samples_of_two_mechanisms_are_compared_without_a_test() -> None:
     assert result.mean is not None
     assert result.mean.contains(20.0)
     assert result.mean.low > 0.0  # type: ignore[operator]
-    assert result.shares["0:50"].high < 0.0  # type: ignore[operator]
-    assert result.quantiles["0.5"].low > 0.0  # type: ignore[operator]
+    assert result.share(0, 50).high < 0.0  # type: ignore[operator]
+    assert result.quantile(0.5).low > 0.0  # type: ignore[operator]
     assert min(value.high for value in result.cdf.values()) < 0.0  # type: ignore[type-var, operator]
 
 

@@ -159,11 +159,25 @@ def test_values_know_what_they_contain() -> None:
         Value(1.0, float("nan"), 2.0, "method")
 
 
+def test_quantiles_and_shares_are_found_by_their_numbers() -> None:
+    result = estimate(AGE, reports(AGE, [10.0, 3.0, 7.0]), between=[(0, 30), (0.1, 12)])
+    assert result.quantile(0.5) is result.quantiles["0.5"]
+    assert result.quantile(1 / 20) is result.quantiles["0.05"]
+    assert result.share(0.0, 30) is result.shares["0:30"]
+    with pytest.raises(ParameterError, match=r"one of the quantiles' \(0\.05, 0\.25, 0\.5, .*\), got 0\.9"):
+        result.quantile(0.9)
+    with pytest.raises(ParameterError, match=r"those of `between` \(0:30, 0\.1:12\), got 0:40"):
+        result.share(0, 40)
+    circle = estimate(HEADING, reports(HEADING, [10.0, 3.0, 7.0]))
+    with pytest.raises(ParameterError, match=r"there are none\), got 0\.5"):
+        circle.quantile(0.5)
+
+
 @pytest.mark.parametrize("task", [AGE, RATING, HEADING], ids=lambda task: task.name)
 @pytest.mark.parametrize("n", [1, 3, 40])
 def test_notes_are_separate_until_they_are_written(task: Task, n: int) -> None:
     result = estimate(task, reports(task, [10.0, 3.0, 7.0] * n), bands=True)
-    parts = [
+    parts: list[Any] = [
         result.mean,
         result.variance,
         result.direction,
@@ -171,9 +185,8 @@ def test_notes_are_separate_until_they_are_written(task: Task, n: int) -> None:
         result.mode,
         result.band,
     ]
-    for part in filter(
-        None, [*parts, result.distribution, *result.quantiles.values(), *result.bins.values()]
-    ):
+    parts += [result.distribution, *result.quantiles.values(), *result.bins.values()]
+    for part in filter(None, parts):
         assert isinstance(part.notes, tuple)
         assert not any("; " in note or not note for note in part.notes)
         assert part.to_dict()["note"] == part.note == "; ".join(part.notes)

@@ -202,7 +202,7 @@ def _rows(
         truths = domain.from_unit(np.append(population.mean(), population.quantiles(LEVELS))).tolist()
         rows = [("mean", truths[0], result.mean, None)]
         rows += [
-            (f"{tau:.0%} quantile", truth, result.quantiles.get(f"{tau:g}"), None)
+            (f"{tau:.0%} quantile", truth, result.quantile(tau), None)
             for tau, truth in zip(LEVELS, truths[1:], strict=True)
         ]
     return [(name, truth, value, period) for name, truth, value, period in rows if value is not None]

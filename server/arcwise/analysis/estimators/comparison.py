@@ -20,14 +20,14 @@ from arcwise.analysis.estimators.estimation import estimate
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.notes import note_lines
 from arcwise.analysis.estimators.quantiles import check_no_origin, cut_at, opposite
-from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.result import Shares, Value, share_name
 from arcwise.analysis.estimators.share_differences import (
     bin_differences,
     cdf_differences,
     quantile_differences,
     share_difference,
 )
-from arcwise.analysis.estimators.shares import share_name, unit_ends
+from arcwise.analysis.estimators.shares import unit_ends
 from arcwise.analysis.estimators.smooth_test import SmoothTest, same_as, same_population
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate.counts import as_population, node_law
@@ -55,7 +55,7 @@ _FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shares):
     """How another population differs from the one that was estimated: the other's numbers less its own.
 
     Attributes
@@ -305,9 +305,7 @@ def compare_reference(
         part = truth.arc if mechanism.kernel.circular else truth.share
         return _less(value, part(*unit_ends(mechanism, *ends)))
 
-    differences["shares"] = {
-        share_name(*ends): less_part(result.shares[share_name(*ends)], ends) for ends in between
-    }
+    differences["shares"] = {share_name(*ends): less_part(result.share(*ends), ends) for ends in between}
     bins = bin_ends(mechanism) if bands else {}
     differences["bins"] = {name: less_part(result.bins[name], ends) for name, ends in bins.items()}
     differences["test"] = same_as(

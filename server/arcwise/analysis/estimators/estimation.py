@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from arcwise.analysis.estimators import band, direction, mean, mode, quantiles, shares, variance
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level, target_words
-from arcwise.analysis.estimators.result import Estimate
+from arcwise.analysis.estimators.result import Estimate, share_name
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.threads import one_thread
 from arcwise.kernels.certificate import UNIT
@@ -139,7 +139,7 @@ def by_shares(
         found["quantiles"] = quantiles.quantiles(survey, level=level)
     elif origin is not None:
         found["quantiles"] = quantiles.circular_quantiles(survey, origin, level=level)
-    found["shares"] = {shares.share_name(*ends): shares.share(survey, *ends, level=level) for ends in between}
+    found["shares"] = {share_name(*ends): shares.share(survey, *ends, level=level) for ends in between}
     if bands:
         found["bins"] = band.bins(survey, level=level)
         if not circular:

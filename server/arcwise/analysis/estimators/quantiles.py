@@ -20,7 +20,7 @@ import numpy as np
 from arcwise.analysis.estimators.arcs import arc_cover
 from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, USUAL, narrowed_root
 from arcwise.analysis.estimators.notes import all_notes
-from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.result import Value, quantile_name
 from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.grid import cell_edges, coarse_notes, first_cell, values_of
 from arcwise.errors import ParameterError
@@ -105,7 +105,7 @@ def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
         # Wider is never wrong.
         both = ends if value is None else (min(ends[0], unit), max(ends[1], unit))
         first, last = domain.from_unit(np.array(both)).tolist()
-        result[f"{tau:g}"] = Value(value, first, last, METHOD, all_notes(note, common))
+        result[quantile_name(tau)] = Value(value, first, last, METHOD, all_notes(note, common))
     return result
 
 
@@ -187,7 +187,7 @@ def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -
             value = period * ((cut + unit) % 1.0)
             least = value - period * max(unit - low, 0.0)
             most = value + period * max(high - unit, 0.0)
-        result[f"{tau:g}"] = Value(value, least, most, METHOD, common)
+        result[quantile_name(tau)] = Value(value, least, most, METHOD, common)
     return result
 
 

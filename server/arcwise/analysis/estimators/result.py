@@ -10,13 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from arcwise.analysis.estimators.notes import Noted, note_lines
 from arcwise.digits import written
+from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.figure import Figure
 
-__all__ = ["Band", "Distribution", "Estimate", "Value"]
+__all__ = ["Band", "Distribution", "Estimate", "Shares", "Value", "quantile_name", "share_name"]
+
+
+def quantile_name(level: float) -> str:
+    """Return the name by which results hold a quantile: "0.5" is the median's."""
+    return f"{level:g}"
+
+
+def share_name(low: float, high: float) -> str:
+    """Return "low:high", the name by which results hold the share of the population from one to the other."""
+    return f"{low:.15g}:{high:.15g}"
 
 
 @dataclass(frozen=True)
@@ -182,8 +193,43 @@ class Band(Noted):
         }
 
 
+class Shares:
+    """What has quantiles and shares by name; `quantile` and `share` find one by its numbers."""
+
+    quantiles: Mapping[str, Value]
+    shares: Mapping[str, Value]
+
+    def quantile(self, level: float) -> Value:
+        """Return the quantile of a level: 0.5 for the median.
+
+        Raises
+        ------
+        ParameterError
+            When there is none; its message lists those that there are.
+        """
+        return _found(self.quantiles, quantile_name(level), "level must be one of the quantiles'")
+
+    def share(self, low: float, high: float) -> Value:
+        """Return the share of the population from `low` to `high`, one of those that were asked for.
+
+        Raises
+        ------
+        ParameterError
+            When it was not asked for; its message lists those that were.
+        """
+        return _found(self.shares, share_name(low, high), "low and high must be those of `between`")
+
+
+def _found(values: Mapping[str, Value], name: str, must: str) -> Value:
+    try:
+        return values[name]
+    except KeyError:
+        known = ", ".join(values) or "there are none"
+        raise ParameterError(f"{must} ({known}), got {name}") from None
+
+
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Shares):
     """All that the counts of one task tell about the population.
 
     Attributes
@@ -211,10 +257,11 @@ class Estimate:
     distribution
         The fitted histogram.
     quantiles
-        By level ("0.5" is the median). On a circle, which has no lowest value, those counted upwards from an
-        origin: with bands or where an origin was given.
+        By level ("0.5" is the median), or `quantile(0.5)`. On a circle, which has no lowest value, those
+        counted upwards from an origin: with bands or where an origin was given.
     shares
-        Of the population, between two values each, by "low:high"; those that were asked for.
+        Of the population, between two values each, by "low:high" (`share` takes the numbers); those that were
+        asked for.
     bins
         The shares of equally wide bins, by "low:high", when bands were asked for.
     band

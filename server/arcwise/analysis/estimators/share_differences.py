@@ -26,7 +26,7 @@ from arcwise.analysis.estimators.bounds import (
 )
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import LEVELS, along_circle, cut_at, point, quantile_ends
-from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.result import Value, quantile_name
 from arcwise.analysis.estimators.shares import IN_END_ZONE, fitted_shares, unit_ends
 from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.estimators.totals import Samples
@@ -192,7 +192,7 @@ def quantile_differences(
         low, high = min(low, high, apart), max(low, high, apart)
         zones = [each for each in (first, second) if each.mechanism.end_zones]
         known = not (zones and {*pair} & {0.0, 1.0})
-        result[f"{tau:g}"] = _told(
+        result[quantile_name(tau)] = _told(
             length * apart if known else None, (length * low, length * high), first, second
         )
     return result

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["IN_END_ZONE", "fitted_shares", "share", "share_name", "unit_ends"]
+__all__ = ["IN_END_ZONE", "fitted_shares", "share", "unit_ends"]
 
 IN_END_ZONE = "a bound lies in an end zone, where the reports do not tell values apart"
 
@@ -74,11 +74,6 @@ def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> V
         SMOOTHED,
     )
     return Value(value, lower, upper, METHOD, notes)
-
-
-def share_name(low: float, high: float) -> str:
-    """Return "low:high", by which an estimate holds the share of the population from one to the other."""
-    return f"{low:.15g}:{high:.15g}"
 
 
 def unit_ends(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from arcwise.analysis.estimators.result import Shares
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.timeseries.epochs import utc
 from arcwise.digits import written
@@ -36,7 +37,7 @@ _HUGE = 4e307
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(Shares):
     """What the reports of some successive epochs tell, merged.
 
     Attributes
