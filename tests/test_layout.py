@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 from functools import cache
-from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
