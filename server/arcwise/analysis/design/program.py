@@ -249,13 +249,13 @@ def _run(program: dict[str, Any], bounds: FloatArray) -> Any:
     return linprog(**program, bounds=bounds, method="highs-ds", options=options)
 
 
-def solve(goal: Goal, outputs: FloatArray, cuts: Cuts | None = None) -> Table | None:
+def solve(goal: Goal, outputs: FloatArray) -> Table | None:
     """Return the best table with these outputs; None when there is none (outputs too close to 0).
 
     Cuts are added between nodes until the worst case over all inputs is the program's.
     """
     builder = _Builder(goal, outputs)
-    cuts = first_cuts(goal.nodes, rounds=goal.rounds) if cuts is None else cuts
+    cuts = first_cuts(goal.nodes, rounds=goal.rounds)
     bounds = np.tile([0.0, np.inf], (builder.first_move, 1))
     while True:
         result = _run(builder.program(cuts, None), bounds)

@@ -123,10 +123,8 @@ def mixture_peaks(curves: Curves, pair: IntArray, left: FloatArray, right: Float
     return Peaks(value[best], fraction[best])
 
 
-def mixture_maximum(
-    curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray, *, rtol: float = 1e-10
-) -> float:
-    """Return the maximum over all pieces, from above: at most a factor ``1 + rtol`` too large.
+def mixture_maximum(curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray) -> float:
+    """Return the maximum over all pieces, from above: at most a factor ``1 + 1e-10`` too large.
 
     Branch and bound: a piece whose upper bound is not above what is reached elsewhere is done; the others
     are halved, which quarters the distance between chord and curve.
@@ -137,15 +135,13 @@ def mixture_maximum(
         (pair, fraction) -> (A, B), each convex in the fraction on every piece.
     pair, left, right
         Shape (n,): the pieces, as fractions within a pair.
-    rtol
-        When to stop.
     """
     reached = ceiling = 0.0
     while True:
         upper, fraction, value = _chord_peaks(curves, pair, left, right)
         reached = max(reached, float(value.max()))
         # Below this width only rounding is left between chord and curve.
-        kept = (upper > reached * (1 + rtol)) & (right - left > 1e-12)
+        kept = (upper > reached * (1 + 1e-10)) & (right - left > 1e-12)
         ceiling = max(ceiling, float(upper[~kept].max(initial=0.0)))
         if not kept.any():
             return max(reached, ceiling)

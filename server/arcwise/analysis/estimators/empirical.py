@@ -102,7 +102,7 @@ def empirical_reach(kernel: Kernel, values: FloatArray, counts: FloatArray, quan
 
     deviation = math.sqrt(float(p @ z**2))
     guess = quantile * far / math.sqrt(n) / deviation if deviation > 0.0 else math.inf
-    path = _crossing(lambda at: along(at)[2], quantile, guess)
+    path = _root_search(lambda at: along(at)[2], quantile, guess)
     weights, share, _ = along(path)
     law = np.zeros(counts.size)
     law[seen] = weights
@@ -114,7 +114,7 @@ _LAST, _WHOLE = 1.0 - 1e-13, 2.0 - 1e-13
 """On the path to the furthest code: where it is the only one to gain, and where it has all mass."""
 
 
-def _crossing(root: Callable[[float], float], quantile: float, guess: float) -> float:
+def _root_search(root: Callable[[float], float], quantile: float, guess: float) -> float:
     """Return where the root reaches the quantile on the path, or the path's end.
 
     It starts at 0 and is nearly a straight line where the law is nearly normal: secants from there.

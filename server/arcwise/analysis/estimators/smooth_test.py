@@ -92,9 +92,7 @@ class SmoothTest:
         return f"{self.hypothesis}: {verdict} ({'p <= ' if smallest else 'p = '}{self.p:.2g})"
 
 
-def same_population(
-    mechanism: Mechanism, counts: ArrayLike, other: ArrayLike, *, seed: int | None = None
-) -> SmoothTest:
+def same_population(mechanism: Mechanism, counts: ArrayLike, other: ArrayLike) -> SmoothTest:
     """Test whether two samples come from one population, whatever that is.
 
     Parameters
@@ -103,8 +101,6 @@ def same_population(
         Of both: with any kernel, on any domain.
     counts, other
         Reports per code of each, shape (K,), whole numbers, at least one report each. No device is in both.
-    seed
-        Of the draws. From the counts unless given, so equal counts give equal answers.
 
     Raises
     ------
@@ -129,7 +125,7 @@ def same_population(
     fitted = (1.0 - 1e-6) * fitted + 1e-6 / nodes
     scores = _scores(mechanism, fitted, code_laws(kernel, fitted[None])[0])
     scores -= pooled @ scores / pooled.sum()
-    generator = np.random.default_rng([*first.tolist(), *second.tolist()] if seed is None else seed)
+    generator = np.random.default_rng([*first.tolist(), *second.tolist()])  # equal counts, equal answers
     # The scores of all reports add up to 0, so either sample says all: the smaller one is drawn.
     smaller, n = min((first, sizes[0]), (second, sizes[1]), key=lambda each: each[1])
     rest = (sum(sizes) - n) / sum(sizes)
@@ -146,9 +142,7 @@ def same_population(
     return _tested("both samples come from one population", waves, draw, kernel.codes)
 
 
-def same_as(
-    mechanism: Mechanism, counts: ArrayLike, law: FloatArray, *, seed: int | None = None
-) -> SmoothTest:
+def same_as(mechanism: Mechanism, counts: ArrayLike, law: FloatArray) -> SmoothTest:
     """Test whether a sample comes from a given population.
 
     Parameters
@@ -159,8 +153,6 @@ def same_as(
         Reports per code, shape (K,), whole numbers, at least one report.
     law
         The population's distribution over the nodes, shape (N,): `simulate.node_law`.
-    seed
-        As in `same_population`.
 
     Raises
     ------
@@ -175,7 +167,7 @@ def same_as(
     codes /= codes.sum()
     # Waves over the whole domain, since people may be where the given population has nobody.
     scores = _scores(mechanism, 0.5 * law + 0.5 / len(law), codes)
-    generator = np.random.default_rng(observed.tolist() if seed is None else seed)
+    generator = np.random.default_rng(observed.tolist())
 
     def draw(number: int) -> FloatArray:
         return (generator.multinomial(n, codes, number) @ scores) / math.sqrt(n)

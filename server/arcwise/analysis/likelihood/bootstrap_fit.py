@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.likelihood.information import fast_gram
+from arcwise.analysis.likelihood.information import fast_information
 from arcwise.analysis.likelihood.likelihood import Likelihood
 from arcwise.analysis.likelihood.linear_maps import matrix_of, node_means
 from arcwise.kernels.certificate import UNIT
@@ -139,7 +139,7 @@ class Model:
         return node_means(self.kernel, residual)
 
     def _likelihood(self, rows: FloatArray, nodes: IntArray, counts: FloatArray) -> Likelihood:
-        return Likelihood(rows, counts, gram=fast_gram(self.kernel, nodes))
+        return Likelihood(rows, counts, information=fast_information(self.kernel, nodes))
 
     def rows_of(self, nodes: IntArray) -> FloatArray:
         """Return the code probabilities of some nodes, shape (d, K)."""

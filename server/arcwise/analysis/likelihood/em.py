@@ -102,11 +102,6 @@ class EMSteps:
         """The code distributions that they imply, shape (M, K); a view that the next step overwrites."""
         return self._q
 
-    @property
-    def gradients(self) -> FloatArray:
-        """``grad``, shape (M, N): the derivative of the log-likelihood per report by each probability."""
-        return self._gradient
-
     def log_likelihood(self) -> FloatArray:
         """Return ``sum_j counts_j log q_j`` of each data set, shape (M,)."""
         value: FloatArray = self.totals * (self._weights * np.log(self._q)).sum(axis=1)

@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-    Gram: TypeAlias = Callable[[FloatArray], FloatArray]
+    Information: TypeAlias = Callable[[FloatArray], FloatArray]
 
-__all__ = ["dense_gram", "fast_gram", "window_gram"]
+__all__ = ["dense_information", "fast_information", "window_information"]
 
 
-def dense_gram(rows: FloatArray) -> Gram:
+def dense_information(rows: FloatArray) -> Information:
     """Return the function from s, shape (K,), to ``rows diag(s) rows'``, shape (d, d); rows (d, K)."""
 
-    def gram(s: FloatArray) -> FloatArray:
+    def information(s: FloatArray) -> FloatArray:
         scaled = rows * np.sqrt(s)
         matrix: FloatArray = scaled @ scaled.T
         return matrix
 
-    return gram
+    return information
 
 
-def fast_gram(kernel: Kernel, nodes: IntArray) -> Callable[[BoolArray], Gram] | None:
+def fast_information(kernel: Kernel, nodes: IntArray) -> Callable[[BoolArray], Information] | None:
     """Return what makes the function of these nodes from the codes seen, or None where a product must do."""
-    return partial(window_gram, kernel, nodes) if isinstance(kernel, WindowKernel) else None
+    return partial(window_information, kernel, nodes) if isinstance(kernel, WindowKernel) else None
 
 
-def window_gram(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -> Gram:
+def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -> Information:
     """Return the function from s to the lower triangle of ``P diag(s) P'``; what is above it means nothing.
 
     Parameters
@@ -78,7 +78,7 @@ def window_gram(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -> Gram:
     full = np.zeros(k)
     sums, moments = np.zeros(k + 1), np.zeros(k + 1)
 
-    def gram(s: FloatArray) -> FloatArray:
+    def information(s: FloatArray) -> FloatArray:
         full[put] = s
         np.cumsum(full, out=sums[1:])
         weighted = base * full
@@ -96,4 +96,4 @@ def window_gram(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -> Gram:
         matrix += (u + float(base @ weighted))[:, None]
         return matrix
 
-    return gram
+    return information

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.likelihood.information import dense_gram
+from arcwise.analysis.likelihood.information import dense_information
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arcwise.analysis.likelihood.information import Gram
+    from arcwise.analysis.likelihood.information import Information
     from arcwise.typing import BoolArray, FloatArray
 
 
@@ -59,7 +59,7 @@ class Likelihood:
         Shape (d, K): positive code probabilities of each node.
     counts
         Shape (K,), non-negative with a positive sum n.
-    gram
+    information
         From s, shape (number of codes seen,), to ``rows diag(s) rows'`` on these codes; its lower triangle
         suffices. Computed from the rows unless given.
     """
@@ -69,13 +69,13 @@ class Likelihood:
         rows: FloatArray,
         counts: FloatArray,
         *,
-        gram: Callable[[BoolArray], Gram] | None = None,
+        information: Callable[[BoolArray], Information] | None = None,
     ) -> None:
         seen = counts > 0
         self.n = float(counts.sum())
         self._rows = np.ascontiguousarray(rows[:, seen])
         self._weights = counts[seen] / self.n
-        self._gram = dense_gram(self._rows) if gram is None else gram(seen)
+        self._information = dense_information(self._rows) if information is None else information(seen)
         self._ones = np.ones(len(rows))
 
     def maximize(self, *, gap: float = 0.01) -> Maximum:
@@ -122,7 +122,7 @@ class Likelihood:
         f, y, z = state
         q = f @ self._rows
         ratio = self._weights / q
-        matrix = self._gram(ratio / q)
+        matrix = self._information(ratio / q)
         diagonal = matrix.ravel()[:: len(f) + 1]
         # The hair more keeps the matrix positive definite where few codes were seen and nodes are alike.
         diagonal += z / f + 1e-13 * diagonal

@@ -9,28 +9,28 @@ import numpy as np
 from scipy.special import bdtrik
 
 from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
-from arcwise.analysis.robustness.fit_result import Surplus
+from arcwise.analysis.robustness.fit_result import ExcessCode
 
 if TYPE_CHECKING:
     from arcwise.analysis.likelihood.bootstrap_fit import Fitted, Model
     from arcwise.typing import BoolArray, FloatArray
 
 
-__all__ = ["surplus"]
+__all__ = ["excess_codes"]
 
 _FILLS = 50
 _FILLED = 0.01
 """Of the standard error of the total: small beside every bound that is drawn from the fit."""
 
 
-def surplus(  # noqa: PLR0917
+def excess_codes(  # noqa: PLR0917
     model: Model,
     counts: FloatArray,
     fitted: Fitted,
     critical: float,
     certain: BoolArray,
     level: float,
-) -> tuple[tuple[Surplus, ...], Fitted]:
+) -> tuple[tuple[ExcessCode, ...], Fitted]:
     """Return the codes with a surplus, and the model fitted to the others.
 
     A surplus bends the fit, so that innocent codes elsewhere stand out. The code with the largest residual is
@@ -56,7 +56,7 @@ def surplus(  # noqa: PLR0917
     bound = np.ceil(bdtrik(1.0 - level / len(counts), counts.sum(), largest_probabilities(model.kernel)))
     least = np.ceil(np.maximum(counts - expected - critical * spread, counts - bound))
     found = [
-        Surplus(int(j), int(counts[j]), float(expected[j]), int(least[j]))
+        ExcessCode(int(j), int(counts[j]), float(expected[j]), int(least[j]))
         for j in np.flatnonzero(aside & (least > 0))
     ]
     return tuple(sorted(found, key=lambda each: (-each.at_least, each.code))), fitted

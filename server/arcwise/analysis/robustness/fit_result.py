@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from arcwise.analysis.robustness.damage import Damage
 
-__all__ = ["BOOTSTRAP", "FitTest", "Surplus"]
+__all__ = ["BOOTSTRAP", "ExcessCode", "FitTest"]
 
 BOOTSTRAP = 0.9
 """The part of the level that the bootstrapped test has; the bound on single codes has the rest."""
@@ -24,7 +24,7 @@ _SAID = ("variance", "circular variance")
 
 
 @dataclass(frozen=True)
-class Surplus:
+class ExcessCode:
     """A code with more reports than the model explains.
 
     Attributes
@@ -85,7 +85,7 @@ class FitTest:
     p_g_squared: float
     critical: float
     gap: float
-    flagged: tuple[Surplus, ...]
+    flagged: tuple[ExcessCode, ...]
     damage: tuple[Damage, ...]
 
     @property

@@ -25,8 +25,8 @@ from arcwise.analysis.likelihood.bootstrap_fit import (
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.face import Face
 from arcwise.analysis.robustness.damage import damage
-from arcwise.analysis.robustness.excess_codes import surplus
-from arcwise.analysis.robustness.fit_result import BOOTSTRAP, FitTest, Surplus
+from arcwise.analysis.robustness.excess_codes import excess_codes
+from arcwise.analysis.robustness.fit_result import BOOTSTRAP, ExcessCode, FitTest
 from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.base import Mechanism
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["FitTest", "Surplus", "fit_test"]
+__all__ = ["ExcessCode", "FitTest", "fit_test"]
 
 SHARES = (0.01, 0.05)
 """Of liars, for which the report says what they can do."""
@@ -101,7 +101,7 @@ def fit_test(
     >>> task = Task("score", Interval(0, 1), epsilon=1.0)
     >>> counts = np.full(task.mechanism.kernel.codes, 200)
     >>> counts[3] += 400
-    >>> [surplus.code for surplus in fit_test(task, counts).flagged]
+    >>> [excess.code for excess in fit_test(task, counts).flagged]
     [3]
     """
     mechanism = task if isinstance(task, Mechanism) else task.mechanism
@@ -142,10 +142,10 @@ def _tested(
     p_value = min(p_bootstrap / BOOTSTRAP, p_bound / (1 - BOOTSTRAP), 1.0)
 
     critical = _critical(statistics[1:, 0], p_values[1:].min(axis=1), BOOTSTRAP * level)
-    flagged: tuple[Surplus, ...] = ()
+    flagged: tuple[ExcessCode, ...] = ()
     if p_value <= level:
         certain = kernel.codes * tails <= (1 - BOOTSTRAP) * level
-        flagged, _ = surplus(model, observed, fitted, critical, certain, level)
+        flagged, _ = excess_codes(model, observed, fitted, critical, certain, level)
     code = int(np.argmax(residuals(observed, fitted.codes)))
     # What liars could do is told of the distribution that the estimates show, without what was found.
     cleaned = observed.copy()

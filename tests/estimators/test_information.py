@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcwise.analysis.likelihood.information import dense_gram, window_gram
+from arcwise.analysis.likelihood.information import dense_information, window_information
 from arcwise.analysis.likelihood.likelihood import Likelihood
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.window import WindowKernel
@@ -41,8 +41,8 @@ def test_prefix_sums_give_the_product(
     if not len(taken) or not seen.any():
         return
     s = generator.random(int(seen.sum()))
-    expected = dense_gram(kernel.probabilities(taken)[:, seen])(s)
-    found = np.tril(window_gram(kernel, taken, seen)(s))
+    expected = dense_information(kernel.probabilities(taken)[:, seen])(s)
+    found = np.tril(window_information(kernel, taken, seen)(s))
     np.testing.assert_allclose(found, np.tril(expected), rtol=1e-9, atol=1e-13 * expected.max())
 
 
@@ -54,7 +54,7 @@ def test_a_maximum_is_the_same_with_either(epsilon: float) -> None:
     rows, nodes = kernel.matrix(), np.arange(32)
     counts = np.random.default_rng(2).multinomial(5000, rows.mean(axis=0)).astype(float)
     dense = Likelihood(rows, counts)
-    window = Likelihood(rows, counts, gram=lambda seen: window_gram(kernel, nodes, seen))
+    window = Likelihood(rows, counts, information=lambda seen: window_information(kernel, nodes, seen))
     a, b = dense.maximize(gap=1e-6), window.maximize(gap=1e-6)
     assert max(a.gap, b.gap) <= 1e-6
     assert a.log_likelihood == pytest.approx(b.log_likelihood, abs=2e-6)
