@@ -27,8 +27,7 @@ import numpy as np
 
 from arcwise.analysis.estimators.mean import average
 from arcwise.analysis.simulate import as_population, simulate_counts
-from arcwise.analysis.timeseries.points import change_of
-from arcwise.analysis.timeseries.series import series
+from arcwise.analysis.timeseries.series import change_of, series
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-
-__all__ = ["Values", "cell_edges", "coarse_notes", "first_cell", "to_domain", "values_of"]
+__all__ = ["Values", "arc_cover", "cell_edges", "coarse_notes", "first_cell", "to_domain", "values_of"]
 
 
 class Values(NamedTuple):
@@ -123,3 +122,24 @@ def coarse_notes(mechanism: Mechanism) -> tuple[str, ...]:
     if size is not None and mechanism.lattice is None:
         notes.append(f"{size:,} values are too many for a node each: treated as a continuous domain")
     return tuple(notes)
+
+
+def arc_cover(edges: FloatArray, first: float, length: float) -> FloatArray:
+    """Return which part of each cell lies in the arc that starts at `first`, shape (M,).
+
+    Parameters
+    ----------
+    edges
+        Shape (M+1,): the cells in turns, increasing by 1 in all, from any start.
+    first, length
+        In turns; an arc of 1 or more is the whole circle, of 0 or less is empty.
+    """
+    if length >= 1.0:
+        return np.ones(len(edges) - 1)
+    left, right = edges[:-1], edges[1:]
+    start = float(edges[0]) + (first - float(edges[0])) % 1.0
+    part = np.zeros(len(left))
+    for begin in (start, start - 1.0):  # what passes the last edge comes in at the first
+        part += np.maximum(np.minimum(right, begin + length) - np.maximum(left, begin), 0.0)
+    cover: FloatArray = np.clip(part / (right - left), 0.0, 1.0)
+    return cover

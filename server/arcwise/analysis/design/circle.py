@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.design.worst import Curves
     from arcwise.typing import FloatArray, IntArray
 
-
 __all__ = ["CircularLoss", "circle_bound", "circle_worst", "find_row"]
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-
 __all__ = ["FoundPieces", "search_pieces"]
 
 _CHUNK = 1024

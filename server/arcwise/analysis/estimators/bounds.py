@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-
 __all__ = [
     "METHOD",
     "SMOOTHED",

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate.base import Population
     from arcwise.tasks import Task
 
-
 __all__ = ["Comparison", "compare_reference", "compare_samples"]
 
 _VALUES = ("mean", "direction", "resultant_length")

@@ -22,7 +22,6 @@ from arcwise.kernels.window import WindowKernel
 if TYPE_CHECKING:
     from arcwise.analysis.estimators.survey import Survey
 
-
 __all__ = ["direction_difference", "length_difference", "mean_difference"]
 
 _WHOSE = {

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import ComplexArray, FloatArray
 
-
 __all__ = [
     "Arrow",
     "Moment",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-
 __all__ = ["SKEWNESS", "Reach", "empirical_reach"]
 
 SKEWNESS = 2.0

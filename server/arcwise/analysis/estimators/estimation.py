@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
 
-
 __all__ = ["by_shares", "estimate", "reported_delta"]
 
 

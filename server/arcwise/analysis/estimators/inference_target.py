@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-
 __all__ = [
     "TARGETS",
     "Target",

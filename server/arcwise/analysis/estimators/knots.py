@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray, IntArray
 
-
 __all__ = ["Knots"]
 
 _MOST_NODES = 288

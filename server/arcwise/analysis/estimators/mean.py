@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-
 __all__ = ["average", "clamp_units", "end_units", "mean", "reach", "reaches"]
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import BoolArray, FloatArray
 
-
 __all__ = ["mode"]
 
 _WINDOWS = 8

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.estimators.arcs import arc_cover
 from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, share_interval
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note
-from arcwise.analysis.grid import cell_edges, coarse_notes, first_cell, values_of
+from arcwise.analysis.grid import arc_cover, cell_edges, coarse_notes, first_cell, values_of
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.survey import Profile
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
-
 
 __all__ = ["IN_END_ZONE", "fitted_shares", "share", "unit_ends"]
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray, IntArray
 
-
 __all__ = ["SmoothTest", "same_as", "same_population"]
 
 _WAVES = 32

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray
 
-
 __all__ = ["Profile", "Survey"]
 
 

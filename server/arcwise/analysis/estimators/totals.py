@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.places import Places
     from arcwise.typing import FloatArray
 
-
 __all__ = ["Samples", "Strata", "Total"]
 
 _MOST_ROOTS = 40.0

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-
 __all__ = ["Numbers", "mean_numbers", "moment_numbers"]
 
 _UNBIASED = 1e-9

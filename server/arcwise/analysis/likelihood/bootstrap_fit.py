@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-
 __all__ = [
     "GAP",
     "Fitted",

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-
 __all__ = ["FOLDS", "fit_held_out", "leap_stages", "thin", "uniform_start"]
 
 FOLDS = 5

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-
 __all__ = ["EMFit", "EMSteps", "fit", "smoother"]
 
 _TINY = float(np.finfo(np.float64).tiny)

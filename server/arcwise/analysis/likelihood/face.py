@@ -16,7 +16,6 @@ from arcwise.analysis.likelihood.likelihood import Likelihood
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-
 __all__ = ["Face"]
 
 _ENOUGH = 5.0

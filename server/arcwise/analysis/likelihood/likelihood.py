@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.likelihood.information import Information
     from arcwise.typing import BoolArray, FloatArray
 
-
 __all__ = ["Likelihood", "Maximum"]
 
 _MAX_STEPS = 60

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-
 __all__ = ["Rows", "code_laws", "matrix_of", "node_means", "rows_of"]
 
 KEPT = 4

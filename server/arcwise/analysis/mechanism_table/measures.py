@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
-
 __all__ = ["MechanismRow", "measure"]
 
 _STEPS = 1024

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate import Population
     from arcwise.mechanisms.circular import CircularMechanism
 
-
 __all__ = ["FEWEST", "DirectionCurve", "rms_angle"]
 
 FEWEST = 5

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-
 __all__ = ["MeanCurve", "number_moments", "worst_variance"]
 
 _PANELS = 1 << 14

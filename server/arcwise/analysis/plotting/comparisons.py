@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Value
     from arcwise.typing import FloatArray
 
-
 __all__ = ["COMPARISON_SIZE", "draw_comparison"]
 
 COMPARISON_SIZE = (8.6, 3.6)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Estimate, Value
     from arcwise.typing import FloatArray
 
-
 __all__ = ["SIZES", "draw_estimate"]
 
 SIZES = {"interval": (8.6, 3.6), "circle": (4.8, 5.0)}

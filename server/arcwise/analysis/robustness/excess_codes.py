@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import bdtrik
 
 from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
-from arcwise.analysis.robustness.fit_result import ExcessCode
 
 if TYPE_CHECKING:
     from arcwise.analysis.likelihood.bootstrap_fit import Fitted, Model
     from arcwise.typing import BoolArray, FloatArray
 
-
-__all__ = ["excess_codes"]
+__all__ = ["ExcessCode", "excess_codes"]
 
 _FILLS = 50
 _FILLED = 0.01
 """Of the standard error of the total: small beside every bound that is drawn from the fit."""
+
+
+@dataclass(frozen=True)
+class ExcessCode:
+    """A code with more reports than the model explains.
+
+    Attributes
+    ----------
+    code, count
+        Which, and how many reports it has.
+    expected
+        How many the model expects that is fitted to the codes without a surplus.
+    at_least
+        Lower confidence bound of the reports that are too many.
+    """
+
+    code: int
+    count: int
+    expected: float
+    at_least: int
 
 
 def excess_codes(  # noqa: PLR0917

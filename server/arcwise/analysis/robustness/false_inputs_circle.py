@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-
 __all__ = ["circle_reach"]
 
 _ANGLES = 720

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-
 __all__ = ["Population"]
 
 

@@ -14,7 +14,6 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-
 __all__ = ["VonMises", "WrappedNormal"]
 
 _BLOCK = 1 << 20

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.typing import FloatArray
 
-
 __all__ = ["Continuous"]
 
 _MOST_TURNS = 1_000

@@ -20,9 +20,8 @@ import numpy as np
 
 from arcwise.analysis.simulate.circular import VonMises, WrappedNormal
 from arcwise.analysis.simulate.continuous import Continuous
-from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture
+from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture, rounded
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL, named_population, uniform
-from arcwise.analysis.simulate.rounded import rounded
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 

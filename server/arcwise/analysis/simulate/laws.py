@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-
-__all__ = ["Atoms", "Beta", "CutNormal", "Histogram", "Mixture", "integrated_normal"]
+__all__ = ["Atoms", "Beta", "CutNormal", "Histogram", "Mixture", "integrated_normal", "rounded"]
 
 _SUM = 1e-9
 """How far from 1 the sum of stated probabilities may be; they are divided by it."""
@@ -271,3 +270,40 @@ def _shares(values: ArrayLike, count: int, name: str) -> FloatArray:
     if abs(total - 1.0) > _SUM:
         raise ParameterError(f"{name} must sum to 1, got {total:.12g}")
     return shares / total
+
+
+def rounded(population: Population, places: FloatArray, *, circular: bool) -> Atoms:
+    """Return the law of the place nearest to each value; half-way between two it is the one above.
+
+    Parameters
+    ----------
+    population
+        On the unit domain.
+    places
+        Shape (m,), increasing, from 0 to 1; on a circle below 1, and the last is next to the first.
+    circular
+        Whether the domain is a circle.
+    """
+    shares = _rounded_shares(population, places, circular=circular)
+    there = shares > 0  # rounding errors below 0 have no atom
+    return Atoms(places[there], shares[there] / shares[there].sum())
+
+
+def _rounded_shares(population: Population, places: FloatArray, *, circular: bool) -> FloatArray:
+    if isinstance(population, Mixture):
+        parts = [_rounded_shares(part, places, circular=circular) for part in population.parts]
+        return np.asarray(population.weights @ np.array(parts))
+    around = np.append(places, places[0] + 1.0) if circular else places
+    middles = (around[1:] + around[:-1]) / 2
+    if isinstance(population, Atoms):
+        # What is 1e-12 below the middle is there but for the rounding of floats.
+        cells = np.searchsorted(middles, population.places + 1e-12, "right") % places.size
+        if circular and middles[-1] >= 1.0:  # the middle before the first place lies beyond the turn
+            cells = np.where(population.places + 1e-12 < middles[-1] - 1.0, places.size - 1, cells)
+        return np.bincount(cells, population.probabilities, minlength=places.size).astype(np.float64)
+    if not circular:
+        return np.diff(np.concatenate([[0.0], population.cdf(middles), [1.0]]))
+    turn = float(middles[-1] >= 1.0)
+    last = float(population.cdf(middles[-1:] - turn)[0]) + turn
+    upto = np.append(population.cdf(middles[:-1]), last)
+    return np.diff(upto, prepend=last - 1.0)

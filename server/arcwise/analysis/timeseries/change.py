@@ -10,7 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-
 __all__ = ["Change", "change"]
 
 _METHOD = (

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.timeseries.change import Change
     from arcwise.typing import FloatArray
 
-
 __all__ = ["Point", "Series", "shown_range", "unwrapped"]
 
 _WIDTH = 79
