@@ -52,27 +52,12 @@ __getattr__ = lazy_names(
     __name__,
     {
         "estimators.estimation": ("estimate",),
-        "estimators.result": (
-            "Band",
-            "Distribution",
-            "Estimate",
-            "Value",
-        ),
-        "estimators.comparison": (
-            "Comparison",
-            "compare_reference",
-            "compare_samples",
-        ),
+        "estimators.result": ("Band", "Distribution", "Estimate", "Value"),
+        "estimators.comparison": ("Comparison", "compare_reference", "compare_samples"),
         "estimators.poststratification": ("post_stratify",),
-        "estimators.groups": (
-            "GroupReports",
-            "group_reports",
-        ),
+        "estimators.groups": ("GroupReports", "group_reports"),
         "timeseries.series": ("series",),
-        "robustness.fit_test": (
-            "FitTest",
-            "fit_test",
-        ),
+        "robustness.fit_test": ("FitTest", "fit_test"),
         "simulate.counts": ("simulate_counts",),
         "planning.plan": ("plan",),
         "planning.result": ("Plan",),

@@ -81,18 +81,8 @@ class GroupReports:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object with the attributes."""
-        return {
-            "group": self.group,
-            "group_id": self.group_id,
-            "sample": self.sample,
-            "level": self.level,
-            "tasks": [
-                {"task": row.task, "reports": row.reports, "devices": row.devices.to_dict()}
-                for row in self.tasks
-            ],
-            "p_value": self.p_value,
-            "note": self.note,
-        }
+        tasks = [{**vars(row), "devices": row.devices.to_dict()} for row in self.tasks]
+        return {**vars(self), "tasks": tasks}
 
     def __str__(self) -> str:
         drawn = "every task" if self.sample is None else f"{self.sample} of {len(self.tasks)} tasks"

@@ -117,9 +117,8 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
     )
     low, high = _hull(_kept(bounds, windows, best, level, circular=circular), windows, circular=circular)
     first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high))
-    if circular and value is not None and high - low < 1.0:
-        turns = domain.length * float(np.floor((value - first) / domain.length))
-        first, last = first + turns, last + turns
+    if circular and high - low < 1.0:
+        first, last = _around(value, first, last, domain.length)
     return Value(value, first, last, f"{method}; bounds of all windows' shares, Bonferroni", notes)
 
 
@@ -152,12 +151,16 @@ def _of_values(
         low, high = _hull(mask, windows, circular=True)
         if high - low < 1.0:
             first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high - windows.width))
+            first, last = _around(value, first, last, domain.length)
         else:
             first, last = 0.0, domain.length
-        if value is not None and high - low < 1.0:
-            turns = domain.length * float(np.floor((value - first) / domain.length))
-            first, last = first + turns, last + turns
     return Value(value, first, last, f"{method}; bounds of all values' shares, Bonferroni", notes)
+
+
+def _around(value: float | None, first: float, last: float, period: float) -> tuple[float, float]:
+    """Return the ends of an arc moved by whole turns, to where they enclose the value."""
+    turns = 0.0 if value is None else period * float(np.floor((value - first) / period))
+    return first + turns, last + turns
 
 
 class _Windows(NamedTuple):

@@ -75,13 +75,8 @@ class Value(Noted):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object with the five attributes."""
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "method": self.method,
-            "note": self.note,
-        }
+        numbers = {"value": self.value, "low": self.low, "high": self.high}
+        return {**numbers, "method": self.method, "note": self.note}
 
     def __str__(self) -> str:
         point, low, high = self.written()
@@ -184,13 +179,8 @@ class Band(Noted):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object with the five attributes."""
-        return {
-            "at": list(self.at),
-            "low": list(self.low),
-            "high": list(self.high),
-            "method": self.method,
-            "note": self.note,
-        }
+        numbers = {"at": list(self.at), "low": list(self.low), "high": list(self.high)}
+        return {**numbers, "method": self.method, "note": self.note}
 
 
 class Shares:
@@ -295,14 +285,8 @@ class Estimate(Shares):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
-        result: dict[str, Any] = {
-            "task": self.task,
-            "task_id": self.task_id,
-            "n": self.n,
-            "epsilon": self.epsilon,
-            "level": self.level,
-            "target": self.target,
-        }
+        head = ("task", "task_id", "n", "epsilon", "level", "target")
+        result: dict[str, Any] = {name: getattr(self, name) for name in head}
         if self.delta:
             result["delta"] = self.delta
         if self.unit is not None:
@@ -311,12 +295,9 @@ class Estimate(Shares):
             part = getattr(self, name)
             if part is not None:
                 result[name] = part.to_dict()
-        if self.quantiles:
-            result["quantiles"] = {level: value.to_dict() for level, value in self.quantiles.items()}
-        if self.shares:
-            result["shares"] = {bounds: value.to_dict() for bounds, value in self.shares.items()}
-        if self.bins:
-            result["bins"] = {bounds: value.to_dict() for bounds, value in self.bins.items()}
+        for name in ("quantiles", "shares", "bins"):
+            if values := getattr(self, name):
+                result[name] = {key: value.to_dict() for key, value in values.items()}
         if self.band is not None:
             result["band"] = self.band.to_dict()
         return result

@@ -131,20 +131,14 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; no number in it is NaN or infinite."""
+        chosen = {name: getattr(self.chosen, name) for name in ("reports", "error", "half_width", "epsilon")}
+        asked = {name: getattr(self, name) for name in ("goal", "found", "compared", "asked")}
+        said = {name: getattr(self, name) for name in ("level", "target", "measure", "holds")}
         return {
             "domain": str(self.domain),
-            "goal": self.goal,
-            "found": self.found,
-            "compared": self.compared,
-            "asked": self.asked,
-            "reports": self.reports,
-            "error": self.error,
-            "half_width": self.chosen.half_width,
-            "epsilon": self.epsilon,
-            "level": self.level,
-            "target": self.target,
-            "measure": self.measure,
-            "holds": self.holds,
+            **asked,
+            **chosen,
+            **said,
             "mechanisms": [asdict(row) for row in self.rows],
             "left_out": dict(self.left_out),
             "populations": dict(self.populations),

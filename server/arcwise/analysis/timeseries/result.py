@@ -155,16 +155,8 @@ class Series:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
-        result: dict[str, Any] = {
-            "task": self.task,
-            "task_id": self.task_id,
-            "n": self.n,
-            "epsilon": self.epsilon,
-            "level": self.level,
-            "simultaneous": self.simultaneous,
-            "target": self.target,
-            "every": self.every,
-        }
+        head = ("task", "task_id", "n", "epsilon", "level", "simultaneous", "target", "every")
+        result: dict[str, Any] = {name: getattr(self, name) for name in head}
         if self.delta:
             result["delta"] = self.delta
         if self.unit is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from arcwise.analysis.counts import check_counts
 from arcwise.analysis.estimators import direction, mean
 from arcwise.analysis.estimators.estimation import estimate, reported_delta
-from arcwise.analysis.estimators.inference_target import check_sampled, check_target
+from arcwise.analysis.estimators.inference_target import check_level, check_sampled, check_target
 from arcwise.analysis.estimators.quantiles import check_no_origin
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.estimators.survey import Survey
@@ -111,8 +111,7 @@ def series(
     >>> [(f"{point.start:%d %B}", point.n) for point in result.points]
     [('01 November', 204), ('02 November', 0), ('03 November', 204)]
     """
-    if not 0.5 <= level <= _HIGHEST_LEVEL:
-        raise ParameterError(f"level must be from 0.5 to {_HIGHEST_LEVEL}, got {level!r}")
+    check_level(level)
     check_target(target)
     sampled = check_sampled(sampled)
     period = task.domain.length if task.domain.circular else None
