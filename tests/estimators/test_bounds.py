@@ -297,7 +297,7 @@ def test_few_values_have_intervals_at_the_lowest_and_the_highest_level(
 
 @pytest.mark.parametrize("bounds", [1, 8, 64])
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.9999])
-def test_thejoint_root_of_bounds_that_do_not_depend_on_one_another(bounds: int, level: float) -> None:
+def test_the_joint_root_of_bounds_that_do_not_depend_on_one_another(bounds: int, level: float) -> None:
     """4,096 draws with a fixed seed err by about 0.03."""
     exact = NormalDist().inv_cdf(level ** (1.0 / bounds))
     assert joint_root(np.eye(bounds), level) == pytest.approx(exact, abs=0.06)
