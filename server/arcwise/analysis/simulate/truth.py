@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.simulate.laws import Atoms, Mixture, rounded
-from arcwise.domains import Circle
 
 if TYPE_CHECKING:
     from arcwise.analysis.simulate.base import Population
