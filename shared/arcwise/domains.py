@@ -31,7 +31,9 @@ def _value(value: object, domain: object) -> float:
     try:
         number = as_float(value)
     except OverflowError:
-        raise DomainError(f"value must be finite and in {domain}, got an integer beyond a float") from None
+        raise DomainError(
+            f"value must be finite and in {domain}, got an integer beyond the range of a float"
+        ) from None
     if number is None:
         raise DomainError(f"value must be a real number in {domain}, got {shown(value)}")
     if not math.isfinite(number):
@@ -45,8 +47,8 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
 
     if isinstance(values, np.ma.MaskedArray):
         raise DomainError(
-            "values must be an array without a mask, got a masked array, whose hidden values would be taken: "
-            "give its compressed() values"
+            "values must be an array without a mask, got a masked array, whose hidden values would be used: "
+            "pass its compressed() values"
         )
     try:
         array = np.asarray(values)
@@ -141,7 +143,7 @@ class _Domain(Value):
 
     def _needed_lattice(self) -> Lattice:
         if self.lattice is None:
-            raise ParameterError(f"step must be given where values are counted, got {self!r}")
+            raise ParameterError(f"domain must have a step, so that it has a list of values; got {self!r}")
         return self.lattice
 
     def from_unit(self, unit: FloatArray) -> FloatArray:

@@ -23,6 +23,4 @@ def check_extra(extra: str, *libraries: str, user: str = "this") -> None:
     """
     missing = [name for name in libraries if find_spec(name) is None]
     if missing:
-        raise MissingExtraError(
-            f"{user} needs {', '.join(missing)}, which the extra brings: pip install 'arcwise[{extra}]'"
-        )
+        raise MissingExtraError(f"{user} needs {', '.join(missing)}: pip install 'arcwise[{extra}]'")

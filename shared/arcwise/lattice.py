@@ -161,5 +161,5 @@ def lattice_of(
     if step is not None:
         return Lattice(step, rounding, length=length, farthest=farthest, circular=circular)  # type: ignore[arg-type]
     if rounding != "refuse":
-        raise ParameterError(f"rounding must be left out where there is no step, got {rounding!r}")
+        raise ParameterError(f"rounding must be left out without a step, got {rounding!r}")
     return None

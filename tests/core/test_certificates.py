@@ -210,11 +210,13 @@ def test_domain_and_placement_must_fit_the_mechanism() -> None:
     circle: Any = Circle(360)
     interval: Any = Interval(0, 1)
     with pytest.raises(
-        ParameterError, match=r"domain must be an Interval, got Circle.*OptimalPiecewise serves no other"
+        ParameterError,
+        match=r"domain must be an Interval, got Circle.*OptimalPiecewise supports no other domain",
     ):
         OptimalPiecewise(circle, 1.0)
     with pytest.raises(
-        ParameterError, match=r"domain must be a Circle, got Interval.*OptimalCircular serves no other"
+        ParameterError,
+        match=r"domain must be a Circle, got Interval.*OptimalCircular supports no other domain",
     ):
         OptimalCircular(interval, 1.0)
     middle: Any = "middle"
@@ -295,9 +297,9 @@ def test_certificates_at_any_epsilon_and_size(example: WindowExample, epsilon: f
         ([["optimal-piecewise"], 1, ["window", "inset", 3, 2, 2, 1, 1]], "mechanism must be \\[name"),
         (
             ["guess", 1, ["window", "inset", 3, 2, 2, 1, 1]],
-            "mechanism 'guess' version 1 .* is not known; known are",
+            "mechanism 'guess' version 1 .* is unknown; this arcwise knows",
         ),
-        (["optimal-piecewise", 2, ["window", "inset", 3, 2, 2, 1, 1]], "version 2 .* is not known"),
+        (["optimal-piecewise", 2, ["window", "inset", 3, 2, 2, 1, 1]], "version 2 .* is unknown"),
         (["optimal-piecewise", 1, ["table", "inset", 3, 2, 2, 1, 1]], r"\('table'\) is not known"),
     ],
 )

@@ -136,7 +136,8 @@ def test_what_is_not_finite_is_refused(domain: Domain, value: Any) -> None:
 def test_integers_beyond_a_float_are_refused(domain: Domain, value: Any) -> None:
     bound = r"\[-20, 180\]" if isinstance(domain, Interval) else r"\[0, 360\) modulo 360"
     with pytest.raises(
-        DomainError, match=f"^value must be finite and in {bound}, got an integer beyond a float$"
+        DomainError,
+        match=f"^value must be finite and in {bound}, got an integer beyond the range of a float$",
     ):
         domain.to_unit(value)
     with pytest.raises(

@@ -333,7 +333,7 @@ def test_a_round_never_costs_more_than_the_budget(epsilon: float, sample: Any, w
     try:
         k, shares = epsilon_shares(DOMAINS, epsilon, sample=sample, weights=weights)
     except TaskError as error:
-        assert "a task takes 0.01 to 20" in str(error) or "that are all reported" in str(error)  # noqa: PT017
+        assert "a task takes 0.01 to 20" in str(error) or "whose tasks are all reported" in str(error)  # noqa: PT017
         return
     dearest = sorted(shares.values())[-(k or 3) :]
     assert sum(map(exact_epsilon, dearest)) <= exact_epsilon(epsilon)  # as rational numbers
@@ -382,7 +382,7 @@ def test_the_rule_of_wang() -> None:
         ({"sample": "all"}, "sample must be \"auto\", None or an integer from 1 to 3, the tasks; got 'all'"),
         ({"weights": {"load": 1.0}, "sample": None}, "weights must name every task once, "),
         ({"weights": dict.fromkeys(DOMAINS, 0.0), "sample": None}, "weights must be positive numbers, got 0"),
-        ({"weights": dict.fromkeys(DOMAINS, 1.0)}, "weights share epsilon among tasks that are all reported"),
+        ({"weights": dict.fromkeys(DOMAINS, 1.0)}, "weights need a group whose tasks are all reported"),
         ({"epsilon": 0.02, "sample": None}, "task 'heading' would have epsilon = 0.006666, .* fewer tasks"),
         ({"epsilon": 50.0, "sample": 1}, "task 'heading' would have epsilon = 50, and .* let .* more tasks"),
         ({"goals": {"height": "mean"}}, "goals must name tasks of the group, got 'height'"),

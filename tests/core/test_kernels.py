@@ -126,7 +126,7 @@ def test_probabilities_are_rounded_once() -> None:
         ),
         (((HALF, HALF), (float(HALF), HALF)), "must hold integers"),
         (((HALF, HALF), (True, UNIT - 1)), "must hold integers .*, got True for code 0"),
-        (((HALF, HALF, 0), (HALF, HALF, 0)), "code 2 has no weight in any row"),
+        (((HALF, HALF, 0), (HALF, HALF, 0)), "code 2 has weight 0 in every row"),
     ],
 )
 def test_rows_that_are_none_are_refused(bad: Any, message: str) -> None:

@@ -287,7 +287,7 @@ def test_one_value_and_an_array_agree_to_the_bit(
         (1, "up", 'rounding must be one of "refuse", "nearest", "stochastic"; got \'up\''),
         (1, None, "rounding must be one of"),
         (1, ["nearest"], "rounding must be one of"),
-        (None, "nearest", "rounding must be left out where there is no step, got 'nearest'"),
+        (None, "nearest", "rounding must be left out without a step, got 'nearest'"),
     ],
 )
 def test_what_is_no_lattice_is_refused(step: Any, rounding: Any, message: str) -> None:
@@ -302,7 +302,9 @@ def test_a_lattice_has_at_least_two_values() -> None:
     assert Circle(2, step=1).values().tolist() == [0.0, 1.0]
     with pytest.raises(ParameterError, match="step must be small enough for 2 values"):
         Circle(1, step=1)
-    with pytest.raises(ParameterError, match=r"step must be given where values are counted, got Circle\("):
+    with pytest.raises(
+        ParameterError, match=r"domain must have a step, so that it has a list of values; got Circle\("
+    ):
         Circle(1).values()
     assert Circle(1).size is None
 

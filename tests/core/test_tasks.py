@@ -732,7 +732,7 @@ def test_a_file_that_is_not_there_is_the_operating_systems_error(tmp_path: Path)
 
 
 def test_a_directory_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match=f"{tmp_path.name}: cannot be read as a file: "):
+    with pytest.raises(TaskError, match=f"{tmp_path.name}: cannot be read: "):
         Task.load(tmp_path)
 
 
@@ -743,7 +743,7 @@ def test_a_file_that_may_not_be_read_is_refused_by_name(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(TaskError, match=r"secret\.json: cannot be read as a file: Permission denied"):
+    with pytest.raises(TaskError, match=r"secret\.json: cannot be read: Permission denied"):
         Task.load(tmp_path / "secret.json")
 
 

@@ -161,7 +161,7 @@ def certify(ratio: Fraction | None, epsilon: float) -> Certificate:
     """
     if ratio is None:
         raise CertificateError(
-            "some weight of the kernel is 0 where another input's is not: no epsilon bounds their ratio"
+            "some weight of the kernel is 0 where another input's is not, so no epsilon bounds their ratio"
         )
     if ratio > exp_lower_bound(epsilon):
         raise CertificateError(

@@ -56,7 +56,7 @@ class CirculantKernel(Value, Kernel):
     def __init__(self, weights: tuple[int, ...]) -> None:
         weights = checked_row(weights, "weights")
         if min(weights) == max(weights):
-            raise ParameterError("weights must not all be equal: the reports would tell nothing")
+            raise ParameterError("weights must not all be equal: the reports would carry no information")
         codes = len(weights)
         self._set(weights=weights, codes=codes, nodes=codes, circular=True)
         self._set(_ends=tuple(accumulate(weights)), _inversion=None)

@@ -64,7 +64,7 @@ class TableKernel(Value, Kernel):
             raise ParameterError("rows must all have the same number of codes")
         for code, column in enumerate(zip(*rows, strict=True)):
             if not any(column):
-                raise ParameterError(f"code {code} has no weight in any row: leave it out")
+                raise ParameterError(f"code {code} has weight 0 in every row: remove it")
         self._set(rows=rows, codes=len(rows[0]), nodes=len(rows), circular=False)
         self._set(_ends=tuple(tuple(accumulate(row)) for row in rows), _inversion=None)
 

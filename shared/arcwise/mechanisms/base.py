@@ -376,7 +376,7 @@ class Mechanism(ABC):
         if count != size:
             raise ParameterError(
                 f"{type(self).__name__} must have {size} {what} on a lattice of {size} values, got {count}: "
-                "leave nodes out, take another mechanism, or leave out the step"
+                "leave nodes out, use another mechanism, or leave out the step"
             )
 
     def __repr__(self) -> str:

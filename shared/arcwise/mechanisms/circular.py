@@ -43,5 +43,5 @@ class CircularMechanism(Mechanism):
 def check_circle(domain: object, name: str) -> Circle:
     """Return the domain, or raise `ParameterError` when it is no `Circle`."""
     if not isinstance(domain, Circle):
-        raise ParameterError(f"domain must be a Circle, got {domain!r}: {name} serves no other")
+        raise ParameterError(f"domain must be a Circle, got {domain!r}: {name} supports no other domain")
     return domain

@@ -97,7 +97,7 @@ def mechanism_from_fields(fields: Any, domain: Domain, epsilon: float) -> Mechan
     if cls is None or kind != cls.kind:
         known = ", ".join(f"{n} version {v}" for n, v in MECHANISMS)
         raise ParameterError(
-            f"mechanism {name!r} version {version!r} ({kind!r}) is not known; known are {known}"
+            f"mechanism {name!r} version {version!r} ({kind!r}) is unknown; this arcwise knows {known}"
         )
     try:
         return cls.from_fields(domain, epsilon, placement, kernel)

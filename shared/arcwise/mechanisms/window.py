@@ -216,7 +216,7 @@ def mean_code(kernel: WindowKernel) -> tuple[float, float]:
 def check_interval(domain: object, name: str) -> Interval:
     """Return the domain, or raise `ParameterError` when it is no `Interval`."""
     if not isinstance(domain, Interval):
-        raise ParameterError(f"domain must be an Interval, got {domain!r}: {name} serves no other")
+        raise ParameterError(f"domain must be an Interval, got {domain!r}: {name} supports no other domain")
     return domain
 
 

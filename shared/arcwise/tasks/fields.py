@@ -221,7 +221,7 @@ def _decimal(value: object, name: str) -> int:
 
 def _decimals(value: object, name: str) -> list[int]:
     if not isinstance(value, str):
-        raise TaskError(f"{name} must be a string of decimals with spaces between, got {value!r}")
+        raise TaskError(f"{name} must be a string of decimals separated by spaces, got {value!r}")
     return [_decimal(part, name) for part in value.split(" ")]
 
 

@@ -35,6 +35,6 @@ def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
     except CertificateError as error:
         raise CertificateError(f"{path}: {error}") from None
     except (IsADirectoryError, PermissionError) as error:  # Windows says the latter of a directory too
-        raise TaskError(f"{path}: cannot be read as a file: {error.strerror}") from error
+        raise TaskError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # TaskError, JSON or Unicode errors, deep nesting
         raise TaskError(f"{path}: {error}") from error

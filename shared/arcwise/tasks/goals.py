@@ -40,7 +40,7 @@ def mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: i
     """Return the mechanism that serves a goal; raises `TaskError` where a solver has to design it."""
     if goal == "mean":
         raise TaskError(
-            'goal "mean" needs a mechanism that a solver designs: write the task with '
+            'goal "mean" needs a mechanism designed by a solver: make the task with '
             "`arcwise task new --goal mean`, or give it mechanism=arcwise.analysis.design.minimax(domain, "
             'epsilon); the default goal "distribution" gives an unbiased mean too'
         )

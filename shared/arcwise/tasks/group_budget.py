@@ -87,7 +87,7 @@ def epsilon_shares(
         )
     if weights is not None and k < len(names):
         raise TaskError(
-            f"weights share epsilon among tasks that are all reported, and {k} of {len(names)} are: give "
+            f"weights need a group whose tasks are all reported, but {k} of {len(names)} are: give "
             "sample=None, or no weights"
         )
     parts = dict.fromkeys(names, Fraction(1, k)) if weights is None else _parts(names, weights)

@@ -71,7 +71,7 @@ def optional_from_fields(items: list[Any]) -> dict[str, Any]:
     if not items:
         return {}
     if len(items) > 1 or not isinstance(items[0], dict) or not items[0]:
-        raise TaskError("behind its eighth item a task may have one map that is not empty, and nothing else")
+        raise TaskError("after its eighth item a task may have one map that is not empty, and nothing else")
     said: dict[str, Any] = items[0]
     for key, value in said.items():
         if key not in OPTIONAL:
