@@ -95,16 +95,19 @@ def test_a_few_wrong_bytes_in_any_page_raise_nothing_else(path: Path, heading: T
 @pytest.mark.parametrize("kept", [0, 1, 50, 100, 4095, 4096, 8192, 20_480, -4096])
 def test_a_file_that_was_cut_short(path: Path, heading: Task, kept: int) -> None:
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(LedgerError, match=r"damaged|not a ledger"):
+    with pytest.raises(LedgerError, match=r"damaged|not an arcwise ledger"):
         use(path, heading)
 
 
 @pytest.mark.parametrize(
     ("pragma", "message"),
     [
-        (f"application_id = {APPLICATION_ID + 1}", "is not a ledger of arcwise, or it is damaged"),
-        ("application_id = 0", "is not a ledger of arcwise, or it is damaged"),
-        (f"user_version = {VERSION + 1}", f"has version {VERSION + 1}; this arcwise knows {VERSION}"),
+        (f"application_id = {APPLICATION_ID + 1}", "is not an arcwise ledger, or it is damaged"),
+        ("application_id = 0", "is not an arcwise ledger, or it is damaged"),
+        (
+            f"user_version = {VERSION + 1}",
+            f"has version {VERSION + 1}; this arcwise supports version {VERSION}",
+        ),
         ("user_version = 0", "has version 0"),
     ],
 )

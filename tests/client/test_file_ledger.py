@@ -46,7 +46,7 @@ def new_client(ledger: FileLedger, recorder: Recorder, task: Task) -> Client:
 
 def test_a_ledger_is_made_once_and_then_opened(path: Path) -> None:
     with pytest.raises(
-        LedgerError, match=r"no ledger at .*ledger\.db\. If this device never had one, make it"
+        LedgerError, match=r"no ledger at .*ledger\.db\. If this device never had one, create it"
     ):
         FileLedger(path)
     assert not path.exists()
@@ -67,7 +67,7 @@ def test_create_leaves_alone_whatever_is_there(path: Path, kind: str) -> None:
         path.write_text("" if kind == "empty" else "somebody's notes\n" * 999)
     with pytest.raises(LedgerError, match=r"a file at .* already"):
         FileLedger(path, create=True)
-    with pytest.raises(LedgerError, match=r"not a ledger|damaged|cannot be opened|no ledger"):
+    with pytest.raises(LedgerError, match=r"not an arcwise ledger|damaged|cannot be opened|no ledger"):
         FileLedger(path)
     assert len(list(path.parent.iterdir())) == 1
 
@@ -80,7 +80,7 @@ def test_what_a_lost_ledger_left_is_in_no_new_one(path: Path, recorder: Recorder
         log = path.with_name("ledger.db-wal").read_bytes()
     path.unlink()
     path.with_name("ledger.db-wal").write_bytes(log)
-    with pytest.raises(LedgerError, match=r"ledger\.db-wal is what is left of a ledger .* Remove it too"):
+    with pytest.raises(LedgerError, match=r"ledger\.db-wal is left over from a ledger .* Remove it too"):
         FileLedger(path, create=True)
     path.with_name("ledger.db-wal").unlink()
     with FileLedger(path, create=True) as ledger:
@@ -104,7 +104,7 @@ def test_a_folder_that_takes_no_files() -> None:
         if os.getuid() == 0:  # who may write anywhere
             os.setgid(65_534)
             os.setuid(65_534)
-        with pytest.raises(LedgerError, match=rf"cannot be made: .*{create}"):
+        with pytest.raises(LedgerError, match=rf"cannot be created: .*{create}"):
             FileLedger(path.with_name("new.db"), create=True)
         with pytest.raises(LedgerError, match=rf"cannot be opened: .*{opening}"):
             FileLedger(path)
@@ -113,7 +113,7 @@ def test_a_folder_that_takes_no_files() -> None:
     with tempfile.TemporaryDirectory() as name:  # where another user than the tests' can get to
         top, folder = Path(name), Path(name) / "folder"
         file = folder / "ledger.db"
-        with pytest.raises(LedgerError, match=r"cannot be made: .*No such file"):
+        with pytest.raises(LedgerError, match=r"cannot be created: .*No such file"):
             FileLedger(file, create=True)
         folder.mkdir()
         FileLedger(file, create=True).close()
@@ -135,7 +135,7 @@ def test_a_ledger_that_goes_away_makes_reports_fail(
     away = path.with_name("away.db")
     path.rename(away)
     assert client.report("heading", 1.0) is Outcome.FAILED
-    with pytest.raises(LedgerError, match=r"ledger\.db is gone"):
+    with pytest.raises(LedgerError, match=r"ledger\.db was removed"):
         client.budget("heading")
     FileLedger(path.with_name("other.db"), create=True).close()
     path.with_name("other.db").rename(path)  # a new budget under the old name

@@ -170,7 +170,7 @@ def test_a_report_after_one_that_failed_wakes_the_sender(
 
 def test_a_ledger_that_has_no_room_to_begin(tmp_path: Path) -> None:
     def check() -> bool:
-        with full(8192), pytest.raises(LedgerError, match="cannot be made: disk I/O error"):
+        with full(8192), pytest.raises(LedgerError, match="cannot be created: disk I/O error"):
             FileLedger(tmp_path / "ledger.db", create=True)
         assert list(tmp_path.iterdir()) == []
         FileLedger(tmp_path / "ledger.db", create=True).close()

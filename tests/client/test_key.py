@@ -83,7 +83,7 @@ def test_nothing_shows_the_key(heading: Task, caplog: pytest.LogCaptureFixture) 
         assert url.startswith("http://127.0.0.1")
         with Client(url, tasks=[heading], key=KEY, on_event=events.append) as client:
             client.report("heading", 12.0)
-            while "401" not in caplog.text:  # logged once the pause has begun
+            while "status 401" not in caplog.text:  # logged once the pause has begun
                 client.flush(0.05)
             client.flush(60)  # ends the pause
             assert client.counters.sent == 1

@@ -136,7 +136,7 @@ def test_the_draft_of_a_process_that_was_killed_is_no_second_name(path: Path) ->
 def test_what_is_left_of_a_ledger_is_in_no_new_one(tmp_path: Path, suffix: str) -> None:
     left = tmp_path / f"new.db{suffix}"
     left.touch()
-    with pytest.raises(LedgerError, match=rf"new\.db{suffix} is what is left of a ledger"):
+    with pytest.raises(LedgerError, match=rf"new\.db{suffix} is left over from a ledger"):
         FileLedger(tmp_path / "new.db", create=True)
     assert not (tmp_path / "new.db").exists()
 

@@ -279,5 +279,5 @@ def test_bad_arguments(memoize: Any, message: str) -> None:
 
 @pytest.mark.parametrize("domain", [HOURS, LEVELS])
 def test_memoised_tasks_need_a_ledger(domain: Domain) -> None:
-    with pytest.raises(ParameterError, match="memoised answers of task 't' must be remembered: give ledger="):
+    with pytest.raises(ParameterError, match="memoised answers of task 't' need a ledger: give ledger="):
         Client(URL, tasks=[Task("t", domain, 1.0)], memoize={"t": 2})

@@ -300,7 +300,7 @@ def test_certificates_at_any_epsilon_and_size(example: WindowExample, epsilon: f
             "mechanism 'guess' version 1 .* is unknown; this arcwise knows",
         ),
         (["optimal-piecewise", 2, ["window", "inset", 3, 2, 2, 1, 1]], "version 2 .* is unknown"),
-        (["optimal-piecewise", 1, ["table", "inset", 3, 2, 2, 1, 1]], r"\('table'\) is not known"),
+        (["optimal-piecewise", 1, ["table", "inset", 3, 2, 2, 1, 1]], r"\('table'\) is unknown"),
     ],
 )
 def test_fields_of_no_mechanism_are_refused(fields: Any, message: str) -> None:

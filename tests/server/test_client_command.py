@@ -84,7 +84,7 @@ def used_ledger() -> Iterator[Client]:
 def test_a_new_ledger_is_made_once(run: Run) -> None:
     code, out, err = run("create", "telemetry.db")
     assert (code, err) == (0, "")
-    assert out == "made the ledger telemetry.db: nothing is spent\n"
+    assert out == "created the ledger telemetry.db; nothing is spent yet\n"
     code, out, err = run("inspect", "telemetry.db")
     assert (code, err) == (0, "")
     assert out.splitlines() == [
@@ -216,5 +216,5 @@ def test_the_module_needs_nothing_of_the_server(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "made the ledger telemetry.db: nothing is spent\n"
+    assert done.stdout == "created the ledger telemetry.db; nothing is spent yet\n"
     assert (tmp_path / "telemetry.db").exists()

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if chosen.command == "create":
             FileLedger(chosen.file, create=True).close()
-            told = f"made the ledger {chosen.file}: nothing is spent"
+            told = f"created the ledger {chosen.file}; nothing is spent yet"
         else:
             found = inspect(chosen.file)
             told = json.dumps(found.to_dict(), indent=2) if chosen.json else str(found)
@@ -39,15 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m arcwise.client", description="Make a device's ledger, or show what one holds."
+        prog="python -m arcwise.client", description="Create the ledger of a device, or show what it holds."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shows = commands.add_parser(
-        "inspect", help="show what a ledger holds: spending, the queue, what became of reports"
+        "inspect", help="show what a ledger holds: charges, the queue, and what became of reports"
     )
     shows.add_argument("file", metavar="FILE")
     shows.add_argument("--json", action="store_true", help="print JSON")
-    makes = commands.add_parser("create", help="make the first ledger of a device; once in its life")
+    makes = commands.add_parser("create", help="create the ledger of a device, once in its life")
     makes.add_argument("file", metavar="FILE")
     return parser
 

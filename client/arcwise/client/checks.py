@@ -42,7 +42,7 @@ def checked_key(key: object, url: str, *, over_http: object) -> str | None:
         )
     if not url.lower().startswith("https://") and not over_http and not is_loopback(url):
         raise ParameterError(
-            "key would cross the network in the clear: give an https:// URL, or key_over_http=True where "
+            "key would be sent unencrypted: use an https:// URL, or key_over_http=True where "
             "something else encrypts"
         )
     return key

@@ -14,10 +14,10 @@ __all__ = ["EventLog"]
 
 _MESSAGES = {
     "sent": "{about}: sent {reports} reports; {detail}",
-    "retry": "{about}: sending {reports} reports again later; {detail}",
-    "kept": "{about}: the server does not know it, keeping {reports} reports for later; {detail}. With other"
+    "retry": "{about}: {reports} reports will be sent again later; {detail}",
+    "kept": "{about}: the server does not know it yet; {reports} reports are kept; {detail}. With other"
     " caps or another epsilon it is another task",
-    "paused": "{about}: the server does not let this client in, keeping {reports} reports, pausing; {detail}",
+    "paused": "{about}: the server refuses this client; {reports} reports kept, sending pauses; {detail}",
     "dropped": "{about}: dropped {reports} reports; {detail}",
     "expired": "{about}: dropped {reports} reports that {detail}",
     "closed": "{about}: closed with {reports} reports not sent; {detail}",

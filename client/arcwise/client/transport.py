@@ -124,7 +124,7 @@ class _Deadline(threading.local):
             return timeout
         left = self.at - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the request has lasted for longer than its timeout")
+            raise TimeoutError("the request took longer than its timeout")
         return left if timeout is None else min(timeout, left)
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
@@ -278,7 +278,7 @@ class AsyncHttpxTransport:
         try:
             await asyncio.wait([sending], timeout=timeout)
             if not sending.done():
-                raise TimeoutError("the request has lasted for longer than its timeout")
+                raise TimeoutError("the request took longer than its timeout")
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)  # until it has closed its connection
@@ -312,7 +312,7 @@ class AsyncHttpxTransport:
 def check_response(status: object, retry_after: object) -> None:
     """Raise `TypeError` for what is not a `Response`: an app's own transport may return anything."""
     if type(status) is not int or not isinstance(retry_after, (str, NoneType)):
-        raise TypeError("a transport returns an integer status and a Retry-After header or None")
+        raise TypeError("a transport must return an integer status and a Retry-After header or None")
 
 
 _OPTIONS = ("cert", "http1", "http2", "limits", "mounts", "proxy", "transport", "trust_env", "verify")
@@ -326,7 +326,7 @@ def _check_options(client: object, options: Mapping[str, object]) -> None:
         raise ParameterError(f"options must be among {', '.join(_OPTIONS)}; got {', '.join(wrong)}")
     if client is not None and options:
         raise ParameterError(
-            f"give either an httpx client or options, got {', '.join(sorted(options))} beside it"
+            f"give either an httpx client or options, not both; got {', '.join(sorted(options))} beside it"
         )
 
 

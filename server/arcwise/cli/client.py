@@ -39,4 +39,4 @@ def create(file: Path) -> None:
     A second one would hand out the whole budget again.
     """
     FileLedger(file, create=True).close()
-    click.echo(f"made the ledger {file}: nothing is spent")
+    click.echo(f"created the ledger {file}; nothing is spent yet")

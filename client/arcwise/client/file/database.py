@@ -69,7 +69,7 @@ class Database:
             raise LedgerError(self._broken)
         found = _identity_of(self.path)
         if found is None:
-            raise LedgerError(f"the ledger {self.path} is gone")
+            raise LedgerError(f"the ledger {self.path} was removed")
         if found != self._identity:
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
         for path, identity in self._beside.items():
@@ -113,7 +113,7 @@ class Database:
         """
         with self._lock:
             if self._in_use:
-                raise LedgerError(f"the ledger {self.path} is in use by what this call interrupts")
+                raise LedgerError(f"the ledger {self.path} is in use by the call that this one interrupts")
             self._in_use = True
             try:
                 with self._errors():

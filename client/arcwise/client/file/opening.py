@@ -48,7 +48,7 @@ def create_file(path: Path) -> None:
     for left in (log_path(path), log_index_path(path), path.with_name(f"{path.name}-journal")):
         if os.path.lexists(left):  # SQLite would take it for a part of the new file
             raise LedgerError(
-                f"{left} is what is left of a ledger that was at {path}: what the device has spent is not "
+                f"{left} is left over from a ledger that was at {path}: what the device has spent is not "
                 "known. Remove it too, if this device is to begin anew"
             )
     draft = path.with_name(f"{path.name}.{os.urandom(6).hex()}{_DRAFT}")
@@ -64,7 +64,7 @@ def create_file(path: Path) -> None:
         except FileExistsError:
             raise _exists(path) from None
     except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"the ledger {path} cannot be made: {error}") from error
+        raise LedgerError(f"the ledger {path} cannot be created: {error}") from error
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
@@ -124,14 +124,14 @@ def open_file(
             found = path.stat()
     except FileNotFoundError:
         raise LedgerError(
-            f"there is no ledger at {path}. If this device never had one, make it with create=True; if it "
-            "had, what it has spent is not known, and nothing can be reported"
+            f"there is no ledger at {path}. If this device never had one, create it with create=True; if it "
+            "had, nobody knows what it has spent, and nothing can be reported"
         ) from None
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be opened: {error.strerror}") from error
     if _has_more_names(found):  # SQLite would keep a log for each name
         raise LedgerError(
-            f"the ledger {path} has a second name (a hard link), and what is spent under one would not be "
+            f"the ledger {path} has a second name (a hard link), so charges under one would not be "
             "seen under the other: remove all names but one"
         )
 
@@ -203,23 +203,23 @@ def _check(connection: sqlite3.Connection, path: Path, *, whole: bool) -> None:
     """Raise for what is no ledger, one of another version, and one that is damaged."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID:
-        raise LedgerError(f"{path} is not a ledger of arcwise, or it is damaged")
+        raise LedgerError(f"{path} is not an arcwise ledger, or it is damaged")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != VERSION:
-        raise LedgerError(f"the ledger {path} has version {version}; this arcwise knows {VERSION}")
+        raise LedgerError(f"the ledger {path} has version {version}; this arcwise supports version {VERSION}")
     if whole:
         (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if verdict != "ok":
             raise LedgerError(f"the ledger {path} is damaged: {verdict}")
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables >= TABLES or connection.execute("SELECT count(*) FROM state").fetchone() != (1,):
-        raise LedgerError(f"the ledger {path} is damaged: it has lost a table or its state")
+        raise LedgerError(f"the ledger {path} is damaged: a table or its state is missing")
 
 
 def _configure(connection: sqlite3.Connection, path: Path) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
-        raise LedgerError(f"the ledger {path} is on a file system that cannot share memory: take a local one")
+        raise LedgerError(f"the ledger {path} is on a file system without shared memory: use a local one")
     for pragma in (
         "fullfsync = ON",  # where a plain fsync does not reach the disk (macOS)
         "checkpoint_fullfsync = ON",

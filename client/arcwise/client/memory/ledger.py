@@ -40,7 +40,7 @@ def _alone() -> Iterator[None]:
     global _in_use  # noqa: PLW0603
     with _lock:
         if _in_use:
-            raise LedgerError("the ledger is in use by what this call interrupts")
+            raise LedgerError("the ledger is in use by the call that this one interrupts")
         _in_use = True
         try:
             yield
