@@ -166,7 +166,7 @@ def test_no_redirect_repeats_what_was_asked(with_app: Run) -> None:
 
 
 def test_settings_name_what_is_wrong(tmp_path: object) -> None:
-    with pytest.raises(ParameterError, match="each with a name of its own"):
+    with pytest.raises(ParameterError, match="each with a different name"):
         Settings([DELAY, Task("delay", Circle(1), 1.0)])
     for bad in (3, [1], None):
         with pytest.raises(ParameterError, match="tasks must be Task objects"):
@@ -175,7 +175,7 @@ def test_settings_name_what_is_wrong(tmp_path: object) -> None:
         Settings([DELAY], max_body_bytes=1 << 21)
     with pytest.raises(ParameterError, match="at least one"):
         Settings([])
-    with pytest.raises(TaskError, match="holds no task file"):
+    with pytest.raises(TaskError, match="contains no task file"):
         Settings(str(tmp_path))
     with pytest.raises(TaskError, match="not a directory of task files"):
         Settings(f"{tmp_path}/nowhere")

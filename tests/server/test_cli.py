@@ -427,7 +427,7 @@ def test_estimate_says_what_is_wrong(cli: Cli) -> None:
 
 def test_serve_says_what_is_wrong(cli: Cli) -> None:
     Path("tasks").mkdir()
-    assert "holds no task file" in cli.bad("serve", "--tasks", "tasks")
+    assert "contains no task file" in cli.bad("serve", "--tasks", "tasks")
     cli.good("task", "new", "a", "--circle", "24", "--epsilon", "1", "-o", "tasks/a.json")
     assert "cannot listen" in cli.bad(
         "serve", "--tasks", "tasks", "--host", "192.0.2.1", "--port", "0", "--open"

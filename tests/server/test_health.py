@@ -74,7 +74,7 @@ def test_a_store_that_cannot_be_read_is_noticed_and_forgiven(
 
     with_app([DELAY], scenario)
     assert [record.message for record in caplog.records if "out of reach" in record.message] == [
-        "keys and tasks cannot be read, those known last go on: out of reach"
+        "cannot read keys and tasks, so the last known ones stay in use: out of reach"
     ]
 
 

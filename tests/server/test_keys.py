@@ -515,7 +515,7 @@ def test_keys_by_command(url: str, tmp_path: Path) -> None:
         (["revoke", name], "was revoked before"),
         (["revoke", "nobody"], "ID must be that of a key in this store"),
         (["new", "--scope", "ingest", "--task", "speed"], "in the store (delay, heading)"),
-        (["new", "--scope", "admin", "--task", "heading"], "an admin key is good for all"),
+        (["new", "--scope", "admin", "--task", "heading"], "an admin key is for all"),
         (["new", "--scope", "write"], "'write' is not one of"),
         (["new", "--scope", "read", "--label", "a\nb"], "label must be at most 200 printable characters"),
     ):

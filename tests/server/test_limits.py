@@ -274,7 +274,7 @@ def test_a_limit_on_open_files_that_is_too_low_is_logged() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "400 400\n"
-    assert done.stderr.startswith("200 connections take 456 open files, and the limit is 400: ")
+    assert done.stderr.startswith("200 connections need 456 open files, but the limit is 400: ")
     assert len(done.stderr.splitlines()) == 1
 
 

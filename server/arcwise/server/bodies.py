@@ -96,7 +96,9 @@ class Bodies:
         try:
             while True:
                 if message["type"] == "http.disconnect":
-                    raise Problem(400, "incomplete-body", "The connection ended before the body did.")
+                    raise Problem(
+                        400, "incomplete-body", "The connection closed before the body was complete."
+                    )
                 part = message.get("body", b"")
                 size += len(part)
                 self._held += len(part)
@@ -115,5 +117,5 @@ class Bodies:
 
 
 def _too_large(most: int) -> Problem:
-    detail = f"A body takes at most {most} bytes; send smaller batches."
+    detail = f"A body may have at most {most} bytes; send smaller batches."
     return Problem(413, "too-large", detail, headers=_CLOSE)

@@ -93,10 +93,10 @@ class Gate:
         key = self._known(scope)
         if key.scope != needed:
             raise _forbidden(
-                f"This takes a key of the scope {needed}; the one that was sent has another one."
+                f"This takes a key with the scope {needed}; the key that was sent has another scope."
             )
         if key.tasks is not None and task_id not in key.tasks:
-            raise _forbidden("The key that was sent is for some tasks only, and not for this.")
+            raise _forbidden("The key that was sent is valid for some tasks only, and not for this one.")
         _slow_down(self._per_key.wait(key.id))
         return key
 
@@ -111,7 +111,7 @@ class Gate:
         key = self._known(scope)
         if key.scope == "ingest":
             raise _forbidden(
-                "This takes a key of the scope read or admin; the one that was sent is for reports."
+                "This takes a key with the scope read or admin; the key that was sent has ingest."
             )
         _slow_down(self._per_key.wait(key.id))
         return [task_id for task_id in task_ids if key.tasks is None or task_id in key.tasks]
@@ -128,7 +128,7 @@ class Gate:
         if not sent:
             raise _unauthorized(
                 "key-missing",
-                "This server asks for a key: send it as Authorization: Bearer. `arcwise key new` makes one.",
+                "This server requires a key: send it as Authorization: Bearer. `arcwise key new` makes one.",
                 _REALM,
             )
         scheme, _, value = sent[0].partition(b" ")
@@ -141,7 +141,7 @@ class Gate:
         if key is None or not good or key.revoked is not None:
             raise _unauthorized(
                 "key-unknown",
-                "The key that was sent is not known, or was revoked; `arcwise key list` shows all.",
+                "The key that was sent is unknown or revoked; `arcwise key list` shows the keys.",
                 f'{_REALM}, error="invalid_token"',
             )
         return key

@@ -160,7 +160,7 @@ class Ingest:
             raise self._ahead(task_id, epoch + rules.epochs_ahead)
         width = rules.packed_as.itemsize
         if len(batch.codes) // width > self._max_codes:
-            raise Problem(413, "too-many-codes", f"A batch takes at most {self._max_codes} codes.")
+            raise Problem(413, "too-many-codes", f"A batch may have at most {self._max_codes} codes.")
         if len(batch.codes) % width or _largest(batch.codes, rules.packed_as) >= rules.codes:
             raise Problem(
                 422,
@@ -202,7 +202,7 @@ def _check_type(scope: Scope) -> None:
             value == _MEDIA_TYPE or value.partition(b";")[0].strip().lower() == _MEDIA_TYPE
         ):
             return
-    raise Problem(415, "media-type", f"The body must be of the type {MEDIA_TYPE}.")
+    raise Problem(415, "media-type", f"The Content-Type of the body must be {MEDIA_TYPE}.")
 
 
 def _epoch_closed() -> Problem:

@@ -55,7 +55,7 @@ def new_key(
         raise ParameterError(f"label must be at most {_MAX_LABEL} printable characters, got {label!r}")
     good_for = None if tasks is None else tuple(dict.fromkeys(tasks))
     if good_for is not None and (not good_for or scope == "admin"):
-        raise ParameterError("tasks must be at least one id, or None for all; an admin key is good for all")
+        raise ParameterError("tasks must hold at least one id, or be None for all; an admin key is for all")
     name = secrets.token_hex(_ID_BYTES)
     key = f"arcwise_{scope}_{name}_{secrets.token_hex(_SECRET_BYTES)}"
     return key, StoredKey(name, digest(key.encode("ascii")), scope, good_for, label, int(now), None)

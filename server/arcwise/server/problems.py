@@ -56,12 +56,12 @@ class Problem(Exception):  # noqa: N818 (the term of RFC 9457)
 
 def unknown_task() -> Problem:
     """Return the problem of a task id that the server does not have."""
-    return Problem(404, "unknown-task", "The server has no such task; GET /v1/tasks lists those it has.")
+    return Problem(404, "unknown-task", "The server does not have this task; GET /v1/tasks lists its tasks.")
 
 
 def internal_error() -> Problem:
     """Return the problem of a request that met a defect."""
-    return Problem(500, "internal-error", "The server failed; its log says how.")
+    return Problem(500, "internal-error", "The server failed; see its log.")
 
 
 def store_busy(detail: str, headers: Mapping[str, str] | None = None) -> Problem:
@@ -74,7 +74,7 @@ def too_many(seconds: int) -> Problem:
     return Problem(
         429,
         "too-many-requests",
-        "This key or this address sends more requests a minute than it may; see Retry-After.",
+        "This key or address has sent too many requests; wait as long as Retry-After says.",
         headers={"Retry-After": str(seconds)},
     )
 
@@ -110,5 +110,5 @@ def install_problem_handlers(app: FastAPI, count: Callable[[str], object]) -> No
 
 _DETAILS = {
     404: "There is nothing at this path; GET /v1/tasks lists the tasks.",
-    405: "This path does not take this method.",
+    405: "This path does not support this method.",
 }

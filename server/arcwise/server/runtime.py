@@ -181,10 +181,10 @@ class Runtime:
                 failing = False
             except StoreError as error:
                 if not failing:
-                    _log.error("keys and tasks cannot be read, those known last go on: %s", error)
+                    _log.error("cannot read keys and tasks, so the last known ones stay in use: %s", error)
                 failing = True
             except Exception:
-                _log.exception("keys and tasks were not read")
+                _log.exception("failed to read keys and tasks")
 
     def _tidy(self) -> None:
         for turn in count():
@@ -194,7 +194,7 @@ class Runtime:
                 self.keep_time()
             except StoreError as error:
                 if not self._stopping.is_set():
-                    _log.error("the store does not know the time, which goes on without it: %s", error)
+                    _log.error("cannot store the believed time; trying again in a minute: %s", error)
             if turn % _TIDY_EVERY == 0:
                 self.tidy()
             self._stopping.wait(_CLOCK_SECONDS)
@@ -215,7 +215,7 @@ class Runtime:
         """Forget the ids of epochs that are over; may be called from any thread."""
         side = "ahead of" if self.epoch_clock.is_ahead else "behind" if self.epoch_clock.is_behind else ""
         if side and side != self._clock_side:
-            _log.warning("the clock is more than a day %s the time that this store knows; is it right?", side)
+            _log.warning("the clock is more than a day %s the time that the store believes; check it", side)
         self._clock_side = side
         for task in self.catalogue.tasks.values():
             self._prune(task)
@@ -228,4 +228,4 @@ class Runtime:
         except Exception:
             # A store that was closed meanwhile is no news; anything else is tried again within the hour.
             if not self._stopping.is_set():
-                _log.exception("the ids of a task were not tidied")
+                _log.exception("failed to delete the old batch ids of a task")

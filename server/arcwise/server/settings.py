@@ -49,7 +49,7 @@ def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
         raise TaskError(f"{folder} is not a directory of task files; make one with `arcwise task new`")
     tasks = tuple(dict.fromkeys(task for path in sorted(folder.glob("*.json")) for task in _tasks_in(path)))
     if not tasks:
-        raise TaskError(f"{folder} holds no task file (*.json); make one with `arcwise task new`")
+        raise TaskError(f"{folder} contains no task file (*.json); make one with `arcwise task new`")
     return tasks
 
 
@@ -269,7 +269,7 @@ class Settings:
         if self.max_waiting_bytes < batch_bytes(self.max_body_bytes):
             raise ParameterError(
                 f"max_waiting_bytes must be at least max_body_bytes + {batch_bytes(0)}, here "
-                f"{batch_bytes(self.max_body_bytes)}, or a batch of that size is never taken; "
+                f"{batch_bytes(self.max_body_bytes)}, or a batch of that size is never accepted; "
                 f"got {self.max_waiting_bytes}"
             )
         tasks = self.tasks
@@ -281,7 +281,9 @@ class Settings:
                 raise ParameterError(f"tasks must be Task objects or a directory, got {task!r} among them")
         names = [task.name for task in served]
         if (not names and tasks is not STORED_TASKS) or len(set(names)) < len(names):
-            raise ParameterError(f"tasks must be at least one, each with a name of its own; got {names}")
+            raise ParameterError(
+                f"tasks must hold at least one task, each with a different name; got {names}"
+            )
         object.__setattr__(self, "served", served)
         object.__setattr__(self, "origins", checked_origins(self.allow_origins))
 

@@ -133,19 +133,19 @@ def test_batches_in_both_stores(filled: str) -> None:
     with contextlib.closing(open_store("sqlite:///b.db")) as store:
         store.register(TASKS)
         store.add([batch(DELAY, [1, 1, 2])])
-    assert "Without batch ids the merge takes place and counts them twice" in refused(
-        "merge", "sqlite:///b.db", filled
-    )
+    assert "A merge without batch ids counts them twice" in refused("merge", "sqlite:///b.db", filled)
     good("merge", "sqlite:///b.db", filled, "--without-ids")
 
 
 def test_files_that_cannot_be_read_or_written(filled: str) -> None:
     Path("hello.txt").write_text("hello\n")
-    assert "line 1 of hello.txt is none of an export" in refused("merge", "sqlite:///b.db", "hello.txt")
+    assert "hello.txt, line 1: not a valid arcwise export record" in refused(
+        "merge", "sqlite:///b.db", "hello.txt"
+    )
     assert "cannot read none.jsonl: No such file" in refused("merge", "sqlite:///b.db", "none.jsonl")
     assert "cannot write no/a.jsonl: No such file" in refused("export", filled, "no/a.jsonl")
     Path("binary").write_bytes(b"\xff\xfe")
-    assert "binary is none of an export" in refused("merge", "sqlite:///b.db", "binary")
+    assert "binary, line 1: not a valid arcwise export record" in refused("merge", "sqlite:///b.db", "binary")
 
 
 def test_migrate(tmp_path: Path) -> None:

@@ -34,6 +34,6 @@ def test_a_revoked_key_stays_revoked_from_its_first_moment(store: Store) -> None
 
 def test_an_id_is_taken_once(store: Store) -> None:
     store.add_key(KEY)
-    with pytest.raises(ParameterError, match="the store has a key 'k1' already; make one of another id"):
+    with pytest.raises(ParameterError, match="the store already has a key 'k1'; make one with another id"):
         store.add_key(replace(SCOPED, id="k1"))
     assert store.keys() == [KEY]

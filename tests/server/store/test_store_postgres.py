@@ -198,7 +198,7 @@ def test_an_ordinary_role_is_enough(postgres_url: str, connection: psycopg.Conne
 
 def test_another_programs_tables_are_left_alone(postgres_url: str, connection: psycopg.Connection) -> None:
     connection.execute("CREATE TABLE task (theirs int)")
-    with pytest.raises(StoreError, match='has a table "task" that is not of arcwise; give'):
+    with pytest.raises(StoreError, match='has a table "task" that arcwise did not make; give'):
         open_store(postgres_url)
 
 

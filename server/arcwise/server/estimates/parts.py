@@ -121,8 +121,8 @@ def _points(task: Task, known: Collection[int], span: Span, every: int) -> list[
         raise Problem(
             422,
             "too-many-points",
-            f"A series of this task has at most {most} points, and none ends after the year 9999: ask for "
-            "other epochs in a point, or for fewer epochs.",
+            f"A series of this task has at most {most} points, and none ends after the year 9999: request "
+            "longer points, or fewer epochs.",
         )
     last = starts[-1] + every - 1 if span.last is None else span.last
     return [Span(start, min(start + every - 1, last)) for start in starts]

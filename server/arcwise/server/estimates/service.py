@@ -111,7 +111,7 @@ class Estimates:
             raise Problem(
                 503,
                 "estimates-busy",
-                "Too many estimates are being computed; ask again in a while.",
+                "Too many estimates are being computed; try again later.",
                 headers={"Retry-After": "2"},
             )
         self._waiting += 1

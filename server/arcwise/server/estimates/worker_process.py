@@ -56,10 +56,12 @@ class WorkerProcess:
             return self._pool.submit(function, *arguments).result()
         except BrokenProcessPool:
             self.close()
-            raise StoreError("the process of estimates died") from None
+            raise StoreError("the process that computes estimates died") from None
         except OSError as error:  # no process or no file is to be had at the moment
             self.close()
-            raise StoreError(f"the process of estimates does not start: {error.strerror}") from None
+            raise StoreError(
+                f"the process that computes estimates does not start: {error.strerror}"
+            ) from None
 
     def close(self) -> None:
         """End the process."""

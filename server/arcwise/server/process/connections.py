@@ -42,7 +42,7 @@ _FULL = (
 )
 _FULL_BODY = (
     b'{"type": "urn:arcwise:problem:too-many-connections", "title": "Service Unavailable", "status": 503, '
-    b'"detail": "The server has as many connections as it takes; try again in a while."}'
+    b'"detail": "The server has reached its limit of connections; try again later."}'
 )
 
 

@@ -30,7 +30,7 @@ def allow_files(connections: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (within, hard))
     if within < needed:
         _log.warning(
-            "%d connections take %d open files, and the limit is %d: set max_connections lower or the limit "
+            "%d connections need %d open files, but the limit is %d: set max_connections lower or the limit "
             "(ulimit -n, LimitNOFILE) higher, or connections will be reset",
             connections,
             needed,

@@ -33,7 +33,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         batches = Counter(
             "arcwise_batches",
-            "Batches that were taken, by what became of them",
+            "Batches that were accepted, by outcome",
             ("outcome",),
             registry=self._registry,
         )
@@ -42,13 +42,13 @@ class Metrics:
         )
         self._refused = Counter(
             "arcwise_refused",
-            "Requests that were answered with a problem, by its kind",
+            "Requests that were answered with a problem, by kind",
             ("reason",),
             registry=self._registry,
         )
         self._cut = Counter(
             "arcwise_connections_cut",
-            "Connections that the server ended before their client did, by why",
+            "Connections that the server closed before their client did, by reason",
             ("reason",),
             registry=self._registry,
         )
@@ -65,7 +65,7 @@ class Metrics:
             registry=self._registry,
         )
         self._failed = Counter(
-            "arcwise_groups_failed", "Groups that the store did not take", registry=self._registry
+            "arcwise_groups_failed", "Groups that could not be stored", registry=self._registry
         )
         self._batches = {outcome: batches.labels(outcome.value) for outcome in Outcome}
         self._names: dict[bytes, tuple[str, str, int]] = {}

@@ -35,7 +35,9 @@ _FORMS: dict[int | str, dict[str, Any]] = {
     },
     304: {"description": "The estimate of an ETag in If-None-Match is still the same"},
 }
-_Every = Annotated[str, Query(description="In a point: epoch, day, week, or a whole number of epochs.")]
+_Every = Annotated[
+    str, Query(description="Length of a point: epoch, day, week, or a whole number of epochs.")
+]
 
 
 def reader_routes(runtime: Runtime) -> APIRouter:

@@ -113,7 +113,7 @@ def read_export(file: TextIO, name: str) -> Iterator[Record]:
                 return
             record = _from_json(fields, task, first=number == 1)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ArcwiseError) as error:
-            raise ParameterError(f"line {number} of {name} is none of an export of arcwise") from error
+            raise ParameterError(f"{name}, line {number}: not a valid arcwise export record") from error
         if isinstance(record, TaskState):
             task = record.task
         elif isinstance(record, Header):
@@ -121,7 +121,7 @@ def read_export(file: TextIO, name: str) -> Iterator[Record]:
         elif isinstance(record, Counts):
             missing -= exact_sum(record.counts)
         yield record
-    raise ParameterError(f"{name} ends after {number} lines, but the export does not: copy it again")
+    raise ParameterError(f"{name} is incomplete, it ends after {number} lines: copy it again")
 
 
 def _from_json(fields: dict[str, Any], task: Task | None, *, first: bool) -> Record:

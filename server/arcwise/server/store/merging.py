@@ -77,11 +77,11 @@ def refuse_known_origins(origins: Iterable[bytes], known: Mapping[bytes, int | N
         if origin in known:
             merged = known[origin]
             if merged is None:
-                raise ParameterError("these reports are of this very store: they would count twice")
+                raise ParameterError("these reports come from this very store and would count twice")
             date = datetime.fromtimestamp(merged, timezone.utc).date()
             raise ParameterError(
                 f"reports of store {origin.hex()} were merged on {date}; merging them again would count them "
-                "twice. A store is merged once, when it takes no more reports"
+                "twice. Merge a store once, when its servers have stopped"
             )
 
 
@@ -95,6 +95,6 @@ def refuse_known_batches(known: int) -> None:
     """
     if known:
         raise ParameterError(
-            f"at least {known:,} batches are in both: devices sent them to both stores. Nothing was merged. "
-            "Without batch ids the merge takes place and counts them twice"
+            f"at least {known:,} batches are in both stores: devices sent them to both. Nothing was merged. "
+            "A merge without batch ids counts them twice"
         )

@@ -47,7 +47,7 @@ def pending(known: list[Migration], version: int, to: int | None) -> list[Migrat
     if not version <= to <= newest:
         raise ParameterError(
             f"to must be a schema from {version}, which the store has, to {newest}, got {to}; "
-            "the way back is a backup"
+            "to go back, restore a backup"
         )
     return [migration for migration in known if version < migration.version <= to]
 

@@ -134,11 +134,11 @@ class Writer:
         try:
             outcomes = self._store.add(batches)
         except StoreError as error:
-            _log.error("a group of %d batches was not stored: %s", len(group), error)
+            _log.error("failed to store a group of %d batches: %s", len(group), error)
             outcomes = error
         except Exception as error:
             # The thread must outlive a defect: every waiting request would hang without it.
-            _log.exception("a group of %d batches was not stored", len(group))
+            _log.exception("failed to store a group of %d batches", len(group))
             outcomes = StoreError(f"the store failed: {type(error).__name__}")
         seconds = time.perf_counter() - start
         # Before the answers: who reads the metrics after an answer finds its batch in them.
@@ -156,7 +156,7 @@ class Writer:
             else:
                 self._watcher.added(batches, outcomes, seconds)
         except Exception:
-            _log.exception("a group was not told to the metrics")
+            _log.exception("failed to count a group in the metrics")
 
     def _finish(self, group: _Group, outcomes: list[Outcome] | StoreError) -> None:
         for position, (batch, future) in enumerate(group):

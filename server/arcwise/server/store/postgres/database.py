@@ -141,7 +141,7 @@ class Database:
             version = _version(connection)
         if version == 0 and taken:
             raise StoreError(
-                f'{self.name} has a table "task" that is not of arcwise; give arcwise its own database'
+                f'{self.name} has a table "task" that arcwise did not make; give arcwise its own database'
             )
         if version == 0 and not create:
             raise StoreError(f"there is no store at {self.name}")
