@@ -178,7 +178,7 @@ def test_large_numbers_of_devices() -> None:
     assert 1.95 < (4e12 - found.low) / math.sqrt(12e12) < 1.97
 
 
-# --- whether tasks were drawn alike ------------------------------------------------------------------------
+# --- whether tasks were drawn equally often ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("group", [VEHICLE, THREE], ids=lambda group: group.name)
@@ -196,11 +196,11 @@ def test_p_values_are_uniform_where_tasks_are_drawn_alike(group: Group) -> None:
 
 def test_tasks_that_miss_values_are_told() -> None:
     alike = group_reports(VEHICLE, {"delay": 5020, "heading": 4980})
-    assert alike.note == "the numbers agree with tasks drawn alike (p = 0.69)"
+    assert alike.note == "the numbers agree with tasks drawn equally often (p = 0.69)"
     missing = group_reports(VEHICLE, {"delay": 5020, "heading": 4000})
     assert missing.p_value is not None
     assert missing.p_value < 1e-20
-    assert "the tasks differ by more than drawing explains" in str(missing)
+    assert "the tasks differ by more than random drawing explains" in str(missing)
     assert "values are missing in some devices" in missing.note
     few = group_reports(VEHICLE, {"delay": 1, "heading": 2})
     assert few.p_value is None

@@ -169,7 +169,7 @@ def test_reports_of_no_population_are_said_to_be_that(placement: Literal["inset"
     assert estimate.low is not None
     assert estimate.high is not None
     assert estimate.low <= estimate.high
-    assert "no population gives these reports" in estimate.note
+    assert "no population is likely to produce these counts" in estimate.note
     honest = drawn_counts(mechanism, node_distribution(mechanism, np.linspace(-20, 180, 99)), 1000, 1)
     assert "no population" not in mean(Survey(mechanism, honest)).note
 

@@ -196,7 +196,7 @@ def test_one_report_and_reports_of_no_population() -> None:
     agreed = spread(Survey(mechanism, counts)).variance
     assert agreed.value == 0.0
     assert ends(agreed)[1] > 0.0
-    assert "no population gives these reports" in agreed.note
+    assert "no population is likely to produce these counts" in agreed.note
     assert "clipped" in agreed.note
 
 

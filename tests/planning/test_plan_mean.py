@@ -162,7 +162,7 @@ def test_the_square_of_populations_is_that_of_their_formulas() -> None:
 
 
 def test_clamped_reports_tell_no_mean() -> None:
-    with pytest.raises(ParameterError, match="a range of means, no mean"):
+    with pytest.raises(ParameterError, match="a range of means, not a mean"):
         MeanCurve(OptimalPiecewise(UNIT, 1.0, placement="clamp"), None, "population")
 
 

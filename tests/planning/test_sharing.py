@@ -99,7 +99,7 @@ def test_goals_have_a_part_in_the_best_number() -> None:
     with_design = sample_errors(DOMAINS, 2.0, goals=goals)
     plain = sample_errors(DOMAINS, 2.0)
     assert all(one.error < other.error for one, other in zip(with_design, plain, strict=True))
-    with pytest.raises(ParameterError, match="they tell a range of means, no mean"):
+    with pytest.raises(ParameterError, match="they determine a range of means, not a mean"):
         best_sample(DOMAINS, 2.0, goals={"distance": "value"})
 
 

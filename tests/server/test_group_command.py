@@ -226,7 +226,7 @@ def test_estimates_of_a_group(reported: Group) -> None:
     for task in reported.tasks:
         assert str(estimate(task, counts[task.name])) in text
         assert f"{numbers[task.name]:,} reports, {2 * numbers[task.name]:,} [" in text
-    assert "the numbers agree with tasks drawn alike" in text
+    assert "the numbers agree with tasks drawn equally often" in text
     document = json.loads(good("estimate", "--group", "vehicle.json", *STORE, "--json"))
     assert [each["task"] for each in document["tasks"]] == ["heading", "speed"]
     assert document["group"]["group_id"] == reported.id
@@ -246,7 +246,7 @@ def test_users_of_a_group_are_all_its_devices(reported: Group) -> None:
     assert "all devices of the group, of which 0.5 drew this task" in good(*asked)
     over_time = good(*asked, "--by", "day")
     assert "all devices of the group at each point" in over_time
-    assert "tasks drawn alike" in over_time
+    assert "tasks drawn equally often" in over_time
 
 
 def test_a_task_that_misses_values_is_told(reported: Group) -> None:
@@ -256,9 +256,9 @@ def test_a_task_that_misses_values_is_told(reported: Group) -> None:
     codes = pack_codes([0] * 400, code_width(heading.mechanism.kernel.codes))
     store.add([Batch(bytes.fromhex(heading.id), bytes(15) + b"x", 20_001, codes)])
     store.close()
-    assert "more than drawing explains" in good("estimate", "--group", "vehicle.json", *STORE)
+    assert "more than random drawing explains" in good("estimate", "--group", "vehicle.json", *STORE)
     before = good("estimate", "--group", "vehicle.json", *STORE, "--to", "20001")
-    assert "the numbers agree with tasks drawn alike" in before
+    assert "the numbers agree with tasks drawn equally often" in before
 
 
 def test_what_does_not_go_with_a_group(reported: Group) -> None:

@@ -1,4 +1,4 @@
-"""How the reports of a group's tasks agree: how many devices are behind them, and if tasks were drawn alike.
+"""How the reports of a group's tasks agree: how many devices there are, and if all were drawn equally often.
 
 A device draws k of the d tasks in every round, so a task is reported in a binomial number of the rounds, of
 the probability s = k/d. The numbers of the tasks vary together: who draws one draws k - 1 others.
@@ -93,7 +93,7 @@ class GroupReports:
 
 
 def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.95) -> GroupReports:
-    """Return how many devices are behind the reports of each task, and whether the tasks were drawn alike.
+    """Return how many devices are behind the reports of each task, and whether all were drawn equally often.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _note(reports: Sequence[int], sample: int | None, p_value: float | None) -> 
     if sample is None:
         return "as many reports of every task" if len(set(reports)) == 1 else f"the tasks differ: {missing}"
     if p_value is None:
-        return "too few reports to tell whether the tasks were drawn alike"
+        return "too few reports to tell whether the tasks were drawn equally often"
     if p_value < _SUSPICIOUS:
-        return f"the tasks differ by more than drawing explains (p = {p_value:.2g}): {missing}"
-    return f"the numbers agree with tasks drawn alike (p = {p_value:.2g})"
+        return f"the tasks differ by more than random drawing explains (p = {p_value:.2g}): {missing}"
+    return f"the numbers agree with tasks drawn equally often (p = {p_value:.2g})"

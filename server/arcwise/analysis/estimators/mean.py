@@ -84,7 +84,8 @@ def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, notes: t
     """Return the range of means that numbers with a bias leave, within the domain."""
     notes = all_notes(
         NO_POPULATION if low > 1.0 or high < 0.0 else "",
-        "no numbers per code tell the mean without a bias or a huge variance, so no single mean can be told",
+        "no numbers per code estimate the mean without a bias or a huge variance, "
+        "so no single mean can be estimated",
         f"the bias of these is at most {numbers.bias * domain.length:.4g}, which the range takes in",
         notes,
     )

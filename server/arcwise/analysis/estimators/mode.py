@@ -104,7 +104,7 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
     if float(np.ptp(shares)) <= _TIE:
         why = "no window of the fitted distribution holds more than another"
     elif float((most @ fitted).max()) > shares[best]:
-        why = "an end zone, where values are not told apart, may hold the mode"
+        why = "an end zone, where values are not distinguished, may hold the mode"
     else:
         atoms = not circular and not mechanism.end_zones
         value = float(domain.from_unit(np.float64(_densest(fitted, edges, least[best], atoms=atoms))))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IN_END_ZONE", "fitted_shares", "share", "unit_ends"]
 
-IN_END_ZONE = "a bound lies in an end zone, where the reports do not tell values apart"
+IN_END_ZONE = "a bound lies in an end zone, where the reports do not distinguish values"
 
 
 def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> Value:

@@ -12,7 +12,7 @@ __all__ = ["FEW", "NO_POPULATION", "few_note", "hotelling", "two_sided"]
 
 FEW = 30
 
-NO_POPULATION = "but for chance no population gives these reports: they are poisoned, or of another task"
+NO_POPULATION = "no population is likely to produce these counts: they may be manipulated, or of another task"
 
 
 def two_sided(level: float, reports: float) -> float:

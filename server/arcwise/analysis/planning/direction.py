@@ -78,7 +78,7 @@ class DirectionCurve(Curve):
         codes = mechanism.kernel.codes
         first = row_attenuation(mechanism)
         if codes < 3 or abs(first) < 1e-9:
-            raise ParameterError("the reports tell no direction: their first moment vanishes")
+            raise ParameterError("the reports show no direction: their first moment vanishes")
         places = mechanism.code_units() - float(mechanism.node_units(np.zeros(1))[0])
         (row,) = mechanism.kernel.probabilities([0])
         inflation = 1.0 / abs(first) ** 2

@@ -122,7 +122,9 @@ def number_moments(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
         raise ParameterError("values near an end give the same reports: they tell a range of means, no mean")
     numbers = mean_numbers(mechanism, math.inf)
     if numbers.bias:
-        raise ParameterError("no numbers per code are unbiased: the reports tell a range of means, no mean")
+        raise ParameterError(
+            "no numbers per code are unbiased: the reports determine a range of means, not a mean"
+        )
     centred = numbers.values - 0.5
     return node_means(mechanism.kernel, centred), node_means(mechanism.kernel, centred**2)
 

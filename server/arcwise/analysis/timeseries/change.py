@@ -16,7 +16,7 @@ _METHOD = (
     "the larger p-value of two F tests that nothing changes: with a covariance for each point, and with one"
 )
 _NOTE = (
-    "for independent reports: devices that send alike values at two points make a change between the two "
+    "for independent reports: devices that send similar values at two points make a change between the two "
     "harder to find; devices that stay for several points and are then replaced can look like a change"
 )
 
