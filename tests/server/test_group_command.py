@@ -72,7 +72,7 @@ def test_new_show_and_verify() -> None:
         ["ok      vehicle.json", name, "128 rows sum to 2**64; epsilon = 2, delta = 0"]
         for name in ("heading", "speed")
     ]
-    assert "vehicle.json exists" in bad("group", "new", "vehicle", *VEHICLE, "--epsilon", "1")
+    assert "vehicle.json already exists" in bad("group", "new", "vehicle", *VEHICLE, "--epsilon", "1")
     assert new("--epsilon", "1", "--force").epsilon == 1.0
 
 

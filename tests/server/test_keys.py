@@ -512,8 +512,8 @@ def test_keys_by_command(url: str, tmp_path: Path) -> None:
     assert runner.invoke(main, ["key", "revoke", name, "--store", url]).exit_code == 0
     assert ", revoked " in runner.invoke(main, ["key", "list", "--store", url]).output
     for words, message in (
-        (["revoke", name], "was revoked before"),
-        (["revoke", "nobody"], "ID must be that of a key in this store"),
+        (["revoke", name], "is already revoked"),
+        (["revoke", "nobody"], "ID must be the id of a key in this store"),
         (["new", "--scope", "ingest", "--task", "speed"], "in the store (delay, heading)"),
         (["new", "--scope", "admin", "--task", "heading"], "an admin key is for all"),
         (["new", "--scope", "write"], "'write' is not one of"),

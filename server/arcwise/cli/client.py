@@ -16,14 +16,14 @@ _FILE = click.Path(path_type=Path)
 
 @click.group()
 def client() -> None:
-    """Make a device's ledger, and show what one holds."""
+    """Create the ledger of a device, and show what it holds."""
 
 
 @client.command("inspect")
 @click.argument("file", type=_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(file: Path, as_json: bool) -> None:
-    """Show what the ledger FILE holds: spending, the queue, what became of reports.
+    """Show what the ledger FILE holds: charges, the queue, and what became of reports.
 
     The file may be in use. It holds no values; nothing in it changes.
     """
@@ -34,9 +34,9 @@ def show(file: Path, as_json: bool) -> None:
 @client.command()
 @click.argument("file", type=_FILE)
 def create(file: Path) -> None:
-    """Make the ledger FILE, the first one of a device: once in its life.
+    """Create FILE, the ledger of a device, once in its life.
 
-    A second one would hand out the whole budget again.
+    A second one would grant the whole budget again.
     """
     FileLedger(file, create=True).close()
     click.echo(f"created the ledger {file}; nothing is spent yet")

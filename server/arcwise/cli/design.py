@@ -29,10 +29,12 @@ _BIAS = 1e-9
 
 @click.command()
 @click.argument("more", nargs=-1, type=float, metavar="[EPSILON]...")
-@click.option("--epsilon", multiple=True, type=float, help="One epsilon, then more; 0.1 to 8 unless given.")
+@click.option(
+    "--epsilon", multiple=True, type=float, help="One or more values of epsilon; 0.1 to 8 unless given."
+)
 @click.option("--cache/--no-cache", default=True, help="Use designs that are on disk, after checking them.")
 def design(more: tuple[float, ...], epsilon: tuple[float, ...], cache: bool) -> None:
-    """Design mechanisms for means and check what is claimed of them.
+    """Design mechanisms for means and check the claims about them.
 
     Values in an interval of length 1. The bound is recomputed: no epsilon-LDP mechanism has a smaller
     worst-case variance. Exits with 1 when the excess over it is more than 1.5 % at an epsilon up to 2 or 5 %

@@ -27,7 +27,7 @@ def domain_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--interval",
         "domain_text",
         metavar="LOW:HIGH",
-        help="Where values lie: -60:180, 0:1, or circle:360 for a circle.",
+        help="Range of the values: -60:180, 0:1, or circle:360 for a circle.",
     )
     return interval(circle(command))
 
@@ -42,7 +42,7 @@ def lattice_options(command: Callable[..., Any]) -> Callable[..., Any]:
     rounding = click.option(
         "--rounding",
         type=click.Choice(_ROUNDINGS),
-        help="A number between two steps: refuse (default), nearest, or stochastic, which keeps means.",
+        help="Handling of a number between two steps: refuse (default), nearest, or stochastic (unbiased).",
     )
     return step(rounding(command))
 

@@ -43,18 +43,18 @@ __all__ = ["estimate"]
     "--group",
     "group_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The tasks of this group's file, instead of task files, and whether they were drawn alike.",
+    help="The tasks of this group's file, instead of task files; tests whether all were drawn equally often.",
 )
 @click.option("--store", help="The store that a server fills, for example sqlite:///arcwise.db.")
 @click.option(
     "--counts",
     type=click.File("r"),
-    help="File of the number of reports per code: a JSON array, or one number a line; - reads stdin.",
+    help="File with the number of reports per code: a JSON array, or one number a line; - reads stdin.",
 )
 @click.option("--from", "start", metavar="TIME", help="Only epochs that start then or later, see below.")
 @click.option("--to", "end", metavar="TIME", help="Only epochs that start before then.")
 @click.option("--by", "step", metavar="STEP", help="Estimates over time: every epoch, day, week or N epochs.")
-@click.option("--simultaneous", is_flag=True, help="With --by: the level is that of all points together.")
+@click.option("--simultaneous", is_flag=True, help="With --by: the level holds for all points together.")
 @click.option(
     "--quantiles", is_flag=True, help="With --by: quantiles of every point, too (on a circle: --origin)."
 )
@@ -64,7 +64,7 @@ __all__ = ["estimate"]
     type=click.Choice(list(TARGETS)),
     default="population",
     show_default=True,
-    help="Whom the intervals are for: the population, or the users who reported and no others.",
+    help="Target of the intervals: the population, or only the users who reported.",
 )
 @click.option(
     "--bands",
@@ -78,28 +78,28 @@ __all__ = ["estimate"]
     "between",
     multiple=True,
     metavar="LOW:HIGH",
-    help="Estimate the share of values in between, too; may be given again.",
+    help="Also estimate the share of values in between. Repeatable.",
 )
 @against_options
 @click.option(
     "--weights",
     type=click.File("r"),
-    help="The tasks are strata of one population: estimate it as a whole. A JSON object of task names and "
-    'how much of the population each is, as {"ios": 3, "android": 7}.',
+    help="Treat the tasks as strata of one population, and estimate the whole. A JSON object with the "
+    'weight of each task in the population, as {"ios": 3, "android": 7}.',
 )
 @click.option(
     "--plot",
     "plot_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     callback=checked_picture,
-    help="Draw the estimates to this file, a row for each task: .png, .svg or .pdf.",
+    help="Plot the estimates to this file, a row for each task: .png, .svg or .pdf.",
 )
 @click.option(
     "--fit-test",
     "tested",
     is_flag=True,
-    help="Test whether honest reports explain the counts, and say what liars could do; takes a second at 128 "
-    "nodes, up to a minute at 1,000.",
+    help="Test whether honest devices explain the counts, and bound what liars could do; takes a second at "
+    "128 nodes, up to a minute at 1,000.",
 )
 @click.option(
     "--csv",

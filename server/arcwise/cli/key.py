@@ -33,9 +33,9 @@ _store = click.option(
 
 @click.group()
 def key() -> None:
-    """Make, list and revoke the keys that a server asks for.
+    """Make, list and revoke the keys of a server.
 
-    A server without keys serves only its own machine. From the first key on it asks for one.
+    A server without keys serves only its own machine. Once there is a key, requests need one.
     """
 
 
@@ -51,28 +51,28 @@ def key() -> None:
     "tasks",
     multiple=True,
     metavar="TASK",
-    help="Good for this task only: its name in the store, its id, or its file. Can be given several times.",
+    help="Restrict the key to this task: its name in the store, its id, or its file. Repeatable.",
 )
-@click.option("--label", default="", help="Words that tell this key from others, for the list.")
+@click.option("--label", default="", help="Label of the key, for the list of keys.")
 @_store
 def new(*, scope: str, tasks: tuple[str, ...], label: str, url: str) -> None:
-    """Make a key and print it, once: the store keeps only its SHA-256.
+    """Make a key and print it once: the store keeps only its SHA-256.
 
-    Running servers take it within ten seconds.
+    Running servers accept it within ten seconds.
     """
     with closing(open_store(url)) as store:
         ids = [_task_id(store, task) for task in tasks] if tasks else None
         secret, stored = new_key(scope, tasks=ids, label=label, now=time.time())
         store.add_key(stored)
     click.echo(secret)
-    click.echo(f"The key {stored.id} is shown once. arcwise key revoke {stored.id} ends it.", err=True)
+    click.echo(f"The key {stored.id} is shown once. arcwise key revoke {stored.id} revokes it.", err=True)
 
 
 @key.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_store
 def list_(*, as_json: bool, url: str) -> None:
-    """List the keys: ids, scopes, tasks and times; the keys themselves are nowhere."""
+    """List the keys by id, with scopes, tasks and times. The keys themselves are not stored."""
     with closing(open_store(url, create=False)) as store:
         keys = store.keys()
         names = {entry.task.id: entry.task.name for entry in store.tasks()}
@@ -93,9 +93,9 @@ def list_(*, as_json: bool, url: str) -> None:
 @click.argument("key_id", metavar="ID")
 @_store
 def revoke(*, key_id: str, url: str) -> None:
-    """End a key. Running servers refuse it within ten seconds; it cannot be brought back.
+    """Revoke a key. Running servers refuse it within ten seconds; this cannot be undone.
 
-    ID is the key's id, as `arcwise key list` shows it; a whole key is taken too.
+    ID is the key's id, as `arcwise key list` shows it; a whole key works too.
     """
     # Whoever has the key at hand and nothing else, must be able to end it.
     name = key_id.split("_")[2] if key_id.count("_") == 3 else key_id
@@ -103,9 +103,9 @@ def revoke(*, key_id: str, url: str) -> None:
         revoked = store.revoke_key(name, int(time.time()))
         keys = store.keys()
     if not revoked and any(stored.id == name for stored in keys):
-        raise ParameterError(f"the key {name} was revoked before")
+        raise ParameterError(f"the key {name} is already revoked")
     if not revoked:
-        raise ParameterError("ID must be that of a key in this store; `arcwise key list` shows them")
+        raise ParameterError("ID must be the id of a key in this store; `arcwise key list` shows them")
     click.echo(f"revoked {name}; running servers refuse it within ten seconds")
 
 
@@ -113,7 +113,9 @@ def _task_id(store: Store, text: str) -> str:
     stored = [entry.task for entry in store.tasks()]
     found = {task.id for task in stored if text in (task.name, task.id)}
     if len(found) > 1:
-        raise ParameterError(f"task must be one; several have the name {text!r}: {', '.join(sorted(found))}")
+        raise ParameterError(
+            f"task must be unique, but several have the name {text!r}: {', '.join(sorted(found))}"
+        )
     if found:
         return found.pop()
     if Path(text).is_file():

@@ -22,7 +22,7 @@ def new_path(name: str, output: Path | None, force: bool) -> Path:
     with writing_files():
         taken = path.exists() and not force
     if taken:
-        raise click.ClickException(f"{path} exists; give another --output, or --force")
+        raise click.ClickException(f"{path} already exists; use another --output, or --force")
     return path
 
 

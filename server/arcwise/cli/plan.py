@@ -49,7 +49,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Choice(["population", "users"]),
     default="population",
     show_default=True,
-    help="Whose mean: the population's, or that of those who report.",
+    help="Target: the mean of the population, or of the users who report.",
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the interval beside the error.")
 @click.option("--delta", type=float, help="Compare mechanisms that spend this delta, too.")
@@ -57,7 +57,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write a line for each mechanism to this file.")
 @click.option(
-    "--plot", "plot_file", type=_FILE, callback=checked_picture, help="Draw a picture: .png, .svg or .pdf."
+    "--plot",
+    "plot_file",
+    type=_FILE,
+    callback=checked_picture,
+    help="Write a plot to this file: .png, .svg or .pdf.",
 )
 def plan(  # noqa: PLR0917 (click calls it by keyword)
     domain_text: str | None,

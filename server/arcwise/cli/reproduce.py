@@ -30,7 +30,7 @@ __all__ = ["reproduce"]
     default="reproduced",
     show_default=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder for CSV files and pictures; it is made when it is not there.",
+    help="The folder for CSV files and pictures; created if it does not exist.",
 )
 @click.option(
     "--format",
@@ -42,7 +42,7 @@ __all__ = ["reproduce"]
 )
 @click.option("--full", is_flag=True, help="Use the size of the publication where the default is a sample.")
 def reproduce(name: str | None, listed: bool, output: Path, picture: str, full: bool) -> None:
-    """Compute a table or figure of a source anew; NAME "all" computes every one.
+    """Recompute a table or figure of a publication; the NAME "all" recomputes every one.
 
     Writes CSV files and a picture, prints the largest deviation from the published values where there are
     any, and says where the publication errs.

@@ -48,15 +48,15 @@ def _with_options(command: click.Command) -> click.Command:
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     envvar="ARCWISE_CONFIG",
-    help="TOML file of settings, by the names of the options with underscores.",
+    help="TOML file of settings; its keys are the options' names with underscores.",
 )
 def serve(*, config: Path | None, **options: Any) -> None:
     """Collect reports and serve estimates.
 
-    Batches are acknowledged after a durable commit. Stop it with Ctrl-C or SIGTERM: what was taken is
-    written first.
+    Batches are acknowledged after a durable commit. Stop it with Ctrl-C or SIGTERM: accepted batches are
+    stored first.
 
-    Options count before the environment (ARCWISE_STORE, ARCWISE_PORT and so on), the environment before the
+    Options override the environment (ARCWISE_STORE, ARCWISE_PORT and so on), which overrides the
     file of --config.
     """
     given = {name: value for name, value in options.items() if value is not None and value != ()}
@@ -83,5 +83,5 @@ def _check_open(settings: ProcessSettings) -> None:
         if not (settings.open or is_loopback(settings.host) or store.keys()):
             raise ParameterError(
                 f"the store has no keys, and {settings.host} is not this machine alone: everybody who "
-                "reaches it could report and read. Make keys with `arcwise key new`, or say --open"
+                "reaches it could report and read. Make keys with `arcwise key new`, or pass --open"
             )

@@ -27,9 +27,9 @@ _URL = click.argument("url", metavar="STORE")
 
 @click.group()
 def store() -> None:
-    """Look after a store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.
+    """Inspect and maintain a store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.
 
-    A password of PostgreSQL belongs in ~/.pgpass or PGPASSWORD; a command line can be seen by others.
+    Put a PostgreSQL password into ~/.pgpass or PGPASSWORD: others can see a command line.
     """
 
 
@@ -55,11 +55,13 @@ def info(url: str) -> None:
 @store.command()
 @_URL
 @click.option("--to", type=int, metavar="N", help="Stop at schema N; the newest unless given.")
-@click.option("--dry-run", is_flag=True, help="Do everything and undo it: what would fail, fails.")
+@click.option(
+    "--dry-run", is_flag=True, help="Run the migration and roll it back, to see whether it would fail."
+)
 def migrate(url: str, to: int | None, dry_run: bool) -> None:
     """Bring the tables of an older arcwise up to date.
 
-    In one transaction: it is done, or the store is as it was. There is no way back but a backup, so make
+    All steps are one transaction: they succeed, or the store is unchanged. Only a backup leads back, so make
     one first, and stop the servers on the store: an older arcwise cannot use the new tables.
     """
     steps = migrate_store(url, to=to, dry_run=dry_run)
@@ -87,7 +89,7 @@ def check(url: str) -> None:
 @store.command()
 @_URL
 def vacuum(url: str) -> None:
-    """Give back the space that forgotten batch ids took.
+    """Reclaim the space of deleted batch ids.
 
     SQLite rewrites the file: that takes as much free disk again, and servers wait meanwhile. PostgreSQL keeps
     the space and uses it again; the counts of ended workers are put together.
@@ -101,16 +103,18 @@ def vacuum(url: str) -> None:
 @store.command()
 @_URL
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--ids", is_flag=True, help="With batch ids, by which a replay is known: 35 bytes a batch.")
+@click.option(
+    "--ids", is_flag=True, help="Include batch ids, by which a replay is recognised: 35 bytes a batch."
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def export(url: str, file: Path, ids: bool, force: bool) -> None:
     """Write the tasks and counts of a store to a file, all of one moment; servers go on meanwhile.
 
     The file is JSON lines, for `arcwise store merge` and for people. Keys are not in it. Without --ids,
-    whoever takes it over cannot tell a batch that is sent again from a new one.
+    a store that merges the file cannot recognise batches that are sent again.
     """
     if file.exists() and not force:
-        raise click.ClickException(f"{file} exists; name another file, or --force")
+        raise click.ClickException(f"{file} already exists; name another file, or use --force")
     part = file.with_name(file.name + ".part")  # a file of the right name is a whole one
     tally = _Tally()
     with _existing(url) as opened, closing(opened.export(ids=ids)) as records, progress_bar() as show:
@@ -134,7 +138,7 @@ def _private(path: str, flags: int) -> int:
 @store.command()
 @click.argument("target", metavar="STORE")
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@click.option("--without-ids", is_flag=True, help="Leave batch ids behind, where batches are in both stores.")
+@click.option("--without-ids", is_flag=True, help="Ignore batch ids, if batches are in both stores.")
 def merge(target: str, sources: tuple[str, ...], without_ids: bool) -> None:
     """Add the reports of other stores to STORE, which is made if it does not exist.
 
@@ -153,7 +157,7 @@ def merge(target: str, sources: tuple[str, ...], without_ids: bool) -> None:
                 opened.merge(tally.watch(kept, show), int(time.time()))
             click.echo(f"merged {source if '://' not in source else 'a store'}: {tally}")
             if not tally.batches and tally.reports:
-                click.echo("no batch ids came along: batches of it that are sent again will count again")
+                click.echo("the source has no batch ids: its batches count twice if devices send them again")
 
 
 @contextmanager

@@ -107,7 +107,7 @@ def test_export_and_merge(filled: str) -> None:
         "wrote a.jsonl: 3 tasks, 3,004 reports, 3,002 batch ids\n"
     )
     assert not Path("a.jsonl.part").exists()
-    assert "a.jsonl exists; name another file, or --force" in refused("export", filled, "a.jsonl")
+    assert "a.jsonl already exists; name another file, or use --force" in refused("export", filled, "a.jsonl")
     good("export", filled, "a.jsonl", "--ids", "--force")
     assert good("merge", "sqlite:///b.db", "a.jsonl") == (
         "merged a.jsonl: 3 tasks, 3,004 reports, 3,002 batch ids\n"
@@ -124,7 +124,7 @@ def test_a_store_moves_to_another_one_directly(filled: str) -> None:
         "merge", "sqlite:///b.db", filled
     )
     told = good("merge", "sqlite:///c.db", filled, "--without-ids")
-    assert "no batch ids came along: batches of it that are sent again will count again" in told
+    assert "the source has no batch ids: its batches count twice if devices send them again" in told
     with contextlib.closing(open_store("sqlite:///c.db")) as store:
         assert store.add([batch(DELAY, [1, 1, 2])]) == [COUNTED]  # as it said
 

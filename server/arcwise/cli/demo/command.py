@@ -30,7 +30,7 @@ __all__ = ["demo"]
 @click.command()
 @click.option("--epsilon", default=1.0, show_default=True, help="Privacy loss of one report, 0.01 to 20.")
 @click.option("--limit", type=click.IntRange(min=1), help="Records of each fleet; all unless given.")
-@click.option("--keep", is_flag=True, help="Leave the server up, until Ctrl-C, to look around.")
+@click.option("--keep", is_flag=True, help="Keep the server running until Ctrl-C.")
 @click.option(
     "--output",
     "-o",
@@ -79,7 +79,7 @@ def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
             results = read_results(url, fleets)
         counted = sum(result.estimate["n"] for result in results)
         if counted != reports:
-            raise ArcwiseError(f"{reports} reports were acknowledged, the server counts {counted}")
+            raise ArcwiseError(f"{reports} reports were acknowledged, but the server counts {counted}")
         console.print(
             f"{reports:,} reports acknowledged, {counted:,} counted, at epsilon = {epsilon:g} each; "
             f"a flight makes two, so it spends {2 * epsilon:g}\n"

@@ -47,7 +47,7 @@ def task() -> None:
     "--mechanism",
     type=click.Choice(NAMES),
     metavar="NAME",
-    help="Instead of the goal's: any mechanism that `arcwise compare` lists, with its defaults.",
+    help="Mechanism instead of the goal's: any that `arcwise compare` lists, with its defaults.",
 )
 @click.option("--delta", type=float, help="Delta of one report, for mechanisms that spend one.")
 @click.option(
@@ -56,7 +56,7 @@ def task() -> None:
     multiple=True,
     metavar="LINE",
     help="With --goal mean: design for the variance in this population, written as `arcwise simulate "
-    "--distribution` takes it, in place of the worst. Several count alike.",
+    "--distribution` takes it, in place of the worst. Repeatable, with equal weights.",
 )
 @click.option(
     "--from-data",
@@ -64,16 +64,22 @@ def task() -> None:
     type=click.File("r", encoding="utf-8-sig"),
     metavar="FILE",
     help="Propose domain, step and clipping from a sample: numbers, one a line, a CSV column, or JSON; - "
-    "reads stdin. What is given besides is kept.",
+    "reads stdin. Other options that are given take precedence.",
 )
 @click.option("--column", help="Name of the column or the key, when --from-data has several.")
-@click.option("--dry-run", is_flag=True, help="Show the task, and write nothing.")
-@click.option("--expected-reports", type=int, help="From a million on, distributions get a finer grid.")
+@click.option("--dry-run", is_flag=True, help="Show the task without writing it.")
+@click.option(
+    "--expected-reports",
+    type=int,
+    help="Reports that are expected: from a million on, distributions get a finer grid.",
+)
 @click.option(
     "--epoch-seconds", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds."
 )
 @click.option("--unit", metavar="TEXT", help="Unit of the values, for people: min, km/h.")
-@click.option("--description", metavar="TEXT", help="What is asked, for people, in up to 200 characters.")
+@click.option(
+    "--description", metavar="TEXT", help="Description of the question, for people, in up to 200 characters."
+)
 @caps_options
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="File to write; NAME.json unless given."
