@@ -166,12 +166,6 @@ def test_imports_within_shared_run_one_way() -> None:
                 assert target in MAY_ONLY_IMPORT[own], f"{name} imports {other}"
 
 
-KNOWN_CIRCLES = [
-    ["arcwise.mechanisms.base", "arcwise.mechanisms.moments"],
-]
-"""Those that are left, to be mended."""
-
-
 def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
     """Return the groups of nodes that can reach one another, of two nodes or more."""
     reached: dict[str, set[str]] = {}
@@ -224,7 +218,7 @@ def test_imports_are_resolved_to_modules() -> None:
 def test_no_modules_import_one_another() -> None:
     """Not at run time, and not for the type checker: who reads one file of a circle has to read all."""
     graph = {name: found for root in ROOTS for name, found in modules(root, plots=False).items()}
-    assert circles(resolved(graph)) == KNOWN_CIRCLES
+    assert circles(resolved(graph)) == []
 
 
 def test_no_folders_of_the_analysis_import_one_another() -> None:

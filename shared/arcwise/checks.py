@@ -95,7 +95,9 @@ def checked_real(
     try:
         found = as_float(value)
     except OverflowError:
-        raise ParameterError(f"{name} must be {bound}, got an integer beyond a float{advice}") from None
+        raise ParameterError(
+            f"{name} must be {bound}, got an integer beyond the range of a float{advice}"
+        ) from None
     if found is None:
         bound = "" if bound == "finite" else f", {bound}"
         raise ParameterError(f"{name} must be a real number{bound}, got {shown(value)}{advice}")

@@ -44,7 +44,11 @@ def test_nothing_else_is_a_number(other: Any) -> None:
         (1, {"above": 0, "below": 1}, "x must be more than 0 and less than 1, got 1.0"),
         (0.5, {"above": 0, "most": 0.25}, "x must be more than 0 and at most 0.25, got 0.5"),
         (9, {"least": 1, "most": 5, "advice": ": fewer"}, "x must be from 1 to 5, got 9.0: fewer"),
-        (10**400, {"most": 5, "least": 1}, "x must be from 1 to 5, got an integer beyond a float"),
+        (
+            10**400,
+            {"most": 5, "least": 1},
+            "x must be from 1 to 5, got an integer beyond the range of a float",
+        ),
     ],
 )
 def test_messages_name_argument_bound_and_value(number: Any, bounds: Any, message: str) -> None:

@@ -157,7 +157,7 @@ def _chosen_ledger(ledger: Ledger | None, policy: Policy) -> Ledger:
         return ledger
     if policy.remembers:
         raise ParameterError(
-            f"{policy.remembers} must be remembered: give ledger=FileLedger(path), which is made once with "
+            f"{policy.remembers} need a ledger: give ledger=FileLedger(path), which is made once with "
             "create=True; ledger=MemoryLedger() forgets when the process ends"
         )
     return MemoryLedger()

@@ -53,7 +53,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--csv", "csv_file", type=_FILE, help="Write every column to this file.")
 @click.option(
-    "--plot", "plot_file", type=_FILE, callback=checked_picture, help="Draw a picture: .png, .svg or .pdf."
+    "--plot",
+    "plot_file",
+    type=_FILE,
+    callback=checked_picture,
+    help="Write a plot to this file: .png, .svg or .pdf.",
 )
 def compare(  # noqa: PLR0917 (click calls it by keyword)
     epsilon: float,

@@ -86,8 +86,8 @@ class Runtime:
         gauge, ingest = self.metrics.gauge, self.ingest
         gauge("arcwise_queue_batches", "Batches that wait for the store", lambda: ingest.waiting)
         gauge("arcwise_queue_bytes", "Bytes of batches that wait for the store", lambda: ingest.waiting_bytes)
-        gauge("arcwise_reading_bytes", "Bytes of bodies on their way in", lambda: ingest.bodies.held)
-        gauge("arcwise_ready", "1 when reports can be taken", lambda: self.trouble() is None)
+        gauge("arcwise_reading_bytes", "Bytes of bodies being received", lambda: ingest.bodies.held)
+        gauge("arcwise_ready", "1 when reports can be accepted", lambda: self.trouble() is None)
 
     def store(self) -> Store:
         """Return the store.

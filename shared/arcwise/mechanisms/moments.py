@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from arcwise.checks import checked_real
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from arcwise.mechanisms.base import Mechanism
+    from arcwise.domains import Domain
+    from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
 
@@ -21,7 +22,18 @@ _BLOCK = 1 << 21
 """Probabilities that are held at once."""
 
 
-def laws(mechanism: Mechanism, units: FloatArray) -> FloatArray:
+class Sampled(Protocol):
+    """What moments need of a `Mechanism`, which imports this module."""
+
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def kernel(self) -> Kernel: ...
+    def positions(self, units: FloatArray) -> FloatArray: ...
+    def code_units(self) -> FloatArray: ...
+
+
+def laws(mechanism: Sampled, units: FloatArray) -> FloatArray:
     """Return the law of the code for each position on the unit domain, shape (n,) to (n, K).
 
     A real input is a mixture of the rows of the two nodes around it.
@@ -37,7 +49,7 @@ def laws(mechanism: Mechanism, units: FloatArray) -> FloatArray:
     return mixed
 
 
-def expected_errors(mechanism: Mechanism, units: FloatArray, power: float = 1.0) -> FloatArray:
+def expected_errors(mechanism: Sampled, units: FloatArray, power: float = 1.0) -> FloatArray:
     """Return ``E|decode - x|^power`` on the unit domain for each position, in the shape of `units`.
 
     Infinite beyond the range of a float. Raises `ParameterError` for a power that is not positive and finite.
@@ -51,7 +63,7 @@ def expected_errors(mechanism: Mechanism, units: FloatArray, power: float = 1.0)
     return _joined(parts, units)
 
 
-def means(mechanism: Mechanism, units: FloatArray) -> FloatArray:
+def means(mechanism: Sampled, units: FloatArray) -> FloatArray:
     """Return the mean of the decoded report on the unit domain for each position.
 
     On a circle: the mean direction, in [0, 1); the input itself where the first moment vanishes.
@@ -69,7 +81,7 @@ def means(mechanism: Mechanism, units: FloatArray) -> FloatArray:
     return _joined(parts, units)
 
 
-def variances(mechanism: Mechanism, units: FloatArray) -> FloatArray:
+def variances(mechanism: Sampled, units: FloatArray) -> FloatArray:
     """Return the mean squared distance of the decoded report from its mean, on the unit domain.
 
     Infinite beyond the range of a float.
@@ -84,7 +96,7 @@ def variances(mechanism: Mechanism, units: FloatArray) -> FloatArray:
     return _joined(parts, units)
 
 
-def _distance(mechanism: Mechanism, units: FloatArray) -> FloatArray:
+def _distance(mechanism: Sampled, units: FloatArray) -> FloatArray:
     distance: FloatArray = np.abs(mechanism.code_units() - units[:, None])
     if mechanism.domain.circular:
         distance %= 1.0
@@ -92,7 +104,7 @@ def _distance(mechanism: Mechanism, units: FloatArray) -> FloatArray:
     return distance
 
 
-def _blocks(mechanism: Mechanism, units: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+def _blocks(mechanism: Sampled, units: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
     flat = np.ravel(units)
     size = max(1, _BLOCK // mechanism.kernel.codes)
     for start in range(0, flat.size, size):

@@ -217,7 +217,7 @@ class Group(Document):
         try:
             version, mark, name, sample, caps, tasks = fields
             if (version, mark) != (_SCHEMA_VERSION, _MARK):
-                raise TaskError("not the bytes of a group that this arcwise knows; it knows version 1")
+                raise TaskError("not the bytes of a group of version 1, the one that this arcwise knows")
             return cls(name, map(Task.from_bytes, tasks), sample=sample, caps=caps_from_fields(caps))
         except TaskError:
             raise

@@ -72,7 +72,9 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
             other.low - one.high,
             other.high - one.low,
             "range of possible differences: each mean's range at half the error",
-            all_notes(notes[0], "one of the means is a range, so no single difference can be told", notes[1]),
+            all_notes(
+                notes[0], "one of the means is a range, so no single difference can be estimated", notes[1]
+            ),
         )
     before, after = _average(first), _average(second)
     square = before.square + after.square
@@ -121,7 +123,9 @@ def direction_difference(first: Survey, second: Survey, *, level: float = 0.95) 
     one, other = (direction(each, level=level) for each in (first, second))
     method = "difference of mean directions; both arcs, added in squares"
     if one.value is None or other.value is None:
-        return Value(None, -period / 2, period / 2, method, all_notes("a direction cannot be told", notes))
+        return Value(
+            None, -period / 2, period / 2, method, all_notes("a direction cannot be estimated", notes)
+        )
     apart = (other.value - one.value + period / 2) % period - period / 2
     sides = _sides(one), _sides(other)
     below, above = _apart(*sides)
@@ -141,7 +145,7 @@ def length_difference(first: Survey, second: Survey, *, level: float = 0.95) -> 
     one, other = (resultant_length(each, level=level) for each in (first, second))
     method = "difference of resultant lengths; both intervals, added in squares"
     if one.value is None or other.value is None:
-        return Value(None, -1.0, 1.0, method, all_notes("a resultant length cannot be told", notes))
+        return Value(None, -1.0, 1.0, method, all_notes("a resultant length cannot be estimated", notes))
     apart = other.value - one.value
     (below_1, above_1), (below_2, above_2) = sides = _sides(one), _sides(other)
     below, above = _apart(*sides)

@@ -186,7 +186,7 @@ def _clamp(survey: Survey, kernel: WindowKernel, level: float) -> Value:
     domain = mechanism.domain
     zone = float(mechanism.node_units(np.zeros(1))[0]) * domain.length
     notes: tuple[str, ...] = (
-        f"values within {zone:.4g} of an end give the same reports, so no single mean can be told",
+        f"values within {zone:.4g} of an end give the same reports, so no single mean can be estimated",
         'a task with goal "distribution" gives one',
         whose(survey.users),
     )

@@ -113,7 +113,10 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
     if bounds is None:
         return Value(value, None, None, method, all_notes("not computed without bands", why, few))
     notes = all_notes(
-        why, few, coarse_notes(mechanism), f"of windows {width:.4g} wide: no narrower or second peak is told"
+        why,
+        few,
+        coarse_notes(mechanism),
+        f"of windows {width:.4g} wide: narrower or second peaks are not resolved",
     )
     low, high = _hull(_kept(bounds, windows, best, level, circular=circular), windows, circular=circular)
     first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high))

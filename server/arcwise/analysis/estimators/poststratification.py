@@ -201,7 +201,7 @@ def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
     few = few_note(min(stratum.n for stratum in strata))
     points = [value.value for value in each if value.value is not None]
     if len(points) < len(each):
-        notes = all_notes(few, "the mean of a stratum is a range, so no single mean can be told")
+        notes = all_notes(few, "the mean of a stratum is a range, so no single mean can be estimated")
         return Value(
             None,
             float(parts @ lows),

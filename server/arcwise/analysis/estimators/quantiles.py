@@ -97,7 +97,7 @@ def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
         note = ""
         value: float | None = None
         if mechanism.end_zones and unit in (0.0, 1.0):
-            note = "in an end zone, where the reports do not tell values apart"
+            note = "in an end zone, where the reports do not distinguish values"
         else:
             value = float(domain.from_unit(np.float64(unit)))
         # Wider is never wrong.

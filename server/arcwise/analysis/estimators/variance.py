@@ -35,7 +35,10 @@ __all__ = ["Spread", "spread", "strata_spread"]
 _LARGEST = 0.25
 """No variance on the unit interval is larger: half of the population at each end."""
 
-_BIASED = "no numbers per code tell the variance without a bias or a huge error, so no single one can be told"
+_BIASED = (
+    "no numbers per code estimate the variance without a bias or a huge error, "
+    "so no single one can be estimated"
+)
 
 _FEWEST_NODES = 9
 """Nodes from which a single variance is told: rounding hides at most 1/64 of the largest one."""
@@ -85,7 +88,9 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
     kernel = mechanism.kernel
     if n < 2:
         method = "none: one report does not show its variance"
-        found = _Found(None, 0.0, _LARGEST, 0.0, method, ("not told: the interval is all that is possible",))
+        found = _Found(
+            None, 0.0, _LARGEST, 0.0, method, ("not estimated: the interval is all that is possible",)
+        )
     elif mechanism.end_zones and isinstance(kernel, WindowKernel):
         found = _clamp(survey, kernel, two_sided(level, n))
     else:
@@ -216,7 +221,7 @@ def _unrounded(
             high,
             error,
             f"range of possible variances: {method}, widened by what rounding to nodes adds",
-            ("rounding to so few nodes adds to a variance, so no single one can be told",),
+            ("rounding to so few nodes adds to a variance, so no single one can be estimated",),
         )
     method += "; less two thirds of the most that rounding to nodes adds, which the interval allows for"
     return _Found(variance - rounding * 2 / 3, low, high, error, method)
@@ -326,5 +331,5 @@ def _clamp(survey: Survey, kernel: WindowKernel, quantile: float) -> _Found:
         max(high, low),
         max(least_error, average(kernel, outermost, counts, users)[1]),
         "range of possible variances: unbiased bounds, each widened by its error",
-        ("values in an end zone give the same reports, so no single variance can be told",),
+        ("values in an end zone give the same reports, so no single variance can be estimated",),
     )

@@ -119,7 +119,9 @@ def number_moments(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
         When no numbers per code are unbiased.
     """
     if mechanism.end_zones and isinstance(mechanism.kernel, WindowKernel):
-        raise ParameterError("values near an end give the same reports: they tell a range of means, no mean")
+        raise ParameterError(
+            "values near an end give the same reports: they determine a range of means, not a mean"
+        )
     numbers = mean_numbers(mechanism, math.inf)
     if numbers.bias:
         raise ParameterError(

@@ -69,7 +69,7 @@ def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSe
         wrong = "; ".join(
             f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()
         )
-        raise ParameterError(f"settings must be those of docs/operating.md: {wrong}") from None
+        raise ParameterError(f"invalid settings (docs/operating.md lists them): {wrong}") from None
     except ValueError as error:
         raise ParameterError(f"settings cannot be read: {error}") from None
     # Not to open a server to everybody is the default, in which it still serves its own machine.
