@@ -225,5 +225,5 @@ def test_groups_with_caps_need_a_ledger(inner: bool) -> None:
     load = Task("load", Interval(0, 1), 0.5, caps=Caps(rolling=1.0) if inner else None)
     group = Group("vehicle", [HEADING, load], caps=None if inner else Caps(lifetime=9.0))
     owner = "load" if inner else "vehicle"
-    with pytest.raises(ParameterError, match=f"caps of '{owner}' must be remembered"):
+    with pytest.raises(ParameterError, match=f"caps of '{owner}' need a ledger"):
         Client(URL, tasks=[group])

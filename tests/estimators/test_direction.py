@@ -150,8 +150,10 @@ def test_reports_of_no_population_are_said_to_be_that() -> None:
     mechanism = OptimalCircular(HEADING, 0.5)
     counts = np.zeros(mechanism.kernel.codes)
     counts[3] = 10_000  # a device with any value gives this code to one report in fifty or so
-    assert "no population gives these reports" in direction(Survey(mechanism, counts)).note
-    assert "no population gives these reports" in resultant_length(Survey(mechanism, counts)).note
+    assert "no population is likely to produce these counts" in direction(Survey(mechanism, counts)).note
+    assert (
+        "no population is likely to produce these counts" in resultant_length(Survey(mechanism, counts)).note
+    )
     honest = drawn_counts(mechanism, np.full(128, 1 / 128), 10_000, 1)
     assert "no population" not in direction(Survey(mechanism, honest)).note
     assert "no population" not in resultant_length(Survey(mechanism, honest)).note

@@ -146,5 +146,5 @@ def test_few_reports_and_no_direction() -> None:
     assert curve.reports(1e-12) is None
     with pytest.raises(ParameterError, match="must have a direction"):
         DirectionCurve(mechanism, as_population("uniform", UNIT), 0.5)
-    with pytest.raises(ParameterError, match="tell no direction"):
+    with pytest.raises(ParameterError, match="show no direction"):
         DirectionCurve(OptimalCircular(UNIT, 1.0, nodes=2), None, 0.5)

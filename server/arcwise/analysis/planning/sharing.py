@@ -84,6 +84,7 @@ def report_error(
 
     Examples
     --------
+    >>> from arcwise.domains import Circle
     >>> round(report_error(Circle(360), 1.0, measure="value"), 3)
     0.378
     >>> round(1 / (1 + math.exp(0.5)), 3)  # the closed form of the continuous mechanism
@@ -160,6 +161,7 @@ def best_sample(
 
     Examples
     --------
+    >>> from arcwise.domains import Circle, Interval
     >>> domains = {"heading": Circle(360), "speed": Interval(0, 180)}
     >>> [best_sample(domains, epsilon) for epsilon in (1.0, 8.0)]
     [1, 2]
@@ -205,6 +207,7 @@ def best_shares(
 
     Examples
     --------
+    >>> from arcwise.domains import Circle, Interval
     >>> from arcwise.tasks import Group
     >>> domains = {"direction": Circle(360), "distance": Interval(0, 50)}
     >>> shares = best_shares(domains, 2.0)

@@ -20,7 +20,7 @@ __all__ = ["counts_problems", "key_exists", "load_task", "task_problems"]
 
 def key_exists(key: StoredKey) -> ParameterError:
     """Return the error of a key whose id is taken."""
-    return ParameterError(f"the store has a key {key.id!r} already; make one of another id")
+    return ParameterError(f"the store already has a key {key.id!r}; make one with another id")
 
 
 def load_task(key: bytes, definition: bytes) -> Task:
