@@ -30,5 +30,6 @@ def test_charged_is_never_less_than_released_and_the_queue_is_never_damaged(
     assert went.unacknowledged > 0
 
 
+@pytest.mark.slow
 def test_a_ledger_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
     assert kill_while_made(tmp_path, kills=60, seed=6) > 0

@@ -224,7 +224,9 @@ def forked(deed: Callable[[], list[tuple[str, int]]]) -> Callable[[], list[tuple
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("relaxed", [False, True], ids=["strict", "relaxed"])
+@pytest.mark.parametrize(
+    "relaxed", [pytest.param(False, id="strict", marks=pytest.mark.slow), pytest.param(True, id="relaxed")]
+)
 def test_forked_children_spend_their_parents_budget(server: Server, path: Path, relaxed: bool) -> None:
     with FileLedger(path, relaxed=relaxed) as ledger, client_of(server.url, ledger) as client:
         accepted = [
@@ -284,7 +286,13 @@ def test_threads_that_fork_at_the_same_moment_do_not_wait_for_ever(path: Path) -
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, str(path)], check=True, timeout=HANG)
 
 
-@pytest.mark.parametrize("modes", [(False, False), (False, True)], ids=["strict", "mixed"])
+@pytest.mark.parametrize(
+    "modes",
+    [
+        pytest.param((False, False), id="strict", marks=pytest.mark.slow),
+        pytest.param((False, True), id="mixed"),
+    ],
+)
 def test_two_clients_of_one_process_spend_one_budget(
     server: Server, path: Path, modes: tuple[bool, ...]
 ) -> None:

@@ -52,6 +52,7 @@ def test_coverage_of_the_mean_of_these_users() -> None:
     assert population == 300
 
 
+@pytest.mark.slow
 def test_coverage_of_the_population_that_users_are_drawn_from() -> None:
     """300 surveys of other users each time: the interval for these users is too short for a population.
 

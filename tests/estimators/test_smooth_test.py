@@ -138,6 +138,7 @@ def test_a_wave_that_the_window_hides_does_not_hide_shorter_ones() -> None:
     assert same_population(mechanism, counts, uniform).p <= 0.001
 
 
+@pytest.mark.slow
 def test_a_handful_beside_a_billion_is_not_normal() -> None:
     """Of 100 surveys at level 0.05, more than 12 alarms have a probability of 0.0015, 13 were seen."""
     mechanism = OptimalPiecewise(LINE, 8.0, nodes=32)

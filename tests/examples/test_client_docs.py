@@ -104,6 +104,7 @@ def test_the_first_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytes
         assert counted(url, task) == 2
 
 
+@pytest.mark.slow
 def test_the_small_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=2.0)).save("heading.json")

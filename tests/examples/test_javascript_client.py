@@ -212,12 +212,12 @@ def test_the_server_can_slow_a_task_down_and_the_others_go_on() -> None:
         (404, {}, True, 1),  # kept: the server may learn of the task
         (410, {}, True, 0),
         (422, {}, True, 0),
-        (401, {}, False, 2),
-        (403, {}, False, 2),
+        pytest.param(401, {}, False, 2, marks=pytest.mark.slow),
+        pytest.param(403, {}, False, 2, marks=pytest.mark.slow),
         (503, {"Retry-After": "600"}, False, 2),
-        (429, {"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}, False, 2),
-        (302, {"Location": "/elsewhere", "Retry-After": "600"}, False, 2),
-        (200, {"Retry-After": "600"}, False, 2),
+        pytest.param(429, {"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}, False, 2, marks=pytest.mark.slow),
+        pytest.param(302, {"Location": "/elsewhere", "Retry-After": "600"}, False, 2, marks=pytest.mark.slow),
+        pytest.param(200, {"Retry-After": "600"}, False, 2, marks=pytest.mark.slow),
     ],
 )
 def test_answers_do_what_the_protocol_says(

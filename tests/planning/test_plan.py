@@ -112,6 +112,7 @@ def test_every_command_makes_the_mechanism_that_was_planned_with(
     assert ran > 15
 
 
+@pytest.mark.slow
 def test_many_reports_plan_with_the_grid_that_they_get(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

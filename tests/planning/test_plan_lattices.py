@@ -188,6 +188,7 @@ def test_the_distance_is_between_the_values(domain: Domain) -> None:
         assert found == pytest.approx(min(np.abs(difference - c).mean() for c in difference), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_distribution_of_few_values_is_planned_and_reached() -> None:
     """New surveys and seeds. The plan left two standard errors of its own, here are three more: 1 in 10^5."""
     population = "0.3*atom:2 + 0.2*atom:3 + 0.5*atom:9"

@@ -44,7 +44,7 @@ def test_every_registered_mechanism_has_a_row(domain: Domain) -> None:
     assert len({row.label for row in found.rows}) == len(found.rows)
 
 
-@pytest.mark.parametrize("domain", [HEIGHT, HEADING], ids=str)
+@pytest.mark.parametrize("domain", [pytest.param(HEIGHT, marks=pytest.mark.slow), HEADING], ids=str)
 def test_rows_are_what_the_mechanisms_say(domain: Domain) -> None:
     """Against `expected_error`, `mean` and `variance` at inputs that the grid does not hold."""
     rows = {row.label: row for row in table(domain, 1.0).rows}

@@ -57,7 +57,11 @@ def wait_for_room(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [pytest.param(ASK * MANY, id="going on"), pytest.param(ASK * (MANY - 1) + LAST, id="closing")]
+    "asked",
+    [
+        pytest.param(ASK * MANY, id="going on"),
+        pytest.param(ASK * (MANY - 1) + LAST, id="closing", marks=pytest.mark.slow),
+    ],
 )
 def test_a_client_that_takes_no_answer_is_cut(folder: Path, asked: bytes) -> None:
     with (
@@ -73,6 +77,7 @@ def test_a_client_that_takes_no_answer_is_cut(folder: Path, asked: bytes) -> Non
         assert answers.count(b"HTTP/1.1 200 OK") < MANY
 
 
+@pytest.mark.slow
 def test_a_client_that_takes_its_answers_slowly_gets_them_all(folder: Path) -> None:
     with (
         serving(folder, "--answer-seconds", "0.5") as (url, _),
