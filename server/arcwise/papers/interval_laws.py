@@ -1,7 +1,8 @@
-"""The mechanisms that seed 002 compares on [0, 1], as functions of input, epsilon and the power of the error.
+"""Mechanisms that the paper on optimal piecewise mechanisms compares on [0, 1], as functions of the input.
 
-Every law here is continuous and its error an exact integral (`exact`). "Truncated" outputs are moved to the
-nearer end of [0, 1], as the source does with PM, SW, Laplace and staircase.
+Epsilon and the power of the error are parameters too. Every law here is continuous and its error an exact
+integral (`exact`). "Truncated" outputs are moved to the nearer end of [0, 1], as the source does with PM, SW,
+Laplace and staircase.
 """
 
 from __future__ import annotations
