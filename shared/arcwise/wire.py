@@ -56,7 +56,7 @@ class Batch(Value):
     batch_id
         16 random bytes; a server counts the first content under an id, once.
     epoch
-        The number of the task's period, below 2**32.
+        The number of the epoch, below 2**32.
     codes
         The packed codes, at least one.
 

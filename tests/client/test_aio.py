@@ -275,7 +275,7 @@ def test_the_guards_are_the_sync_ones(transport: AsyncRecorder, heading: Task) -
     insecure = InsecureSeededRandomness(1)
     with pytest.raises(ParameterError, match="must be secure"):
         AsyncClient("https://a.example", tasks=[heading], randomness=insecure)
-    with pytest.raises(ParameterError, match="interval: give these to the AsyncUplink"):
+    with pytest.raises(ParameterError, match="interval must be given to the shared AsyncUplink"):
         AsyncClient(AsyncUplink(URL), tasks=[heading], interval=1)
     with pytest.raises(ParameterError, match="http:// or https://"):
         AsyncClient("gopher://a", tasks=[heading])

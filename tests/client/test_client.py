@@ -212,7 +212,14 @@ def broken() -> float:
 
 @pytest.mark.parametrize(
     "value",
-    [np.timedelta64(5, "s"), np.timedelta64(5), np.datetime64("NaT"), np.array(5.0), [10**5000], 10**5000],
+    [
+        np.timedelta64(5, "s"),
+        np.timedelta64(5, "D"),
+        np.datetime64("NaT"),
+        np.array(5.0),
+        [10**5000],
+        10**5000,
+    ],
     ids=range(6),
 )
 def test_what_is_no_number_costs_nothing(recorder: Recorder, delay: Task, ledger: Ledger, value: Any) -> None:
@@ -365,7 +372,7 @@ def test_bad_tasks(heading: Task) -> None:
 def test_uplink_options_and_a_shared_uplink_exclude_each_other(recorder: Recorder, heading: Task) -> None:
     with (
         Uplink(URL, transport=recorder) as uplink,
-        pytest.raises(ParameterError, match="interval, batch_size: give these to the Uplink"),
+        pytest.raises(ParameterError, match="interval, batch_size must be given to the shared Uplink"),
     ):
         Client(uplink, tasks=[heading], interval=1, batch_size=2)
     with pytest.raises(TypeError, match="colour"):

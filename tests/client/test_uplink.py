@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Counters, HttpxTransport, Uplink
+from arcwise.client import Counters, Environment, HttpxTransport, Uplink, base_uplink
 from arcwise.client.memory.outbox import MemoryOutbox
 from arcwise.domains import Circle
 from arcwise.tasks import Task
@@ -311,3 +311,27 @@ def test_nothing_left_at_the_close_includes_what_came_during_its_flush(
     closer.join()
     assert uplink.counters == Counters(sent=1, dropped={"closed": 1})
     assert results == [False]
+
+
+class NoRandomnessAtFirst(Environment):
+    """A machine that has no random bytes for the id of the first batch."""
+
+    failures = 1
+
+    def random_bytes(self, count: int) -> bytes:
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no random bytes")
+        return super().random_bytes(count)
+
+
+def test_a_batch_that_cannot_be_sealed_stays_in_the_queue(
+    recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base_uplink, "TROUBLE_SECONDS", 0.01)
+    environment = NoRandomnessAtFirst()
+    with Uplink(URL, transport=recorder, environment=environment) as uplink:
+        put(uplink, heading, 0, 7)
+        assert uplink.flush(timeout=30)
+        assert environment.failures == 0
+        assert (uplink.pending, uplink.counters.sent) == (0, 1)

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from arcwise.checks import checked_integer, checked_real, real_or_nan
+from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError, TaskError
+from arcwise.mechanisms.registry import MECHANISMS
 
 
 @pytest.mark.parametrize("number", [3, 3.0, np.int8(3), np.float32(3), np.uint64(3), Fraction(3)])
@@ -66,3 +68,17 @@ def test_integers_have_bounds(number: Any, most: int | None) -> None:
     bound = "of at least 1" if most is None else "from 1 to 5"
     with pytest.raises(TaskError, match=rf"^n must be an integer {bound}, got .*; it is in seconds$"):
         checked_integer("n", number, 1, most, advice="; it is in seconds", error=TaskError)
+
+
+@pytest.mark.parametrize("number", [np.int64(64), np.uint8(64)], ids=["int64", "uint8"])
+def test_nodes_may_be_an_integer_of_numpy(number: Any) -> None:
+    made = 0
+    for cls in MECHANISMS.values():
+        domain = Circle(360) if cls.domain_type is Circle else Interval(0, 1)
+        try:
+            plain = cls(domain, 1.0, nodes=64)  # type: ignore[call-arg]
+        except (TypeError, ParameterError):
+            continue  # it takes no nodes, or not these
+        assert cls(domain, 1.0, nodes=number).kernel_fields() == plain.kernel_fields()  # type: ignore[call-arg]
+        made += 1
+    assert made >= 10

@@ -250,5 +250,5 @@ def test_the_window_for_a_distribution_hides_no_low_harmonic(epsilon: float) -> 
 
 def test_a_width_is_a_share_of_the_circle() -> None:
     for width in (0.0, 1.0, -0.1, math.nan, 1.5):
-        with pytest.raises(ParameterError, match="width must be between 0 and 1, as a share of the circle"):
+        with pytest.raises(ParameterError, match=r"width must be .*, as a share of the circle"):
             OptimalCircular(Circle(360), 1.0, width=width)

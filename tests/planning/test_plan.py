@@ -206,7 +206,7 @@ def test_the_smallest_epsilon_may_be_enough() -> None:
         (MINUTES, {"epsilon": 1, "error": 1, "delta": 0.0}, "delta must be more than 0"),
         (MINUTES, {"epsilon": 1, "error": 1, "population": "gauss"}, "a part must be one of"),
         (HEADING, {"epsilon": 1, "error": 1, "population": "uniform"}, "population must have a direction"),
-        (HEADING, {"epsilon": 1, "reports": 4}, "4 reports determine no direction"),
+        (HEADING, {"epsilon": 1, "reports": 4}, "4 reports are too few to estimate a direction"),
     ],
 )
 def test_errors_say_what_is_wrong(domain: Any, given: dict[str, Any], message: str) -> None:

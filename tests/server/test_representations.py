@@ -60,7 +60,7 @@ def test_the_form_that_accept_likes_best(accept: str | None, form: str) -> None:
     "accept", ["text/html", "application/json;q=0", "text/csv;q=SECRET", "image/*", ";;,"]
 )
 def test_no_form_that_is_liked(accept: str) -> None:
-    with pytest.raises(Problem, match="Accept asks for neither") as caught:
+    with pytest.raises(Problem, match="Accept asks for none of them") as caught:
         negotiate(accept)
     assert caught.value.status == 406
     assert "SECRET" not in caught.value.detail

@@ -49,7 +49,9 @@ class BaseClient(Generic[UplinkT]):
             raise ParameterError(f"server must be a URL or an {uplink_type.__name__}, got {server!r}")
         elif options:
             names = ", ".join(options)
-            raise ParameterError(f"{names}: give these to the {uplink_type.__name__} that is shared")
+            raise ParameterError(
+                f"{names} must be given to the shared {uplink_type.__name__}, not to the client"
+            )
         else:
             uplink = server
         if not randomness.secure and not is_loopback(uplink.url):

@@ -111,7 +111,7 @@ class Gate:
         key = self._known(scope)
         if key.scope == "ingest":
             raise _forbidden(
-                "This takes a key with the scope read or admin; the key that was sent has ingest."
+                "This takes a key with the scope read or admin; the key that was sent has the scope ingest."
             )
         _slow_down(self._per_key.wait(key.id))
         return [task_id for task_id in task_ids if key.tasks is None or task_id in key.tasks]

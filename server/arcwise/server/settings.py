@@ -150,7 +150,7 @@ class Settings:
         ``sqlite:////var/lib/arcwise/arcwise.db`` (absolute), or ``postgresql://user@host/database``.
     retention_days
         For how many days a batch is still taken, and its id remembered; later it gets 410. At least one
-        epoch, whatever the task's period.
+        epoch, whatever its length.
     max_body_bytes
         Largest request body that is read, at most 1 MiB.
     max_waiting_bytes

@@ -61,7 +61,7 @@ class Hybrid(TableMechanism):
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
         nodes = lattice_nodes(domain, nodes, otherwise=None)
         if nodes is not None:
-            check_nodes(nodes, MOST_TABLE_NODES)
+            nodes = check_nodes(nodes, MOST_TABLE_NODES)
         alpha = hybrid_share(epsilon)
         window = 1 / piecewise_parameter(epsilon)  # in units of the way that it slides
         if not alpha and not domain.discrete:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from arcwise.checks import checked_real
 from arcwise.errors import ParameterError
 from arcwise.kernels.base import MAX_CODES
 from arcwise.kernels.certificate import UNIT, check_epsilon
@@ -155,11 +156,11 @@ class OptimalCircular(CircularMechanism):
 
         domain, epsilon = check_circle(domain, type(self).__name__), check_epsilon(epsilon)
         nodes = lattice_nodes(domain, nodes, otherwise=DEFAULT_NODES)
-        check_nodes(nodes, MAX_CODES)
+        nodes = check_nodes(nodes, MAX_CODES)
         if width is None:
             width = 2 * optimal_levels(epsilon, power).half_window
-        elif not 0.0 < width < 1.0:
-            raise ParameterError(f"width must be between 0 and 1, as a share of the circle, got {width!r}")
+        else:
+            width = checked_real("width", width, above=0, below=1, advice=", as a share of the circle")
         best = width * nodes
         window = min(nodes - 1, max(1, round(best)))
         if domain.discrete:

@@ -93,7 +93,7 @@ class PiecewiseTransformation(TableMechanism):
         if nodes is None:
             worst = transformation_worst_variance(epsilon, s=s, half_range=half_range)
             nodes = table_nodes(window, span, worst)
-        check_nodes(nodes, MOST_TABLE_NODES)
+        nodes = check_nodes(nodes, MOST_TABLE_NODES)
         rows, units = window_table(nodes, window, span, epsilon)
         self._init(domain, epsilon, integer_rows(rows, epsilon), units.tolist())
 

@@ -71,7 +71,7 @@ class WindowMechanism(Mechanism):
             self._fit_lattice(domain, epsilon, share, nodes)
             return
         nodes = lattice_nodes(domain, nodes, otherwise=otherwise)
-        check_nodes(nodes, MAX_CODES // 2)
+        nodes = check_nodes(nodes, MAX_CODES // 2)
         window = max(1, round((nodes - 1) * share / (1.0 - share)))
         if nodes + window - 1 > MAX_CODES:
             raise ParameterError(

@@ -144,9 +144,10 @@ class MemoryOutbox:
             for batch in self._waiting:
                 due = ready_at(batch.task.id)
                 if due <= now:
+                    parcel = self._parcel(batch)  # first: a batch that cannot be sealed stays here
                     self._waiting.remove(batch)
                     self._taken = batch
-                    return Send(self._parcel(batch))
+                    return Send(parcel)
                 soonest = min(soonest, due)
             return Wait(soonest - now)
 

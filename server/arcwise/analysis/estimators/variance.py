@@ -89,7 +89,7 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
     if n < 2:
         method = "none: one report does not show its variance"
         found = _Found(
-            None, 0.0, _LARGEST, 0.0, method, ("not estimated: the interval is all that is possible",)
+            None, 0.0, _LARGEST, 0.0, method, ("not estimated: the reports allow every possible value",)
         )
     elif mechanism.end_zones and isinstance(kernel, WindowKernel):
         found = _clamp(survey, kernel, two_sided(level, n))

@@ -109,7 +109,7 @@ def compare(
     if not 0.0 < delta < 1.0:
         raise ParameterError(f"delta must be more than 0 and less than 1, got {delta!r}")
     if nodes is not None:
-        check_nodes(nodes, MAX_CODES)
+        nodes = check_nodes(nodes, MAX_CODES)
     if sort not in SORTS:
         raise ParameterError(f"sort must be one of {', '.join(SORTS)}; got {sort!r}")
     chosen = candidates(domain, epsilon, delta=delta, nodes=nodes, designs=designs)

@@ -103,7 +103,7 @@ class Work:
         if reports is None:
             mechanism, curve, reports = self._reports(family, mechanism, curve, epsilon)
         if math.isinf(curve.error(reports)):
-            raise ParameterError(f"{reports} reports determine no {request.goal}")
+            raise ParameterError(f"{reports} reports are too few to estimate a {request.goal}")
         return self._described(family, mechanism, curve, reports=reports, epsilon=epsilon, tried=tried), curve
 
     def _beside(self, family: Family, chosen: PlannedMechanism) -> PlannedMechanism:

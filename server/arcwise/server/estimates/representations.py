@@ -44,7 +44,9 @@ def negotiate(accept: str | None) -> str:
     best = max(MEDIA_TYPES, key=lambda form: _liking(form, liked))  # of equals the first
     if _liking(best, liked) <= 0.0:
         raise Problem(
-            406, "not-acceptable", f"There are {', '.join(MEDIA_TYPES.values())}; Accept asks for neither."
+            406,
+            "not-acceptable",
+            f"There are {', '.join(MEDIA_TYPES.values())}; Accept asks for none of them.",
         )
     return best
 

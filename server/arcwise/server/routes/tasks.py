@@ -106,7 +106,7 @@ def reader_routes(runtime: Runtime) -> APIRouter:
         except ParameterError:
             raise _invalid(
                 "every must be epoch, day, week or a whole number of epochs from 1 on; a day or a week must "
-                "be a whole number of the task's periods."
+                "be a whole number of the task's epochs."
             ) from None
         return await answered(request, task, span, epochs)
 

@@ -70,7 +70,7 @@ def fit_grid(
     from arcwise.checks import checked_real
 
     if nodes is not None:
-        check_nodes(nodes, MOST_NODES)
+        nodes = check_nodes(nodes, MOST_NODES)
     if reach is not None:
         reach = checked_real("reach", reach, least=0, most=MAX_CODES)
     most = DEFAULT_WEIGHTS if nodes is None else MOST_WEIGHTS

@@ -35,7 +35,9 @@ def checked_lengths(sensitivities: Any, core: Any) -> tuple[tuple[float, ...], t
             f"sensitivities and core must be equally long, got {len(s)} and {len(z)} numbers"
         )
     return s, tuple(
-        checked_real(f"core[{j}]", value, least=0, most=most, advice=f": sensitivities[{j}] is the most")
+        checked_real(
+            f"core[{j}]", value, least=0, most=most, advice=f"; the upper bound is sensitivities[{j}]"
+        )
         for j, (value, most) in enumerate(zip(z, s, strict=True))
     )
 
