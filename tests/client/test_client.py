@@ -215,7 +215,7 @@ def broken() -> float:
     [
         np.timedelta64(5, "s"),
         np.timedelta64(5, "D"),
-        np.datetime64("NaT"),
+        np.datetime64("NaT", "s"),
         np.array(5.0),
         [10**5000],
         10**5000,

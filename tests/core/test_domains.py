@@ -73,7 +73,7 @@ NO_NUMBERS = [
     np.timedelta64(45, "s"),
     np.timedelta64("NaT", "s"),
     np.datetime64("2026-01-01"),
-    np.datetime64("NaT"),
+    np.datetime64("NaT", "s"),
     np.array(45.0),
     np.array([45.0]),
     np.array(45.0, dtype=object),
