@@ -170,7 +170,11 @@ def test_independent_laplace(epsilon: float, lengths: list[float], level: float)
 BAD: tuple[tuple[Any, Any, str], ...] = (
     ((1.0, 2.0), (0.5,), "sensitivities and core must be equally long, got 2 and 1 numbers"),
     ((), (), "sensitivities and core must be equally long, got 0 and 0 numbers"),
-    ((1.0, 2.0), (0.5, 2.5), r"core\[1\] must be from 0 to 2, got 2\.5: sensitivities\[1\] is"),
+    (
+        (1.0, 2.0),
+        (0.5, 2.5),
+        r"core\[1\] must be from 0 to 2, got 2\.5; the upper bound is sensitivities\[1\]",
+    ),
     ((1.0, -2.0), (0.5, 1.0), r"sensitivity must be positive and finite, got -2\.0"),
     (3.0, (1.0,), r"sensitivities must be a sequence of numbers, got 3\.0"),
 )
