@@ -189,6 +189,7 @@ def test_flush_keeps_its_timeout_while_a_request_hangs(recorder: Recorder, headi
         assert uplink.flush(60)
 
 
+@pytest.mark.slow
 def test_timeouts_hold_against_a_server_that_never_answers(heading: Task) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         transport = HttpxTransport(trust_env=False)

@@ -25,6 +25,7 @@ UNIT = Interval(0, 1)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_bounds_agree_with_the_optimum_on_a_grid(epsilon: float) -> None:
     """The grid's optimum restricts outputs and inputs to a grid: it is near the bound, on either side."""
     entry = REFERENCE["optimum"][str(epsilon)]

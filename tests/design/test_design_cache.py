@@ -154,6 +154,7 @@ def test_without_a_cache_nothing_is_written(cache_folder: Path) -> None:
     assert not cache_folder.exists()
 
 
+@pytest.mark.slow
 def test_many_writers_leave_one_whole_file(cache_folder: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(3) as pool:
         kernels = [result.get(timeout=120) for result in [pool.apply_async(_kernel) for _ in range(6)]]

@@ -198,6 +198,7 @@ def test_value_is_below_the_best_density_and_near_the_bound(epsilon: float, belo
 
 
 @pytest.mark.parametrize("epsilon", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_value_agrees_with_the_optimum_on_a_grid(epsilon: float) -> None:
     entry = REFERENCE["optimum"][str(epsilon)]
     absolute = worst_case(designed(UNIT_INTERVAL, epsilon, "value"), goal="value")

@@ -40,6 +40,7 @@ def reported(task: Task, values: FloatArray, seed: int) -> IntArray:
     return simulate_counts(task, values, len(values), np.random.default_rng(seed), fixed=True)
 
 
+@pytest.mark.slow
 def test_coverage_of_the_devices_of_a_group() -> None:
     """200 surveys of the same 6,000 devices, a quarter of which draw the task each time.
 

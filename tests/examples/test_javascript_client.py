@@ -236,6 +236,7 @@ def test_answers_do_what_the_protocol_says(
     assert all(request.path.endswith("/reports") for request in requests)
 
 
+@pytest.mark.slow
 def test_waits_that_the_server_asked_for_outlast_the_process(tmp_path: Path) -> None:
     file: dict[str, Any] = {"file": str(tmp_path / "state.json")}
     with serving(lambda _request: (503, {"Retry-After": "600"})) as (url, requests):
@@ -256,6 +257,7 @@ def test_batches_that_are_too_old_are_dropped(tmp_path: Path) -> None:
     assert (flushed, counters["dropped"], requests) == (True, {"expired": 2}, [])
 
 
+@pytest.mark.slow
 def test_a_batch_is_sent_when_its_interval_is_over() -> None:
     with serving(accept) as (url, requests):
         steps = [["report", "delay", 1], ["sleep", 0.2], ["counters"], ["sleep", 1.5], ["counters"]]

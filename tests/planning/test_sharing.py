@@ -94,6 +94,7 @@ def test_where_the_rule_of_wang_is_not_the_best(epsilon: float, best: int, wang:
     assert errors[wang - 1].error <= 1.25 * errors[best - 1].error
 
 
+@pytest.mark.slow
 def test_goals_have_a_part_in_the_best_number() -> None:
     goals = {"distance": "mean"}
     with_design = sample_errors(DOMAINS, 2.0, goals=goals)

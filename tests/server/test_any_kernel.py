@@ -42,6 +42,7 @@ def shifted(scale: float) -> TruncatedLaplaceMechanism:
 REPORTS = 4000
 
 
+@pytest.mark.slow
 def test_reports_of_every_kind_of_kernel_are_counted_and_estimated(tmp_path: Path) -> None:
     """5 standard errors of three estimates: a false alarm in a million runs (draws are new each time)."""
     generator = np.random.default_rng(4)

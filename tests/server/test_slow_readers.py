@@ -204,6 +204,7 @@ def test_many_stalled_connections_are_not_all_looked_at_each_time() -> None:
     assert transports[500].is_cut
 
 
+@pytest.mark.slow
 def test_a_connection_that_cannot_close_is_cut() -> None:
     async def main() -> None:
         near, far = socket.socketpair()
