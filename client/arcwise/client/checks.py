@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from arcwise.checks import as_float, shown
+from arcwise.checks import real_or_nan, shown
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback_authority
 
@@ -67,11 +67,8 @@ def checked_integer(name: str, value: object, most: int) -> int:
 
 def checked_number(name: str, value: object, *, above_zero: bool = False) -> float:
     """Return a finite number of at least 0, or above it, as a float; raise `ParameterError` otherwise."""
-    try:
-        number = as_float(value)
-    except OverflowError:  # an integer beyond the range of a float
-        number = None
-    if number is None or not math.isfinite(number):
+    number = real_or_nan(value)
+    if not math.isfinite(number):
         raise ParameterError(f"{name} must be a finite number, got {shown(value)}")
     if number < 0 or (above_zero and number == 0):
         raise ParameterError(f"{name} must be {'above' if above_zero else 'at least'} 0, got {value!r}")
