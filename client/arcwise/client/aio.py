@@ -148,16 +148,24 @@ class AsyncUplink(BaseUplink):
         try:
             while True:
                 self._work.clear()
-                step = await self._call(self._next)
-                if isinstance(step, Send):
-                    await self._send(step.parcel)
-                self._emit_events()
+                try:
+                    wait = await self._step()
+                except Exception as error:  # a defect, or no memory: the next attempt may work
+                    wait = self._recover(error)
                 self._stepped.set()
                 self._stepped = asyncio.Event()
-                if isinstance(step, Wait) and step.seconds > 0:
-                    await _wait(self._work, self._rest(step.seconds))
+                if wait > 0:
+                    await _wait(self._work, self._rest(wait))
         finally:
             await self._transport.close()
+
+    async def _step(self) -> float:
+        """Send one parcel, if one is due; return for how many seconds there is nothing to do."""
+        step = await self._call(self._next)
+        if isinstance(step, Send):
+            await self._send(step.parcel)
+        self._emit_events()
+        return step.seconds if isinstance(step, Wait) else 0.0
 
     async def _send(self, parcel: Parcel) -> None:
         try:

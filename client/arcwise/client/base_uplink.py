@@ -184,12 +184,17 @@ class BaseUplink(ABC):
                 self._events.add("expired", None, expired, "could not be sent in time")
             return self._outbox.take(self._environment.monotonic(), self._interval, self._schedule.ready_at)
         except LedgerError as error:
+            self._troubles += 1
             if not self._closed:  # else somebody may have closed the ledger too
                 self._record_failure(error)
-        except Exception as error:  # a defect, or no memory: the next attempt may work
-            self._record_failure(f"the sender failed ({type(error).__name__})")
+            return Wait(TROUBLE_SECONDS)
+
+    def _recover(self, error: Exception) -> float:
+        """Say that a step of the sender failed, which must not end all sending; return how long to rest."""
         self._troubles += 1
-        return Wait(TROUBLE_SECONDS)
+        self._record_failure(f"the sender failed ({type(error).__name__})")
+        self._emit_events()
+        return TROUBLE_SECONDS
 
     def _answered(self, parcel: Parcel, status: int, retry_after: str | None) -> None:
         """Do with a taken parcel what the server's answer asks for."""

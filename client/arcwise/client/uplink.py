@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from arcwise.client.base_uplink import TROUBLE_SECONDS, BaseUplink, BaseUplinkOptions
+from arcwise.client.base_uplink import BaseUplink, BaseUplinkOptions
 from arcwise.client.checks import checked_number
 from arcwise.client.outbox import Send, Wait
 from arcwise.client.transport import HttpxTransport, check_response
@@ -135,9 +135,8 @@ class Uplink(BaseUplink):
                 self._is_news = False
                 try:
                     wait = self._step()
-                except Exception as error:  # a defect must not end all sending
-                    self._record_failure(f"the sender failed ({type(error).__name__})")
-                    wait = TROUBLE_SECONDS
+                except Exception as error:  # a defect, or no memory: the next attempt may work
+                    wait = self._recover(error)
                 with self._changed:
                     self._steps += 1
                     self._changed.notify_all()
