@@ -19,7 +19,7 @@ help:
 	@echo "make test-shuffled the tests in another order each time; SEED=1 repeats one"
 	@echo "make test-busy     the tests while all cores are busy with something else"
 	@echo "make test-lowest   tests of the core and the client with the oldest libraries that are allowed"
-	@echo "make lint          ruff"
+	@echo "make lint          ruff, and a search for code that stands twice"
 	@echo "make types         mypy, strict"
 	@echo "make wheel         build the wheel and check it in bare environments"
 	@echo "make bench         the benchmarks, by hand: minutes"
@@ -54,6 +54,7 @@ test-lowest: $(LOWEST)/.made
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pylint $$(git ls-files 'client/*.py' 'server/*.py' 'shared/*.py' 'benchmarks/*.py' 'examples/*.py')
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

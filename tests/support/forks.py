@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,9 +53,23 @@ def fork_unseen() -> int:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(3600)
     time.sleep(0.05)  # whoever has asked gets the lock
+    while _others_run():
+        time.sleep(0.05)
     pid: int = ctypes.PyDLL(None).fork()
     if pid == 0:
         signal.alarm(120)
     else:
         sys.setswitchinterval(interval)
     return pid
+
+
+def _others_run() -> bool:
+    """Whether another thread of this process waits for a processor, where the system says so."""
+    if sys.platform != "linux":
+        return False
+    for stat in Path("/proc/self/task").glob("*/stat"):
+        if stat.parent.name != str(threading.get_native_id()):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                if stat.read_text().rpartition(") ")[2].startswith("R"):
+                    return True
+    return False
