@@ -10,6 +10,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import arcwise.analysis
 from tests.test_layout import ROOTS, modules, part
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
@@ -35,13 +36,18 @@ def picture() -> str:
     boxes: set[str] = set()
     arrows: set[tuple[str, str]] = set()
     packages = {f"analysis.{name.split('.')[2]}" for name in modules("server") if is_package(name)}
+    facade = {
+        f"arcwise.analysis.{name.rpartition('.')[2]}": name
+        for name in modules("server")["arcwise.analysis"]
+        if name.rpartition(".")[2] in arcwise.analysis.__all__
+    }
     for name, imported in [each for root in ROOTS for each in modules(root, plots=False).items()]:
         own = shown(package(name), packages)
         if own is None:
             continue
         boxes.add(own)
         for other in imported:
-            target = shown(package(other), packages)
+            target = shown(package(facade.get(other, other)), packages)
             if target is not None and target not in {own, "shared"} and own != "shared":
                 arrows.add((own, target))
     lines = ["flowchart LR"]

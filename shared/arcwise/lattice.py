@@ -78,7 +78,7 @@ class Lattice:
         if not abs(exact - self.steps) <= TOLERANCE:
             raise ParameterError(
                 f"step must divide the length of the domain, {length!r}, into whole steps; got {step!r}, "
-                f"which makes {exact!r}"
+                f"which makes {exact:.6g}: change the step or the domain"
             )
         self.size = self.steps + (not circular)
         if self.size < 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import tempfile
 from dataclasses import dataclass, field
@@ -126,9 +127,9 @@ def test_both_ledgers_grant_exactly_what_the_caps_allow(
     """All of a bill or none of it, whatever the clock does, and through a restart."""
     truth, clock = Truth(), 1000.0
     memory = MemoryLedger()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as opened:
         path = Path(folder) / "ledger.db"
-        file = FileLedger(path, create=True, relaxed=True)
+        file = opened.enter_context(FileLedger(path, create=True, relaxed=True))
         for step in steps:
             clock = max(0.0, clock + step)
             bill = data.draw(charges(st.just(capped)))
@@ -139,10 +140,9 @@ def test_both_ledgers_grant_exactly_what_the_caps_allow(
                 truth.enter(bill)
             if data.draw(st.integers(0, 9)) == 0:
                 file.close()
-                file = FileLedger(path, relaxed=True)
+                file = opened.enter_context(FileLedger(path, relaxed=True))
             budgets = [ledger.budget(bill, clock) for ledger in (memory, file)]
             assert budgets == [truth.budget(bill)] * 2
-        file.close()
     for item in capped:  # and so in every window of ledger time
         for _, end, _, _ in truth.charges:
             inside = [c for c in truth.charges if c[0] == item.account and end - item.window < c[1] <= end]
@@ -159,8 +159,10 @@ def test_caps_and_windows_that_change_are_never_kept_too_laxly(
     """An update of the app may bring other caps: what was spent before counts, as far as it is known."""
     truth, clock = Truth(), 1000.0
     memory = MemoryLedger()
-    with tempfile.TemporaryDirectory() as folder:
-        file = FileLedger(Path(folder) / "ledger.db", create=True, relaxed=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        FileLedger(Path(folder) / "ledger.db", create=True, relaxed=True) as file,
+    ):
         for step in steps:
             clock = max(0.0, clock + step)
             bill = data.draw(charges(CAPPED))
@@ -175,15 +177,17 @@ def test_caps_and_windows_that_change_are_never_kept_too_laxly(
                 assert (budget.epsilon, budget.delta) == (exact.epsilon, exact.delta)
                 assert (budget.recent_epsilon or 0) >= (exact.recent_epsilon or 0)
                 assert (budget.recent_delta or 0) >= (exact.recent_delta or 0)
-        file.close()
 
 
 @settings(max_examples=40)  # each makes a file
 @given(st.lists(st.sampled_from([1, 5, 20, 50]), min_size=1, max_size=6), st.integers(0, 60))
 def test_what_left_a_shorter_window_counts_again_in_a_longer_one(windows: list[int], pause: int) -> None:
     """At the latest moment that it can have been made: never forgotten, and never for ever."""
-    with tempfile.TemporaryDirectory() as folder:
-        for ledger in (MemoryLedger(), FileLedger(Path(folder) / "ledger.db", create=True, relaxed=True)):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        FileLedger(Path(folder) / "ledger.db", create=True, relaxed=True) as file,
+    ):
+        for ledger in (MemoryLedger(), file):
             item = Item("first", "first", 1, 0, rolling=1, window=windows[0])
             assert charge(ledger, (item,), 1000.0)
             now = 1000.0 + pause
@@ -198,8 +202,11 @@ def test_what_left_a_shorter_window_counts_again_in_a_longer_one(windows: list[i
 
 def test_a_refusal_is_remembered_as_a_time() -> None:
     """Else a clock that was set back would let a charge into the window that the refusal had ended."""
-    with tempfile.TemporaryDirectory() as folder:
-        for ledger in (MemoryLedger(), FileLedger(Path(folder) / "ledger.db", create=True)):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        FileLedger(Path(folder) / "ledger.db", create=True) as file,
+    ):
+        for ledger in (MemoryLedger(), file):
             rolling = Item("first", "first", 1, 0, rolling=1, window=100)
             spent = Item("second", "second", 1, 0, lifetime=1)
             assert charge(ledger, (rolling, spent), 1000.0)

@@ -252,7 +252,7 @@ class BaseUplink(ABC):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("the uplink is closed; it takes no more reports")
+            raise RuntimeError("the client or its uplink is closed and takes no more reports: make a new one")
 
     @abstractmethod
     def _start(self) -> None:

@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 __all__ = ["EventLog"]
 
 _MESSAGES = {
-    "sent": "{about}: sent {reports} reports; {detail}",
-    "retry": "{about}: {reports} reports will be sent again later; {detail}",
-    "kept": "{about}: the server does not know it yet; {reports} reports are kept; {detail}. With other"
-    " caps or another epsilon it is another task",
-    "paused": "{about}: the server refuses this client; {reports} reports kept, sending pauses; {detail}",
-    "dropped": "{about}: dropped {reports} reports; {detail}",
-    "expired": "{about}: dropped {reports} reports that {detail}",
-    "closed": "{about}: closed with {reports} reports not sent; {detail}",
+    "sent": "{about}: sent {reports}; {detail}",
+    "retry": "{about}: {reports} will be sent again later; {detail}",
+    "kept": "{about}: the server does not have this task, so the client keeps {reports}; {detail}. Give the"
+    " server the same task file: any difference makes another task",
+    "paused": "{about}: the server refuses this client, so it keeps {reports} and sends nothing for 30 to 60"
+    " minutes; {detail}. Check Client(..., key=...)",
+    "dropped": "{about}: dropped {reports}; {detail}",
+    "expired": "{about}: dropped {reports} that {detail}",
+    "closed": "{about}: closed with {reports} not sent; {detail}",
     "failed": "{about}: {detail}",
 }
 
@@ -58,7 +59,8 @@ class EventLog:
         level = DEBUG if kind == "sent" or (again and kind in _REPEATED) else WARNING
         logger = getLogger("arcwise.client")
         if logger.isEnabledFor(level):
-            logger.log(level, _MESSAGES[kind].format(about=about, reports=reports, detail=detail))
+            counted = "1 report" if reports == 1 else f"{reports} reports"
+            logger.log(level, _MESSAGES[kind].format(about=about, reports=counted, detail=detail))
 
     def emit(self) -> None:
         """Call the app's callback with what happened since the last time."""

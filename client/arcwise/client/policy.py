@@ -170,7 +170,9 @@ def _reportable(thing: object, caps: Caps | None, answers: dict[str, int], most:
             return ReportableTask(thing, caps)
         count = answers.pop(thing.name)
         if count < 1:
-            raise ParameterError(f"memoize must give a positive number of answers, got {count!r}")
+            raise ParameterError(
+                f"memoize[{thing.name!r}] must be a positive number of answers, got {count!r}"
+            )
         whole = Charge(thing.charge.micro_epsilon * count, thing.charge.delta_units * count)
         for kept in (thing.caps, caps):
             _check_room(kept, whole, f"set of {count} memoised answers of task {thing.name!r}")
@@ -221,7 +223,8 @@ class _Most:
         """Raise `CertificateError` when a charge is more than this."""
         if self._epsilon is not None and charge.micro_epsilon > self._epsilon:
             raise CertificateError(
-                f"{what} spends epsilon = {epsilon!r}, more than max_epsilon = {self._max_epsilon!r}"
+                f"{what} spends epsilon = {epsilon!r}, more than max_epsilon = {self._max_epsilon!r}: raise "
+                "max_epsilon, or use a task with a smaller epsilon"
             )
         if charge.delta_units > self._delta:
             raise CertificateError(

@@ -146,7 +146,9 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     Where devices draw the tasks of a group, --target users is all devices of the group.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     if (store is None) == (counts is None):
-        raise click.UsageError("give one of --store and --counts")
+        raise click.UsageError(
+            "give one of --store and --counts; `arcwise serve` uses --store sqlite:///arcwise.db by default"
+        )
     if counts is not None and (start is not None or end is not None):
         raise click.UsageError("--from and --to are for --store: a file of counts has no epochs")
     _check_step(step, {"--simultaneous": simultaneous, "--quantiles": quantiles}, wanted=True)

@@ -114,14 +114,15 @@ def _task_id(store: Store, text: str) -> str:
     found = {task.id for task in stored if text in (task.name, task.id)}
     if len(found) > 1:
         raise ParameterError(
-            f"task must be unique, but several have the name {text!r}: {', '.join(sorted(found))}"
+            f"--task must name one task, but {len(found)} have the name {text!r}: give an id, one of "
+            f"{', '.join(sorted(found))}"
         )
     if found:
         return found.pop()
     if Path(text).is_file():
         return Task.load(text).id
     names = ", ".join(sorted({task.name for task in stored})) or "none yet"
-    raise ParameterError(f"task must be a name or an id in the store ({names}), or a task file, got {text!r}")
+    raise ParameterError(f"--task must be a name or id in the store ({names}), or a task file, got {text!r}")
 
 
 def _shown(stored: StoredKey) -> dict[str, Any]:

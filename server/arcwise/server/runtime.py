@@ -215,7 +215,11 @@ class Runtime:
         """Forget the ids of epochs that are over; may be called from any thread."""
         side = "ahead of" if self.epoch_clock.is_ahead else "behind" if self.epoch_clock.is_behind else ""
         if side and side != self._clock_side:
-            _log.warning("the clock is more than a day %s the time that the store believes; check it", side)
+            _log.warning(
+                "this machine's clock is more than a day %s the time that the store believes: check the "
+                'clock (docs/operating.md, "A clock that is wrong")',
+                side,
+            )
         self._clock_side = side
         for task in self.catalogue.tasks.values():
             self._prune(task)

@@ -282,7 +282,9 @@ class Settings:
         names = [task.name for task in served]
         if (not names and tasks is not STORED_TASKS) or len(set(names)) < len(names):
             raise ParameterError(
-                f"tasks must hold at least one task, each with a different name; got {names}"
+                f"tasks must hold at least one task, each with a different name; got {names}. Give a "
+                "new version of a task a name of its own, or leave the older version out: a store that has "
+                "it still serves it"
             )
         object.__setattr__(self, "served", served)
         object.__setattr__(self, "origins", checked_origins(self.allow_origins))

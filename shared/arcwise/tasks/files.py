@@ -36,5 +36,7 @@ def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
         raise CertificateError(f"{path}: {error}") from None
     except (IsADirectoryError, PermissionError) as error:  # Windows says the latter of a directory too
         raise TaskError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # TaskError, JSON or Unicode errors, deep nesting
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise TaskError(f"{path}: the file is not JSON in UTF-8: {error}") from error
+    except (ValueError, RecursionError) as error:  # TaskError, deep nesting
         raise TaskError(f"{path}: {error}") from error

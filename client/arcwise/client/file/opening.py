@@ -124,8 +124,9 @@ def open_file(
             found = path.stat()
     except FileNotFoundError:
         raise LedgerError(
-            f"there is no ledger at {path}. If this device never had one, create it with create=True; if it "
-            "had, nobody knows what it has spent, and nothing can be reported"
+            f"there is no ledger at {path}. If this device never had one, create it with create=True or "
+            "`python -m arcwise.client create FILE`; if it had one, what it has spent is not known, and it "
+            "must not report"
         ) from None
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be opened: {error.strerror}") from error

@@ -46,7 +46,7 @@ def negotiate(accept: str | None) -> str:
         raise Problem(
             406,
             "not-acceptable",
-            f"There are {', '.join(MEDIA_TYPES.values())}; Accept asks for none of them.",
+            f"This path returns {', '.join(MEDIA_TYPES.values())}; Accept asks for none of them.",
         )
     return best
 

@@ -71,6 +71,9 @@ def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSe
         )
         raise ParameterError(f"invalid settings (docs/operating.md lists them): {wrong}") from None
     except ValueError as error:
-        raise ParameterError(f"settings cannot be read: {error}") from None
+        raise ParameterError(
+            f"settings cannot be read: {error}; in the environment a list is written as JSON, such as "
+            'ARCWISE_TRUSTED_PROXIES=["10.0.0.1"]'
+        ) from None
     # Not to open a server to everybody is the default, in which it still serves its own machine.
     return ProcessSettings(**given | {"open": given.get("open") or None})

@@ -72,7 +72,12 @@ def admin_routes(runtime: Runtime) -> APIRouter:
     def check_name(task: Task) -> None:
         other = runtime.catalogue.open_name(task.name)
         if other is not None and other != task:
-            raise Problem(409, "name-taken", "Another open task has this name; close it first.")
+            raise Problem(
+                409,
+                "name-taken",
+                "Another open task has this name: give this task another one, or close the other task first, "
+                "whose devices then drop the reports that they have not sent.",
+            )
 
     def known(request: Request, task_id: str) -> Task:
         runtime.gate.check(request.scope, "admin")

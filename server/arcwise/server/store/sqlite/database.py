@@ -58,7 +58,7 @@ class Database:
         self.path = Path(os.path.realpath(path))
         if not self.path.exists():
             if not create:
-                raise StoreError(f"there is no store at {path}")
+                raise StoreError(f"there is no store at {path}: check the path; `arcwise serve` makes one")
             _make_private(self.path)
         _refuse_links(self.path)
         self._reading = threading.Lock()
