@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
@@ -111,3 +113,23 @@ def test_metrics_take_a_read_key_for_all_tasks(with_app: Run, tmp_path: Path) ->
         assert (await http.get("/metrics")).status_code == 401
 
     with_app([DELAY], scenario, open=None)
+
+
+def test_sources_are_shown_while_they_are_there(with_app: Run, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'counts.db'}"
+    key = bytes.fromhex(DELAY.id)
+    with closing(open_store(url)) as store:
+        store.register([DELAY])
+        counts = np.bincount([1, 1, 1], minlength=DELAY.mechanism.kernel.codes)
+        store.replace_source("lake", {(key, 1): counts}, [(key, 1, bytes(16))], now=9_000)
+    reports = f"arcwise_source_reports{sorted(['lake', 'delay', DELAY.id])}"
+    replaced = "arcwise_source_replaced_timestamp_seconds['lake']"
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        shown = await read(http)
+        assert (shown[reports], shown[replaced]) == (3, 9_000)
+        app.state.runtime.store().drop_source("lake")
+        app.state.runtime.show_sources()
+        assert not {reports, replaced} & (await read(http)).keys()
+
+    with_app([DELAY], scenario, store=url)

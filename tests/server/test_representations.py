@@ -109,6 +109,27 @@ def test_a_series_as_rows(with_app: Run) -> None:
     with_app([HEADING], scenario)
 
 
+def test_an_estimate_follows_a_source_whose_counts_change_but_not_their_number(with_app: Run) -> None:
+    key, today = bytes.fromhex(HEADING.id), HEADING.epoch(time.time())
+    shown = []
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        await send(http, CODES)
+        for code in (3, 90):
+            counts = np.bincount([code] * 500, minlength=HEADING.mechanism.kernel.codes)
+            app.state.runtime.store().replace_source(
+                "lake", {(key, today): counts}, [(key, today, bytes(16))]
+            )
+            answers = [await http.get(url) for url in (ESTIMATE, SERIES)]
+            assert answers[0].json()["n"] == len(CODES) + 500
+            shown.append([(answer.headers["etag"], answer.content) for answer in answers])
+
+    with_app([HEADING], scenario)
+    for first, second in zip(*shown, strict=True):
+        assert first[0] != second[0]
+        assert first[1] != second[1]
+
+
 def test_a_reader_who_has_it_already_is_told_so(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 

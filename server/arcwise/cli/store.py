@@ -137,42 +137,72 @@ def _private(path: str, flags: int) -> int:
 
 @store.command()
 @click.argument("target", metavar="STORE")
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.argument("others", metavar="OTHER...", nargs=-1, required=True)
 @click.option("--without-ids", is_flag=True, help="Ignore batch ids, if batches are in both stores.")
-def merge(target: str, sources: tuple[str, ...], without_ids: bool) -> None:
+def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
     """Add the reports of other stores to STORE, which is made if it does not exist.
 
-    A SOURCE is a file of `arcwise store export` or the URL of a store. Each is added whole or not at all, and
-    once: a store that was merged is known ever after, under whatever name. Stop the servers on a source
-    first, and send its devices to STORE: what it takes after the merge cannot be merged any more.
+    OTHER is a file of `arcwise store export` or the URL of a store. Each is added whole or not at all, and
+    once: a store that was merged is known ever after, under whatever name. Stop the servers on it first, and
+    send its devices to STORE: what it takes after the merge cannot be merged any more.
 
     Without batch ids (an export without --ids) a batch that a device sends again, to STORE this time, counts
-    twice; so wait until the devices have nothing of the source left to send. Keys are not merged.
+    twice; so wait until the devices have nothing of the other store left to send. Keys are not merged.
     """
     with closing(open_store(target)) as opened:
-        for source in sources:
+        for other in others:
             tally = _Tally()
-            with _records(source, ids=not without_ids) as records, progress_bar() as show:
+            with _records(other, ids=not without_ids) as records, progress_bar() as show:
                 kept = (each for each in records if not (without_ids and isinstance(each, BatchIds)))
                 opened.merge(tally.watch(kept, show), int(time.time()))
-            click.echo(f"merged {source if '://' not in source else 'a store'}: {tally}")
+            click.echo(f"merged {other if '://' not in other else 'a store'}: {tally}")
             if not tally.batches and tally.reports:
-                click.echo("the source has no batch ids: its batches count twice if devices send them again")
+                click.echo("it has no batch ids: its batches count twice if devices send them again")
+
+
+@store.command()
+@_URL
+def sources(url: str) -> None:
+    """List the sources of a store: what they have of each task, and when they were replaced.
+
+    A source is made by `arcwise count --into STORE --source NAME`, and replaced by the same command.
+    """
+    with _existing(url) as opened:
+        names = {each.task.id: each.task.name for each in opened.tasks()}
+        for source in opened.sources():
+            reports = sum(task.reports for task in source.tasks)
+            click.echo(f"{source.name}  (replaced {_time(source.replaced)}, {reports:,} reports)")
+            for task in source.tasks:
+                epochs = f"epochs {task.first} to {task.last}, {task.epochs:,} with reports"
+                click.echo(f"  {names[task.task_id]}  {task.reports:,} reports, {epochs}  {task.task_id}")
+
+
+@store.command("drop-source")
+@_URL
+@click.argument("name")
+@click.option(
+    "--closed-too", is_flag=True, help="Also drop counts of closed epochs, which cannot be counted again."
+)
+def drop_source(url: str, name: str, closed_too: bool) -> None:
+    """Take the counts of a source out of a store, and forget the ids of its batches."""
+    with _existing(url) as opened:
+        reports = opened.drop_source(name, closed_too=closed_too)
+    click.echo(f"dropped source {name}: {reports:,} reports")
 
 
 @contextmanager
-def _records(source: str, *, ids: bool) -> Iterator[Iterable[Record]]:
+def _records(other: str, *, ids: bool) -> Iterator[Iterable[Record]]:
     """Open an export or another store for reading."""
-    if "://" in source:
-        with _existing(source) as opened, closing(opened.export(ids=ids)) as records:
+    if "://" in other:
+        with _existing(other) as opened, closing(opened.export(ids=ids)) as records:
             yield records
         return
     try:
-        file = Path(source).open(encoding="ascii", errors="replace")  # noqa: SIM115 (closed below; only opening is guarded)
+        file = Path(other).open(encoding="ascii", errors="replace")  # noqa: SIM115 (closed below; only opening is guarded)
     except OSError as error:
-        raise click.ClickException(f"cannot read {source}: {error.strerror}") from error
+        raise click.ClickException(f"cannot read {other}: {error.strerror}") from error
     with file:
-        yield read_export(file, source)
+        yield read_export(file, other)
 
 
 class _Tally:
@@ -207,3 +237,7 @@ def _existing(url: str) -> Iterator[Store]:
 
 def _date(seconds: int) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(seconds))
+
+
+def _time(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(seconds))

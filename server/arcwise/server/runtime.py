@@ -115,6 +115,7 @@ class Runtime:
             store.register(settings.served)
             self.refresh()
             self.keep_time()
+            self.show_sources()
         except BaseException:
             self._store = None
             store.close()
@@ -192,12 +193,24 @@ class Runtime:
                 return
             try:
                 self.keep_time()
+                self.show_sources()
             except StoreError as error:
                 if not self._stopping.is_set():
                     _log.error("cannot store the believed time; trying again in a minute: %s", error)
             if turn % _TIDY_EVERY == 0:
                 self.tidy()
             self._stopping.wait(_CLOCK_SECONDS)
+
+    def show_sources(self) -> None:
+        """Let /metrics show what the store has of sources; may be called from any thread.
+
+        Raises
+        ------
+        StoreError
+            When it cannot be read.
+        """
+        names = {task_id: task.name for task_id, task in self.catalogue.tasks.items()}
+        self.metrics.sources(self.store().sources(), names)
 
     def keep_time(self) -> None:
         """Let the store remember how late it is, and follow what other workers know; from any thread.

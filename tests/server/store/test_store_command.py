@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -73,6 +74,37 @@ def test_check_and_vacuum(filled: str) -> None:
     assert good("migrate", filled) == "nothing to do\n"
 
 
+def test_sources_are_listed_and_dropped(filled: str) -> None:
+    assert good("sources", filled) == ""
+    key = bytes.fromhex(DELAY.id)
+    with contextlib.closing(open_store(filled)) as store:
+        counts = {(key, epoch): np.array(counted(DELAY, [7, 7])) for epoch in (101, 103)}
+        ids = [(key, epoch, epoch.to_bytes(16, "big")) for epoch in (101, 103)]
+        store.replace_source("lake", counts, ids, now=86_400)
+    assert good("sources", filled).splitlines() == [
+        "lake  (replaced 1970-01-02T00:00Z, 4 reports)",
+        f"  delay  4 reports, epochs 101 to 103, 2 with reports  {DELAY.id}",
+    ]
+    assert "  reports   8" in good("info", filled).splitlines()
+    assert "the store has no source 'sea'" in refused("drop-source", filled, "sea")
+    assert good("drop-source", filled, "lake") == "dropped source lake: 4 reports\n"
+    assert good("sources", filled) == ""
+    assert good("check", filled) == "the store is whole\n"
+
+
+def test_check_finds_counts_of_a_source_that_is_not_there(tmp_path: Path) -> None:
+    key = bytes.fromhex(DELAY.id)
+    with contextlib.closing(open_store("sqlite:///a.db")) as store:
+        store.register(TASKS)
+        counts = {(key, 100): np.array(counted(DELAY, [7]))}
+        store.replace_source("lake", counts, [(key, 100, bytes(16))])
+    with contextlib.closing(sqlite3.connect("a.db")) as connection, connection:
+        connection.execute("DELETE FROM source")
+    result = run("check", "sqlite:///a.db")
+    assert "table counts names source 1, which is not there" in result.stdout
+    assert "of table batch names no row of table source" in result.stdout
+
+
 def test_check_finds_what_is_wrong(tmp_path: Path) -> None:
     with contextlib.closing(open_store("sqlite:///a.db")) as store:
         store.register(TASKS)
@@ -124,7 +156,7 @@ def test_a_store_moves_to_another_one_directly(filled: str) -> None:
         "merge", "sqlite:///b.db", filled
     )
     told = good("merge", "sqlite:///c.db", filled, "--without-ids")
-    assert "the source has no batch ids: its batches count twice if devices send them again" in told
+    assert "it has no batch ids: its batches count twice if devices send them again" in told
     with contextlib.closing(open_store("sqlite:///c.db")) as store:
         assert store.add([batch(DELAY, [1, 1, 2])]) == [COUNTED]  # as it said
 
@@ -155,6 +187,7 @@ def test_migrate(tmp_path: Path) -> None:
     assert "run `arcwise store migrate sqlite:///old.db`" in refused("info", "sqlite:///old.db")
     told = "schema 2: Keys, closed tasks, report totals, and a name for the store\nschema 3: "
     told += "Counts that take no more than what was sent, a secret, and the time that servers believe\n"
+    told += "schema 4: Named sources, whose counts of an epoch are replaced and never added to\n"
     assert good("migrate", "sqlite:///old.db", "--dry-run") == (
         told + "nothing was changed: this was a dry run\n"
     )

@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcwise.domains import Interval
+from arcwise.errors import ParameterError
 from arcwise.server.store import Outcome, Store
 from arcwise.tasks import Task
+from arcwise.typing import IntArray
 from tests.support.store_samples import CLOSED, COUNTED, REPLAYED, batch
 
 CODES = st.lists(st.integers(0, 203), min_size=1, max_size=4)
@@ -20,38 +22,100 @@ BATCHES = st.tuples(
 STEPS = st.one_of(
     st.tuples(st.just("add"), st.lists(BATCHES, max_size=8)),
     st.tuples(st.just("prune"), st.integers(0, 6)),
+    st.tuples(st.just("replace"), st.tuples(st.sampled_from(["lake", "sea"]), st.lists(BATCHES, max_size=5))),
+    st.tuples(st.just("drop"), st.sampled_from(["lake", "sea"])),
     st.tuples(st.sampled_from(["close", "open", "reopen", "vacuum"]), st.none()),
 )
 NAMES = itertools.count()
 
 
+Given = tuple[int, int, list[int]]
+
+
 class Model:
-    """What a store must do, with a dict and no durability."""
+    """What a store must do, with dicts and no durability."""
 
     def __init__(self) -> None:
-        self.ids: dict[int, int] = {}
-        self.counts: dict[int, list[int]] = {}
+        self.ids: dict[int, tuple[int, str]] = {}
+        self.counts: dict[str, dict[int, list[int]]] = {}
         self.open_from = 0
         self.closed = False
 
     def add(self, number: int, epoch: int, codes: list[int]) -> Outcome:
-        if self.closed or epoch < self.open_from:
+        if not self.is_open(epoch):
             return CLOSED
         if number in self.ids:
             return REPLAYED
-        self.ids[number] = epoch
-        self.counts.setdefault(epoch, []).extend(codes)
+        self.ids[number] = epoch, ""
+        self.counts.setdefault("", {}).setdefault(epoch, []).extend(codes)
         return COUNTED
 
+    def is_open(self, epoch: int) -> bool:
+        return not self.closed and epoch >= self.open_from
+
+    def by_epoch(self) -> dict[int, list[int]]:
+        total: dict[int, list[int]] = {}
+        for counts in self.counts.values():
+            for epoch, codes in counts.items():
+                total.setdefault(epoch, []).extend(codes)
+        return total
+
+    def replace(self, name: str, given: list[Given]) -> tuple[set[int], set[int]] | None:
+        """Return the epochs that changed, and those that are closed and would have; None: refused."""
+        new: dict[int, list[int]] = {}
+        for _, epoch, codes in given:
+            new.setdefault(epoch, []).extend(codes)
+        taken = {number: epoch for number, epoch, _ in given if self.is_open(epoch)}
+        kept = {
+            number: (epoch, holder)
+            for number, (epoch, holder) in self.ids.items()
+            if holder != name or epoch not in new or not self.is_open(epoch)
+        }
+        if len({number for number, *_ in given}) < len(given) or taken.keys() & kept:
+            return None
+        held = self.counts.setdefault(name, {})
+        differ = {epoch for epoch in new if sorted(new[epoch]) != sorted(held.get(epoch, []))}
+        changed = {epoch for epoch in differ if self.is_open(epoch)}
+        held.update({epoch: new[epoch] for epoch in changed})
+        self.ids = kept | {number: (epoch, name) for number, epoch in taken.items()}
+        return changed, differ - changed
+
+    def drop(self, name: str) -> int | None:
+        """Return how many reports are dropped; None: there is no such source."""
+        if name not in self.counts:
+            return None
+        self.ids = {number: held for number, held in self.ids.items() if held[1] != name}
+        return sum(map(len, self.counts.pop(name).values()))
+
     def prune(self, before: int) -> int:
-        if not self.counts:
+        if not self.by_epoch():
             return 0
-        before = min(before, max(self.counts) - 1)  # an epoch lasts a day
+        before = min(before, max(self.by_epoch()) - 1)  # an epoch lasts a day
         self.open_from = max(self.open_from, before)
-        gone = [number for number, epoch in self.ids.items() if epoch < before]
+        gone = [number for number, (epoch, _) in self.ids.items() if epoch < before]
         for number in gone:
             del self.ids[number]
         return len(gone)
+
+
+def replace(store: Store, task: Task, name: str, given: list[Given]) -> tuple[set[int], set[int]] | None:
+    key, counts = bytes.fromhex(task.id), dict[tuple[bytes, int], IntArray]()
+    for _, epoch, codes in given:
+        counts[key, epoch] = counts.get((key, epoch), 0) + np.bincount(codes, minlength=204)
+    ids = [(key, epoch, number.to_bytes(16, "big")) for number, epoch, _ in given]
+    try:
+        report = store.replace_source(name, counts, ids)
+    except ParameterError as error:
+        assert "Nothing was changed" in str(error)  # noqa: PT017 (what is refused is the model's affair)
+        return None
+    return {change.epoch for change in report.changed}, {change.epoch for change in report.closed}
+
+
+def drop(store: Store, name: str) -> int | None:
+    try:
+        return store.drop_source(name, closed_too=True)
+    except ParameterError:
+        return None
 
 
 @pytest.mark.slow
@@ -64,6 +128,8 @@ def test_any_history_gives_the_counts_of_the_model(
     model = Model()
     store = opener()
     store.register([task])
+    for source in store.sources():  # of the history before
+        store.drop_source(source.name, closed_too=True)
     for name, value in steps:
         if name == "add":
             assert isinstance(value, list)
@@ -72,6 +138,12 @@ def test_any_history_gives_the_counts_of_the_model(
         elif name == "prune":
             assert isinstance(value, int)
             assert store.prune(task, before=value) == model.prune(value)
+        elif name == "replace":
+            assert isinstance(value, tuple)
+            assert replace(store, task, *value) == model.replace(*value)
+        elif name == "drop":
+            assert isinstance(value, str)
+            assert drop(store, value) == model.drop(value)
         elif name == "close":
             assert store.close_task(task.id, 1) == (not model.closed)
             model.closed = True
@@ -84,8 +156,9 @@ def test_any_history_gives_the_counts_of_the_model(
             store.close()
             store = opener()
     found = {epoch: counts.tolist() for epoch, counts in store.counts_by_epoch(task).items()}
-    assert found == {e: np.bincount(codes, minlength=204).tolist() for e, codes in model.counts.items()}
-    assert store.report_count(task) == sum(map(len, model.counts.values()))
+    assert found == {e: np.bincount(codes, minlength=204).tolist() for e, codes in model.by_epoch().items()}
+    assert store.report_count(task) == sum(map(len, model.by_epoch().values()))
+    assert {source.name for source in store.sources()} == model.counts.keys() - {""}
     state = next(each for each in store.tasks() if each.task.id == task.id)
     assert (state.open_from, state.closed is not None) == (model.open_from, model.closed)
     assert store.check() == []

@@ -240,7 +240,7 @@ def test_other_schemas_are_refused(
 def test_a_dry_run_of_the_first_migration_leaves_an_empty_database(
     postgres_url: str, connection: psycopg.Connection
 ) -> None:
-    assert [step.version for step in database.Database(postgres_url).migrate(dry_run=True)] == [1, 2]
+    assert database.Database(postgres_url).migrate(dry_run=True) == database._MIGRATIONS
     assert connection.execute("SELECT to_regclass('task'), to_regclass('arcwise_schema')").fetchone() == (
         None,
         None,

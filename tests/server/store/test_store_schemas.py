@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psycopg
 import pytest
 from psycopg import sql
@@ -19,7 +20,7 @@ from psycopg import sql
 from arcwise.domains import Circle, Interval
 from arcwise.errors import StoreError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.store import StoredKey, migrate_store, open_store
+from arcwise.server.store import SourceTask, StoredKey, StoredSource, migrate_store, open_store
 from arcwise.server.store.postgres import database as postgres
 from arcwise.server.store.sqlite import database as sqlite
 from arcwise.tasks import Task
@@ -42,9 +43,11 @@ KEYS = [
     StoredKey("k1", bytes(range(32)), "ingest", None, "the app; Größe", 1_000, 5_000),
     StoredKey("k2", bytes(32), "read", (DELAY.id,), "", 2_000, None),
 ]
-CLOSED_AT, OPEN_FROM, CLOCK = 86_400, 10, 1_700_000_000
+CLOSED_AT, OPEN_FROM, CLOCK, REPLACED = 86_400, 10, 1_700_000_000, 1_700_000_100
 WITHOUT_KEYS = {("sqlite", 1)}
 WITHOUT_CLOCK = {("sqlite", 1), ("sqlite", 2), ("postgres", 1)}
+WITHOUT_SOURCES = {("sqlite", 1), ("sqlite", 2), ("sqlite", 3), ("postgres", 1), ("postgres", 2)}
+LAKE = batch(DELAY, [2, 2], number=7, epoch=31)
 
 
 def fill(url: str) -> None:
@@ -57,6 +60,8 @@ def fill(url: str) -> None:
             store.add_key(key)
         store.close_task(HEADING.id, CLOSED_AT)
         store.advance_clock(CLOCK)
+        counts = {(LAKE.task_id, 31): np.array(counted(DELAY, [2, 2]))}
+        store.replace_source("lake", counts, [(LAKE.task_id, 31, LAKE.batch_id)], now=REPLACED)
 
 
 def dump_sqlite(path: Path) -> str:
@@ -140,6 +145,7 @@ def test_every_schema_is_frozen() -> None:
 def test_a_store_of_any_schema_keeps_everything(frozen: tuple[str, int, str]) -> None:
     kind, version, url = frozen
     newest = KINDS[kind][-1].version
+    with_lake = (kind, version) not in WITHOUT_SOURCES
     if version < newest:
         with pytest.raises(StoreError, match=f"has schema {version}; .*arcwise store migrate "):
             open_store(url)
@@ -149,10 +155,12 @@ def test_a_store_of_any_schema_keeps_everything(frozen: tuple[str, int, str]) ->
         assert {epoch: counts.tolist() for epoch, counts in store.counts_by_epoch(DELAY).items()} == {
             9: counted(DELAY, [0]),
             20: counted(DELAY, [0, 1, 1]),
-            31: counted(DELAY, [2]),
+            31: counted(DELAY, [2, 2, 2] if with_lake else [2]),
         }
         assert store.reports_by_epoch(HEADING) == {21: 2}
-        assert [store.report_count(task) for task in (DELAY, HEADING)] == [5, 2]
+        assert [store.report_count(task) for task in (DELAY, HEADING)] == [5 + 2 * with_lake, 2]
+        lake = StoredSource("lake", REPLACED, (SourceTask(DELAY.id, 31, 31, 1, 2),))
+        assert store.sources() == ([lake] if with_lake else [])
         assert store.keys() == ([] if (kind, version) in WITHOUT_KEYS else KEYS)
         assert store.clock() == (None if (kind, version) in WITHOUT_CLOCK else CLOCK)
         closed_at = None if (kind, version) in WITHOUT_KEYS else CLOSED_AT
@@ -164,7 +172,8 @@ def test_a_store_of_any_schema_keeps_everything(frozen: tuple[str, int, str]) ->
         fresh = batch(DELAY, [0], number=4, epoch=OPEN_FROM)
         shut = CLOSED if closed_at else REPLAYED
         assert store.add([OLD, NEW, late, fresh, SHUT]) == [REPLAYED, REPLAYED, CLOSED, COUNTED, shut]
-        assert store.report_count(DELAY) == 6
+        assert store.add([LAKE]) == [REPLAYED if with_lake else COUNTED]
+        assert store.report_count(DELAY) == 8
         assert len(store.secret) == 32
         assert store.check() == []
 

@@ -33,15 +33,15 @@ class Cached(NamedTuple):
 
     Attributes
     ----------
-    report_count
-        `Store.report_count` from before the counts were read.
+    revision
+        `Store.revision` from before the counts were read.
     digest
         Of what it shows.
     document
         The estimates; None while nobody needed them.
     """
 
-    report_count: int
+    revision: tuple[int, int]
     digest: bytes
     document: dict[str, Any] | None
 

@@ -132,9 +132,9 @@ class Estimates:
             return "*" in known or tag(digest) in known
 
         store = self._store()
-        report_count = store.report_count(task)  # cheap; the counts of a year of many workers are not
+        revision = store.revision(task)  # cheap; the counts of a year of many workers are not
         kept = self._cache.get(question)
-        if kept is None or kept.report_count != report_count or not (kept.document or is_held(kept.digest)):
+        if kept is None or kept.revision != revision or not (kept.document or is_held(kept.digest)):
             # By the numbers of reports alone: no counts are read of what is too much, or withheld.
             reports = store.reports_by_epoch(task, *epochs_needed(task, span, self._days))
             parts = parts_of(task, reports, span, every, self._min_reports, self._days)
@@ -144,7 +144,7 @@ class Estimates:
             document = kept.document if kept is not None and kept.digest == digest else None
             if document is None and not is_held(digest):
                 document = self._document(question, task, parts, sums)
-            kept = Cached(report_count, digest, document)
+            kept = Cached(revision, digest, document)
         self._cache.keep(question, kept)
         if kept.document is None or is_held(kept.digest):
             return Answer(tag(kept.digest), None)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
 
 from arcwise.server.store import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from prometheus_client.core import Metric
+
+    from arcwise.server.store import StoredSource
     from arcwise.wire import Batch
 
 __all__ = ["Metrics"]
@@ -69,10 +74,16 @@ class Metrics:
         )
         self._batches = {outcome: batches.labels(outcome.value) for outcome in Outcome}
         self._names: dict[bytes, tuple[str, str, int]] = {}
+        self._sources = _Sources()
+        self._registry.register(self._sources)
 
     def gauge(self, name: str, what: str, read: Callable[[], float]) -> None:
         """Show a number as it is when it is asked for."""
         Gauge(name, what, registry=self._registry).set_function(read)
+
+    def sources(self, stored: list[StoredSource], names: Mapping[str, str]) -> None:
+        """Show what a store has of sources from now on; `names` are those of tasks by id."""
+        self._sources.stored, self._sources.names = stored, names
 
     def name_task(self, task_id: str, name: str, width: int) -> None:
         """Say what a task is called in metrics, and how many bytes its codes take."""
@@ -107,3 +118,28 @@ class Metrics:
     def text(self) -> bytes:
         """Return everything in Prometheus's text format."""
         return generate_latest(self._registry)
+
+
+class _Sources(Collector):
+    """Gauges of sources, which may be dropped."""
+
+    def __init__(self) -> None:
+        self.stored: list[StoredSource] = []
+        self.names: Mapping[str, str] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        reports = GaugeMetricFamily(
+            "arcwise_source_reports", "Reports that a source has", labels=("source", "task", "task_id")
+        )
+        replaced = GaugeMetricFamily(
+            "arcwise_source_replaced_timestamp_seconds",
+            "When the counts of a source were last replaced",
+            labels=("source",),
+        )
+        for source in self.stored:
+            replaced.add_metric((source.name,), source.replaced)
+            for task in source.tasks:
+                name = self.names.get(task.task_id, "")
+                reports.add_metric((source.name, name, task.task_id), task.reports)
+        yield reports
+        yield replaced

@@ -7,7 +7,14 @@ from importlib import import_module
 from arcwise.errors import ParameterError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.migrations import Migration
-from arcwise.server.store.records import StoredKey, StoredTask
+from arcwise.server.store.records import (
+    SourceChange,
+    SourceReport,
+    SourceTask,
+    StoredKey,
+    StoredSource,
+    StoredTask,
+)
 from arcwise.server.store.writer import Busy, Writer
 
 __all__ = [
@@ -15,8 +22,12 @@ __all__ = [
     "Busy",
     "Migration",
     "Outcome",
+    "SourceChange",
+    "SourceReport",
+    "SourceTask",
     "Store",
     "StoredKey",
+    "StoredSource",
     "StoredTask",
     "Writer",
     "migrate_store",

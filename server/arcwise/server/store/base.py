@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
-    from arcwise.server.store.records import StoredKey, StoredTask
+    from arcwise.server.store.records import SourceReport, StoredKey, StoredSource, StoredTask
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
@@ -157,9 +157,14 @@ class Store(ABC):
 
     @abstractmethod
     def report_count(self, task: Task) -> int:
-        """Return the number of reports counted so far: it grows whenever the counts of the task change.
+        """Return the number of reports in the counts, those of sources too. Cheap: reads no counts."""
 
-        Cheap: no counts are read. Read it before the counts whose age it stands for; they may be newer.
+    @abstractmethod
+    def revision(self, task: Task) -> tuple[int, int]:
+        """Return two numbers of which one changes whenever the counts of the task do.
+
+        They are `report_count`, and how often a source was replaced or dropped, of any task. Cheap: no counts
+        are read. Read it before the counts whose age it stands for; they may be newer.
         """
 
     @abstractmethod
@@ -169,6 +174,62 @@ class Store(ABC):
         What was forgotten is remembered, in the same transaction: batches of those epochs are `CLOSED` from
         then on, or a replay would be counted again. What was closed stays closed, whatever `before` is later.
         The last day before the newest epoch that has reports is never closed: devices may be a day ahead.
+        """
+
+    @abstractmethod
+    def replace_source(
+        self,
+        name: str,
+        counts: Mapping[tuple[bytes, int], IntArray],
+        batch_ids: Iterable[tuple[bytes, int, bytes]],
+        *,
+        now: int | None = None,
+    ) -> SourceReport:
+        """Take over counts that were made elsewhere, such as over the files of a lake, all or nothing.
+
+        The counts of a task and epoch replace those that this source had, and add to those of the server and
+        of other sources. An epoch that is not in `counts` stays as it was; to empty one, give zeros. Nothing
+        changes in an epoch that is closed, or of a closed task: the report says what would have. The ids of
+        the batches become known, until they are pruned: to the server such a batch is a replay.
+
+        Parameters
+        ----------
+        name
+            Of the source: 1 to 64 letters, digits, dots, dashes and underscores.
+        counts
+            The number of reports per code, shape (K,), by the id of a task (32 bytes) and epoch.
+        batch_ids
+            The task, the epoch and the id of every batch that is in the counts, in any order, each once in
+            its task. It is read once, before anything is locked. Ids of closed epochs are ignored.
+        now
+            The time in Unix seconds; None: the machine's.
+
+        Raises
+        ------
+        ParameterError
+            When a batch is counted by the server or by another source, with how many there are and where;
+            when a task is unknown, counts have the wrong shape or numbers, or ids do not fit them.
+        """
+
+    @abstractmethod
+    def sources(self) -> list[StoredSource]:
+        """Return the sources, by name."""
+
+    @abstractmethod
+    def drop_source(self, name: str, *, closed_too: bool = False) -> int:
+        """Forget a source, its counts and the ids of its batches; return how many reports that takes away.
+
+        Parameters
+        ----------
+        name
+            Of the source.
+        closed_too
+            Also where it has counts in closed epochs, which cannot be brought back.
+
+        Raises
+        ------
+        ParameterError
+            When there is no such source, or it has counts in closed epochs and `closed_too` is False.
         """
 
     @abstractmethod
@@ -223,7 +284,7 @@ class Store(ABC):
         """Add what another store exported, all or nothing.
 
         Tasks that are new here come as they are there; of the others the counts are added, and batches are
-        closed that are closed in either.
+        closed that are closed in either. Sources keep their names, so they can be replaced here.
 
         Parameters
         ----------
@@ -235,8 +296,8 @@ class Store(ABC):
         Raises
         ------
         ParameterError
-            When reports would count twice: those of this store, those of a store that was merged before, or
-            those of batches that are known here.
+            When reports would count twice: those of this store, those of a store that was merged before,
+            those of batches that are known here, or those of a source of a name that is known here.
         """
 
     @property

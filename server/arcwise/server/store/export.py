@@ -13,10 +13,11 @@ import numpy as np
 
 from arcwise.errors import ArcwiseError, ParameterError
 from arcwise.server.store.counting import exact_sum
+from arcwise.server.store.sources import checked_name
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
     from typing import TextIO
 
     from arcwise.typing import IntArray
@@ -42,11 +43,14 @@ class Header(NamedTuple):
         How many there are.
     ids
         Whether batch ids follow.
+    sources
+        The names of the sources that some of the counts are of, and when each was replaced, in Unix seconds.
     """
 
     origins: tuple[bytes, ...]
     reports: int
     ids: bool
+    sources: tuple[tuple[str, int], ...] = ()
 
 
 class TaskState(NamedTuple):
@@ -58,17 +62,19 @@ class TaskState(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Reports per code, shape (K,), of an epoch of the task before."""
+    """Reports per code, shape (K,), of an epoch of the task before, from a source or (None) from servers."""
 
     epoch: int
     counts: IntArray
+    source: str | None = None
 
 
 class BatchIds(NamedTuple):
-    """Ids (16 bytes) of some batches of an epoch of the task before."""
+    """Ids (16 bytes) of some batches of an epoch of the task before; `source` as in `Counts`."""
 
     epoch: int
     ids: list[bytes]
+    source: str | None = None
 
 
 Record = Header | TaskState | Counts | BatchIds
@@ -86,12 +92,14 @@ def write_export(file: TextIO, records: Iterable[Record]) -> None:
 def _to_json(record: Record) -> dict[str, Any]:
     if isinstance(record, Header):
         origins = [origin.hex() for origin in record.origins]
-        return {"arcwise_export": _FORMAT, "origins": origins, "reports": record.reports, "ids": record.ids}
+        head = {"arcwise_export": _FORMAT, "origins": origins, "reports": record.reports, "ids": record.ids}
+        return head | ({"sources": dict(record.sources)} if record.sources else {})
     if isinstance(record, TaskState):
         return {"task": record.task.to_json(), "closed": record.closed, "open_from": record.open_from}
+    source = {} if record.source is None else {"source": record.source}
     if isinstance(record, Counts):
-        return {"epoch": record.epoch, "counts": record.counts.tolist()}
-    return {"epoch": record.epoch, "batches": [name.hex() for name in record.ids]}
+        return {"epoch": record.epoch, "counts": record.counts.tolist()} | source
+    return {"epoch": record.epoch, "batches": [name.hex() for name in record.ids]} | source
 
 
 def read_export(file: TextIO, name: str) -> Iterator[Record]:
@@ -103,6 +111,7 @@ def read_export(file: TextIO, name: str) -> Iterator[Record]:
         When the file is no export, or its end is missing.
     """
     task: Task | None = None
+    sources: set[str] = set()
     missing = number = 0
     for number, line in enumerate(file, start=1):
         try:
@@ -111,43 +120,49 @@ def read_export(file: TextIO, name: str) -> Iterator[Record]:
                 if fields["end"] != number - 1 or missing or file.read(1):
                     raise ValueError
                 return
-            record = _from_json(fields, task, first=number == 1)
+            record = _from_json(fields, task, sources, first=number == 1)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ArcwiseError) as error:
             raise ParameterError(f"{name}, line {number}: not a valid arcwise export record") from error
         if isinstance(record, TaskState):
             task = record.task
         elif isinstance(record, Header):
             missing = record.reports
+            sources = {name for name, _ in record.sources}
         elif isinstance(record, Counts):
             missing -= exact_sum(record.counts)
         yield record
     raise ParameterError(f"{name} is incomplete, it ends after {number} lines: copy it again")
 
 
-def _from_json(fields: dict[str, Any], task: Task | None, *, first: bool) -> Record:
+def _from_json(fields: dict[str, Any], task: Task | None, sources: Container[str], *, first: bool) -> Record:
     if first:
         if fields["arcwise_export"] != _FORMAT:
             raise ValueError
         origins = tuple(bytes.fromhex(origin) for origin in fields["origins"])
         if not origins or any(len(origin) != 16 for origin in origins) or type(fields["ids"]) is not bool:
             raise ValueError
-        return Header(origins, _whole(fields["reports"], _MOST_READ << 16), fields["ids"])
+        replaced = tuple(
+            (checked_name(name), _whole(time, _MOST)) for name, time in fields.get("sources", {}).items()
+        )
+        return Header(origins, _whole(fields["reports"], _MOST_READ << 16), fields["ids"], replaced)
     if "task" in fields:
         found, closed = Task.from_json(fields["task"]), fields["closed"]
         closed = None if closed is None else _whole(closed, _MOST)
         return TaskState(found, closed, _whole(fields["open_from"], _MAX_EPOCH))
     if task is None:
         raise ValueError
-    epoch = _whole(fields["epoch"], _MAX_EPOCH)
+    epoch, source = _whole(fields["epoch"], _MAX_EPOCH), fields.get("source")
+    if source is not None and source not in sources:
+        raise ValueError
     if "counts" in fields:
         counts = [_whole(count, _MOST_READ) for count in fields["counts"]]
         if len(counts) != task.mechanism.kernel.codes:
             raise ValueError
-        return Counts(epoch, np.array(counts, np.int64))
+        return Counts(epoch, np.array(counts, np.int64), source)
     ids = [bytes.fromhex(name) for name in fields["batches"]]
     if not ids or any(len(name) != 16 for name in ids):
         raise ValueError
-    return BatchIds(epoch, ids)
+    return BatchIds(epoch, ids, source)
 
 
 def _whole(number: object, below: int) -> int:

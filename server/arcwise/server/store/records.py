@@ -1,14 +1,14 @@
-"""What a store returns beside counts: keys and tasks, as they stand in its tables."""
+"""What a store returns beside counts: keys, tasks and sources, as they stand in its tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task
 
-__all__ = ["StoredKey", "StoredTask"]
+__all__ = ["SourceChange", "SourceReport", "SourceTask", "StoredKey", "StoredSource", "StoredTask"]
 
 
 @dataclass(frozen=True)
@@ -60,3 +60,101 @@ class StoredTask:
     closed: int | None
     open_from: int
     newest: int | None
+
+
+class SourceTask(NamedTuple):
+    """What a source has of a task.
+
+    Attributes
+    ----------
+    task_id
+        In hex.
+    first, last
+        Its oldest and its newest epoch with reports.
+    epochs
+        How many epochs have reports.
+    reports
+        How many there are.
+    """
+
+    task_id: str
+    first: int
+    last: int
+    epochs: int
+    reports: int
+
+
+@dataclass(frozen=True)
+class StoredSource:
+    """A source that a store has counts of.
+
+    Attributes
+    ----------
+    name
+        Unique in the store.
+    replaced
+        When its counts were last replaced, in Unix seconds.
+    tasks
+        What it has of each task, in the order of `Store.tasks`; those without reports are left out.
+    """
+
+    name: str
+    replaced: int
+    tasks: tuple[SourceTask, ...]
+
+
+class SourceChange(NamedTuple):
+    """An epoch of a task whose counts from a source are not what they were.
+
+    Attributes
+    ----------
+    task_id
+        In hex.
+    epoch
+        The number of the epoch.
+    before, after
+        Reports from the source. Counts can change without them.
+    """
+
+    task_id: str
+    epoch: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class SourceReport:
+    """What became of the counts of a source.
+
+    Attributes
+    ----------
+    name
+        Of the source.
+    changed
+        The epochs that have other counts now.
+    unchanged
+        How many epochs have the counts that they had.
+    closed
+        The epochs whose counts stay as they were, because they or their task are closed, and would have
+        changed.
+    """
+
+    name: str
+    changed: tuple[SourceChange, ...]
+    unchanged: int
+    closed: tuple[SourceChange, ...]
+
+    @property
+    def added(self) -> int:
+        """By how many reports the store has more than before; negative where it has fewer."""
+        return sum(change.after - change.before for change in self.changed)
+
+    def __str__(self) -> str:
+        text = (
+            f"source {self.name}: {len(self.changed):,} epochs changed ({self.added:+,} reports), "
+            f"{self.unchanged:,} unchanged"
+        )
+        if self.closed:
+            reports = sum(change.after - change.before for change in self.closed)
+            text += f", {len(self.closed):,} closed and left as they were ({reports:+,} reports ignored)"
+        return text

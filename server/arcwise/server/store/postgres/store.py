@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,11 +15,12 @@ from arcwise.errors import StoreError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import sparse_counts, summed_counts
 from arcwise.server.store.epochs import last_closable
-from arcwise.server.store.postgres import transfer, upkeep
+from arcwise.server.store.postgres import sources, transfer, upkeep
 from arcwise.server.store.postgres.arrays import bigint_array, bytea_array, integer_array, register_arrays
 from arcwise.server.store.postgres.database import Connection, Database, Link
 from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
+from arcwise.server.store.sources import checked_counts, checked_name
 from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
+    from arcwise.server.store.records import SourceReport, StoredSource
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
@@ -274,14 +277,18 @@ class PostgresStore(Store):
 
     def report_count(self, task: Task) -> int:
         """Return the number of reports counted so far; see `Store.report_count`."""
-        row = self._read(
+        return self.revision(task)[0]
+
+    def revision(self, task: Task) -> tuple[int, int]:
+        """Return two numbers that stand for the counts of a task; see `Store.revision`."""
+        ((reports, replaced),) = self._read(
             lambda connection: connection.execute(
-                "SELECT coalesce(sum(reports), 0)::bigint FROM total"
+                "SELECT coalesce(sum(reports), 0)::bigint, (SELECT replaced FROM state) FROM total"
                 " WHERE task = (SELECT number FROM task WHERE id = %s)",
                 (bytes.fromhex(task.id),),
-            ).fetchone()
+            ).fetchall()
         )
-        return int(row[0]) if row else 0
+        return int(reports), int(replaced)
 
     def prune(self, task: Task, before: int) -> int:
         """Forget the ids of batches of old epochs, and fold shards; see `Store.prune`."""
@@ -310,6 +317,29 @@ class PostgresStore(Store):
             # By now the epochs are closed for everybody.
             cursor = connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (number, before))
         return cursor.rowcount
+
+    def replace_source(
+        self,
+        name: str,
+        counts: Mapping[tuple[bytes, int], IntArray],
+        batch_ids: Iterable[tuple[bytes, int, bytes]],
+        *,
+        now: int | None = None,
+    ) -> SourceReport:
+        """Take over the counts of a source; see `Store.replace_source`."""
+        checked = checked_counts(counts, self.tasks())
+        now = int(time.time()) if now is None else now
+        with self._database.session("write to") as connection:
+            return sources.replace(connection, checked_name(name), checked, batch_ids, now)
+
+    def sources(self) -> list[StoredSource]:
+        """Return the sources; see `Store.sources`."""
+        return self._read(sources.stored)
+
+    def drop_source(self, name: str, *, closed_too: bool = False) -> int:
+        """Forget a source; see `Store.drop_source`."""
+        with self._database.session("write to") as connection:
+            return sources.drop(connection, name, closed_too=closed_too)
 
     def clock(self) -> int | None:
         """Return the latest time that a server believed; see `Store.clock`."""

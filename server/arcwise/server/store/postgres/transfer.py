@@ -16,6 +16,7 @@ from arcwise.server.store.merging import (
     refuse_known_origins,
     refuse_more_than_most,
 )
+from arcwise.server.store.sources import refuse_known_sources
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # the reader sets the pace
         origins = connection.execute("SELECT id FROM origin ORDER BY own DESC, id").fetchall()
         ((reports,),) = connection.execute("SELECT coalesce(sum(reports), 0)::bigint FROM total").fetchall()
-        yield Header(tuple(origin for (origin,) in origins), reports, ids)
+        sources = connection.execute('SELECT name, replaced FROM source ORDER BY name COLLATE "C"').fetchall()
+        yield Header(tuple(origin for (origin,) in origins), reports, ids, tuple(sources))
         tasks = connection.execute("SELECT number, definition, closed, open_from FROM task ORDER BY number")
         for number, definition, closed, open_from in tasks.fetchall():
             task = Task.from_bytes(definition)
@@ -48,31 +50,37 @@ def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None
 
 def _counts(connection: Connection, number: int, task: Task) -> Iterator[Counts]:
     rows = connection.execute(
-        "SELECT epoch, array_agg(code), array_agg(reports) FROM counts WHERE task = %s"
-        " GROUP BY epoch ORDER BY epoch",
+        "SELECT epoch, name, array_agg(code), array_agg(reports)"
+        " FROM counts LEFT JOIN source ON number = -shard AND shard < 0 WHERE task = %s"
+        " GROUP BY epoch, number ORDER BY epoch, number NULLS FIRST",
         (number,),
     )
-    for epoch, codes, reports in rows:
+    for epoch, source, codes, reports in rows:
         counts = np.zeros(task.mechanism.kernel.codes, np.int64)
         np.add.at(counts, codes, reports)  # a code has a row per shard
-        yield Counts(epoch, counts)
+        yield Counts(epoch, counts, source)
 
 
 def _ids(connection: Connection, number: int) -> Iterator[BatchIds]:
     with connection.cursor("ids") as cursor:  # on the server: there may be hundreds of millions
-        cursor.execute("SELECT epoch, id FROM batch WHERE task = %s", (number,))
+        cursor.execute(
+            "SELECT epoch, coalesce(name, ''), id FROM batch LEFT JOIN source ON number = source"
+            " WHERE task = %s",
+            (number,),
+        )
         while chunk := cursor.fetchmany(_CHUNK):
-            for epoch, members in groupby(sorted(chunk), itemgetter(0)):
-                yield BatchIds(epoch, [name for _, name in members])
+            for (epoch, source), members in groupby(sorted(chunk), itemgetter(0, 1)):
+                yield BatchIds(epoch, [batch_id for *_, batch_id in members], source or None)
 
 
 def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
-    """Add what records hold to shard 0, all or nothing; see `Store.merge`.
+    """Add what records hold to shard 0 or those of sources, all or nothing; see `Store.merge`.
 
     Everything is brought into tables of this transaction alone first, while workers go on. They wait only for
     the statements at the end, and answer "later" where these take longer than they wait.
     """
     origins: list[bytes] = []
+    sources: list[tuple[str, int]] = []
     place = ids = 0
     brought = Brought()
     task: Task | None = None
@@ -81,8 +89,9 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
         connection.execute(_INCOMING)
         for record in records:
             if isinstance(record, Header):
-                _refuse_known(connection, record.origins)  # early: the rest may take an hour
                 origins += record.origins
+                sources += record.sources
+                _refuse_known(connection, origins, sources)  # early: the rest may take an hour
             elif isinstance(record, TaskState):
                 place += 1
                 task = record.task
@@ -94,18 +103,20 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
             else:
                 ids += len(record.ids)
                 connection.execute(
-                    "INSERT INTO incoming_batch SELECT %s, id, %s FROM unnest(%s::bytea[]) AS id",
-                    (place, record.epoch, record.ids),
+                    "INSERT INTO incoming_batch SELECT %s, id, %s, %s FROM unnest(%s::bytea[]) AS id",
+                    (place, record.epoch, record.source, record.ids),
                 )
         connection.execute("ANALYZE incoming_task, incoming_batch, incoming_counts")
         # From here on nobody adds and nobody folds.
         connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
         connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
-        _refuse_known(connection, origins)
+        _refuse_known(connection, origins, sources)
         connection.execute(
             "INSERT INTO origin (id, own, merged) SELECT id, false, %s FROM unnest(%s::bytea[]) id",
             (now, origins),
         )
+        for name, replaced in sources:
+            connection.execute("INSERT INTO source (name, replaced) VALUES (%s, %s)", (name, replaced))
         connection.execute(_TASKS)
         connection.execute(_COUNTS)
         for key, total in connection.execute(_LARGEST, (MOST_REPORTS,)).fetchall():
@@ -117,9 +128,9 @@ _INCOMING = """
     CREATE TEMPORARY TABLE incoming_task
         (place integer, id bytea, definition bytea, closed bigint, open_from bigint) ON COMMIT DROP;
     CREATE TEMPORARY TABLE incoming_batch
-        (place integer, id bytea, epoch bigint) ON COMMIT DROP;
+        (place integer, id bytea, epoch bigint, source text) ON COMMIT DROP;
     CREATE TEMPORARY TABLE incoming_counts
-        (place integer, epoch bigint, code integer, reports bigint) ON COMMIT DROP;
+        (place integer, epoch bigint, source text, code integer, reports bigint) ON COMMIT DROP;
 """
 _TASKS = """
     INSERT INTO task (id, definition, closed) SELECT id, definition, closed FROM incoming_task ORDER BY place
@@ -129,14 +140,16 @@ _TASKS = """
 """
 _COUNTS = """
     INSERT INTO counts AS c (task, epoch, shard, code, reports)
-    SELECT t.number, n.epoch, 0, n.code, sum(n.reports)::bigint
+    SELECT t.number, n.epoch, coalesce(-s.number, 0) AS shard, n.code, sum(n.reports)::bigint
     FROM incoming_counts n JOIN incoming_task i ON i.place = n.place JOIN task t ON t.id = i.id
-    GROUP BY t.number, n.epoch, n.code
+    LEFT JOIN source s ON s.name = n.source
+    GROUP BY t.number, n.epoch, s.number, n.code
     ON CONFLICT (task, epoch, shard, code) DO UPDATE SET reports = c.reports + excluded.reports;
     INSERT INTO total AS o (task, shard, reports)
-    SELECT t.number, 0, sum(n.reports)::bigint
+    SELECT t.number, coalesce(-s.number, 0), sum(n.reports)::bigint
     FROM incoming_counts n JOIN incoming_task i ON i.place = n.place JOIN task t ON t.id = i.id
-    GROUP BY t.number
+    LEFT JOIN source s ON s.name = n.source
+    GROUP BY t.number, s.number
     ON CONFLICT (task, shard) DO UPDATE SET reports = o.reports + excluded.reports;
 """
 _LARGEST = """
@@ -144,15 +157,20 @@ _LARGEST = """
     GROUP BY t.id HAVING sum(o.reports) > %s
 """
 _BATCHES = """
-    INSERT INTO batch (task, id, epoch)
-    SELECT t.number, b.id, b.epoch
+    INSERT INTO batch (task, id, epoch, source)
+    SELECT t.number, b.id, b.epoch, s.number
     FROM incoming_batch b JOIN incoming_task i ON i.place = b.place JOIN task t ON t.id = i.id
+    LEFT JOIN source s ON s.name = b.source
     ORDER BY t.number, b.id
     ON CONFLICT DO NOTHING
 """
 
 
-def _refuse_known(connection: Connection, origins: Iterable[bytes]) -> None:
+def _refuse_known(
+    connection: Connection, origins: Iterable[bytes], sources: Iterable[tuple[str, int]]
+) -> None:
+    names = [name for (name,) in connection.execute("SELECT name FROM source").fetchall()]
+    refuse_known_sources((name for name, _ in sources), names)
     refuse_known_origins(origins, dict(connection.execute("SELECT id, merged FROM origin").fetchall()))
 
 
@@ -166,7 +184,7 @@ def _bring_task(connection: Connection, place: int, record: TaskState) -> None:
 def _bring_counts(connection: Connection, place: int, record: Counts) -> None:
     codes = np.flatnonzero(record.counts)
     connection.execute(
-        "INSERT INTO incoming_counts SELECT %s, %s, code, reports"
+        "INSERT INTO incoming_counts SELECT %s, %s, %s, code, reports"
         " FROM unnest(%s::integer[], %s::bigint[]) AS new (code, reports)",
-        (place, record.epoch, codes.tolist(), record.counts[codes].tolist()),
+        (place, record.epoch, record.source, codes.tolist(), record.counts[codes].tolist()),
     )

@@ -27,7 +27,7 @@ def fold(connection: Connection, task: int | None = None) -> None:
     """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
-        shards = connection.execute("SELECT DISTINCT shard FROM total WHERE shard <> 0").fetchall()
+        shards = connection.execute("SELECT DISTINCT shard FROM total WHERE shard > 0").fetchall()
         dead = [
             shard
             for (shard,) in shards
@@ -58,11 +58,14 @@ _FOLD_TOTAL = """
 """
 
 
+_TABLES = b"task, batch, counts, total, api_key, origin, state, source"
+
+
 def size(connection: Connection) -> int:
     """Return the bytes of the tables and their indexes."""
     row = connection.execute(
-        "SELECT sum(pg_total_relation_size(name::regclass))::bigint"
-        " FROM unnest(ARRAY['task', 'batch', 'counts', 'total', 'api_key', 'origin', 'state']) AS name"
+        b"SELECT sum(pg_total_relation_size(name::regclass))::bigint FROM unnest('{%b}'::text[]) AS name"
+        % _TABLES
     ).fetchone()
     return int(row[0]) if row else 0
 
@@ -70,7 +73,7 @@ def size(connection: Connection) -> int:
 def vacuum(connection: Connection) -> None:
     """Fold the shards of ended processes, and let PostgreSQL use again what deleted rows took."""
     fold(connection)
-    connection.execute("VACUUM (ANALYZE) task, batch, counts, total, api_key, origin, state")
+    connection.execute(b"VACUUM (ANALYZE) " + _TABLES)
 
 
 def check(connection: Connection) -> list[str]:
@@ -84,6 +87,10 @@ def check(connection: Connection) -> list[str]:
                 f"table {table.decode()} names task {number}, which is not there"
                 for (number,) in connection.execute(query).fetchall()
             ]
+        problems += [
+            f"table {table} names source {number}, which is not there"
+            for table, number in connection.execute(_STRANGE_SOURCES).fetchall()
+        ]
         # As numeric: it may be out of the range of a bigint.
         rows = connection.execute("SELECT task, sum(reports) FROM total GROUP BY task").fetchall()
         totals = {number: int(reports) for number, reports in rows}
@@ -96,6 +103,16 @@ def check(connection: Connection) -> list[str]:
                 problems += _strange_rows(connection, number, task)
                 problems += counts_problems(task, _counts(connection, number, task), totals.get(number, 0))
     return problems
+
+
+_STRANGE_SOURCES = """
+    SELECT DISTINCT 'batch', source FROM batch
+    WHERE source IS NOT NULL AND source NOT IN (SELECT number FROM source)
+    UNION SELECT DISTINCT 'counts', -shard FROM counts
+    WHERE shard < 0 AND -shard NOT IN (SELECT number FROM source)
+    UNION SELECT DISTINCT 'total', -shard FROM total
+    WHERE shard < 0 AND -shard NOT IN (SELECT number FROM source)
+"""
 
 
 def _strange_rows(connection: Connection, number: int, task: Task) -> list[str]:

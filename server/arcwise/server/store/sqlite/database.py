@@ -167,16 +167,21 @@ class Database:
                     self.writer.execute("ROLLBACK")
                 raise
 
-    def add_counts(self, number: int, epoch: int, counts: IntArray) -> None:
-        """Add to the counts of an epoch of the task of this number, and to its total; in a transaction."""
+    def add_counts(self, number: int, epoch: int, counts: IntArray, source: int = 0) -> None:
+        """Add to the counts of an epoch of the task of this number, and to its total; in a transaction.
+
+        `source` is the number of the source whose counts they are; 0: those of servers.
+        """
         reports = int(counts.sum())
         row = self.writer.execute(
-            "SELECT rowid, codes, per_code FROM counts WHERE task = ? AND epoch = ?", (number, epoch)
+            "SELECT rowid, codes, per_code FROM counts WHERE task = ? AND epoch = ? AND source = ?",
+            (number, epoch, source),
         ).fetchone()
         if row is None:
             self.writer.execute(
-                "INSERT INTO counts (task, epoch, reports, codes, per_code) VALUES (?, ?, ?, ?, ?)",
-                (number, epoch, reports, *pack(counts)),
+                "INSERT INTO counts (task, epoch, source, reports, codes, per_code)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (number, epoch, source, reports, *pack(counts)),
             )
         else:
             counts = counts.copy()
@@ -187,9 +192,9 @@ class Database:
                 (reports, *pack(counts, dense=row[1] is None), row[0]),
             )
         self.writer.execute(
-            "INSERT INTO total (task, reports) VALUES (?, ?)"
-            " ON CONFLICT (task) DO UPDATE SET reports = reports + excluded.reports",
-            (number, reports),
+            "INSERT INTO total (task, source, reports) VALUES (?, ?, ?)"
+            " ON CONFLICT (task, source) DO UPDATE SET reports = reports + excluded.reports",
+            (number, source, reports),
         )
 
     @contextmanager

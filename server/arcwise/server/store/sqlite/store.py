@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from contextlib import closing, suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -16,7 +17,8 @@ from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.counting import count_codes
 from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
-from arcwise.server.store.sqlite import transfer, upkeep
+from arcwise.server.store.sources import checked_counts, checked_name
+from arcwise.server.store.sqlite import sources, transfer, upkeep
 from arcwise.server.store.sqlite.database import Database
 from arcwise.server.store.sqlite.rows import spread, unpack
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
+    from arcwise.server.store.records import SourceReport, StoredSource
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
@@ -208,7 +211,11 @@ class SQLiteStore(Store):
                 " ORDER BY epoch",
                 (bytes.fromhex(task.id),),
             ).fetchall()
-        return {epoch: spread(task.mechanism.kernel.codes, *row) for epoch, *row in rows}
+        found: dict[int, IntArray] = {}
+        for epoch, *row in rows:  # an epoch has a row for the server, and one for each source
+            counts = spread(task.mechanism.kernel.codes, *row)
+            found[epoch] = found[epoch] + counts if epoch in found else counts
+        return found
 
     def reports_by_epoch(
         self, task: Task, first: int | None = None, last: int | None = None
@@ -216,8 +223,8 @@ class SQLiteStore(Store):
         """Return the number of reports of every epoch; see `Store.reports_by_epoch`."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT epoch, reports FROM counts JOIN task ON number = task"
-                " WHERE id = ? AND epoch BETWEEN ? AND ? ORDER BY epoch",
+                "SELECT epoch, sum(reports) FROM counts JOIN task ON number = task"
+                " WHERE id = ? AND epoch BETWEEN ? AND ? GROUP BY epoch ORDER BY epoch",
                 (bytes.fromhex(task.id), first or 0, _LAST_EPOCH if last is None else last),
             ).fetchall()
         return dict(rows)
@@ -244,16 +251,42 @@ class SQLiteStore(Store):
 
     def report_count(self, task: Task) -> int:
         """Return the number of reports counted so far; see `Store.report_count`."""
+        return self.revision(task)[0]
+
+    def revision(self, task: Task) -> tuple[int, int]:
+        """Return two numbers that stand for the counts of a task; see `Store.revision`."""
         with self._database.read() as connection:
-            row = connection.execute(
-                "SELECT reports FROM total JOIN task ON number = task WHERE id = ?",
+            reports, replaced = connection.execute(
+                "SELECT coalesce(sum(reports), 0), (SELECT replaced FROM state) FROM total"
+                " JOIN task ON number = task WHERE id = ?",
                 (bytes.fromhex(task.id),),
             ).fetchone()
-        return 0 if row is None else int(row[0])
+        return int(reports), int(replaced)
 
     def prune(self, task: Task, before: int) -> int:
         """Forget the ids of batches of old epochs; see `Store.prune`."""
         return upkeep.prune(self._database, task, before)
+
+    def replace_source(
+        self,
+        name: str,
+        counts: Mapping[tuple[bytes, int], IntArray],
+        batch_ids: Iterable[tuple[bytes, int, bytes]],
+        *,
+        now: int | None = None,
+    ) -> SourceReport:
+        """Take over the counts of a source; see `Store.replace_source`."""
+        checked = checked_counts(counts, self.tasks())
+        now = int(time.time()) if now is None else now
+        return sources.replace(self._database, checked_name(name), checked, batch_ids, now)
+
+    def sources(self) -> list[StoredSource]:
+        """Return the sources; see `Store.sources`."""
+        return sources.stored(self._database)
+
+    def drop_source(self, name: str, *, closed_too: bool = False) -> int:
+        """Forget a source; see `Store.drop_source`."""
+        return sources.drop(self._database, name, closed_too=closed_too)
 
     def clock(self) -> int | None:
         """Return the latest time that a server believed; see `Store.clock`."""

@@ -14,6 +14,7 @@ from arcwise.server.store.merging import (
     refuse_known_origins,
     refuse_more_than_most,
 )
+from arcwise.server.store.sources import refuse_known_sources
 from arcwise.server.store.sqlite.rows import spread
 from arcwise.tasks import Task
 
@@ -34,27 +35,35 @@ def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
         connection.execute("BEGIN")
         origins = connection.execute("SELECT id FROM origin ORDER BY own DESC, id").fetchall()
         (reports,) = connection.execute("SELECT coalesce(sum(reports), 0) FROM total").fetchone()
-        yield Header(tuple(origin for (origin,) in origins), reports, ids)
+        sources = connection.execute("SELECT name, replaced FROM source ORDER BY name").fetchall()
+        yield Header(tuple(origin for (origin,) in origins), reports, ids, tuple(sources))
         tasks = connection.execute("SELECT number, definition, closed, open_from FROM task ORDER BY number")
         for number, definition, closed, open_from in tasks.fetchall():
             task = Task.from_bytes(definition)
             yield TaskState(task, closed, open_from)
-            for epoch, *row in connection.execute(
-                "SELECT epoch, codes, per_code FROM counts WHERE task = ? ORDER BY epoch", (number,)
+            for epoch, source, *row in connection.execute(
+                "SELECT epoch, name, codes, per_code FROM counts LEFT JOIN source ON number = source"
+                " WHERE task = ? ORDER BY epoch, source",
+                (number,),
             ):
-                yield Counts(epoch, spread(task.mechanism.kernel.codes, *row))
+                yield Counts(epoch, spread(task.mechanism.kernel.codes, *row), source)
             if not ids:
                 continue
-            rows = connection.execute("SELECT epoch, id FROM batch WHERE task = ? ORDER BY id", (number,))
+            rows = connection.execute(
+                "SELECT epoch, coalesce(name, ''), id FROM batch LEFT JOIN source ON number = source"
+                " WHERE task = ? ORDER BY id",
+                (number,),
+            )
             while chunk := rows.fetchmany(_CHUNK):
-                for epoch, members in groupby(sorted(chunk), itemgetter(0)):
-                    yield BatchIds(epoch, [name for _, name in members])
+                for (epoch, source), members in groupby(sorted(chunk), itemgetter(0, 1)):
+                    yield BatchIds(epoch, [batch_id for *_, batch_id in members], source or None)
 
 
 def merge(database: Database, records: Iterable[Record], now: int) -> None:
     """Add what records hold, all or nothing; see `Store.merge`."""
     number, brought = 0, Brought()
     task: Task | None = None
+    sources: dict[str | None, int] = {}
     with database.errors("merge into"), database.transaction():
         execute = database.writer.execute
         for record in records:
@@ -65,6 +74,11 @@ def merge(database: Database, records: Iterable[Record], now: int) -> None:
                     "INSERT INTO origin (id, own, merged) VALUES (?, 0, ?)",
                     [(origin, now) for origin in record.origins],
                 )
+                names = [name for (name,) in execute("SELECT name FROM source").fetchall()]
+                refuse_known_sources((name for name, _ in record.sources), names)
+                for name, replaced in record.sources:
+                    execute("INSERT INTO source (name, replaced) VALUES (?, ?)", (name, replaced))
+                sources = dict(execute("SELECT name, number FROM source").fetchall())
             elif isinstance(record, TaskState):
                 task = record.task
                 key = bytes.fromhex(task.id)
@@ -80,12 +94,12 @@ def merge(database: Database, records: Iterable[Record], now: int) -> None:
             elif isinstance(record, Counts):
                 assert task is not None  # noqa: S101 (narrows the type for the checker)
                 brought.add(task, record.counts)
-                database.add_counts(number, record.epoch, record.counts)
-                (total,) = execute("SELECT reports FROM total WHERE task = ?", (number,)).fetchone()
+                database.add_counts(number, record.epoch, record.counts, sources.get(record.source, 0))
+                (total,) = execute("SELECT sum(reports) FROM total WHERE task = ?", (number,)).fetchone()
                 refuse_more_than_most(task.id, total)
             else:
                 cursor = database.writer.executemany(
-                    "INSERT INTO batch (task, id, epoch) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                    [(number, name, record.epoch) for name in record.ids],
+                    "INSERT INTO batch (task, id, epoch, source) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                    [(number, name, record.epoch, sources.get(record.source)) for name in record.ids],
                 )
                 refuse_known_batches(len(record.ids) - cursor.rowcount)

@@ -117,7 +117,11 @@ def check(database: Database) -> list[str]:
             f"row {row} of table {table} names no row of table {parent}"
             for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check")
         ]
-        totals = dict(connection.execute("SELECT task, reports FROM total").fetchall())
+        totals = dict(connection.execute("SELECT task, sum(reports) FROM total GROUP BY task").fetchall())
+        problems += [
+            f"table {table} names source {source}, which is not there"
+            for table, source in connection.execute(_STRANGE_SOURCES)
+        ]
         for number, key, definition in connection.execute("SELECT number, id, definition FROM task"):
             task, found = task_problems(key, definition)
             problems += found
@@ -125,6 +129,14 @@ def check(database: Database) -> list[str]:
                 rows = _counts(connection, number, task, problems)
                 problems += counts_problems(task, rows, totals.get(number, 0))
         return problems
+
+
+_STRANGE_SOURCES = """
+    SELECT DISTINCT 'counts', source FROM counts
+    WHERE source <> 0 AND source NOT IN (SELECT number FROM source)
+    UNION SELECT DISTINCT 'total', source FROM total
+    WHERE source <> 0 AND source NOT IN (SELECT number FROM source)
+"""
 
 
 def _counts(

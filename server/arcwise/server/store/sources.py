@@ -1,0 +1,300 @@
+"""What every store does in the same way for a source: checks, and which epochs change."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from arcwise.errors import ParameterError
+from arcwise.server.store.counting import exact_sum
+from arcwise.server.store.merging import Brought
+from arcwise.server.store.records import SourceChange, SourceReport, SourceTask, StoredSource
+from arcwise.wire import BATCH_ID_BYTES, MAX_EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from arcwise.server.store.records import StoredTask
+    from arcwise.typing import IntArray
+
+__all__ = [
+    "Cell",
+    "Plan",
+    "checked_counts",
+    "checked_ids",
+    "checked_name",
+    "known_batches",
+    "plan_changes",
+    "refuse_ids_without_counts",
+    "refuse_known_sources",
+    "refuse_to_drop_closed",
+    "refuse_twice",
+    "stored_sources",
+    "unknown_source",
+]
+
+Cell = tuple[bytes, int]
+"""The id of a task (32 bytes) and an epoch."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_CHUNK = 4096
+_MOST_NAMED = 5
+
+
+class Plan(NamedTuple):
+    """What replacing a source will do.
+
+    Attributes
+    ----------
+    open
+        The epochs that are replaced, changed or not: they need the ids of their batches.
+    changed
+        The new counts, shape (K,), of those of them that change.
+    added
+        By how many reports each task grows, by its id; of tasks with changes.
+    report
+        For the caller.
+    """
+
+    open: set[Cell]
+    changed: dict[Cell, IntArray]
+    added: dict[bytes, int]
+    report: SourceReport
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a source.
+
+    Raises
+    ------
+    ParameterError
+        When it cannot be one.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ParameterError(
+            "the name of a source must be 1 to 64 letters, digits, dots, dashes or underscores, and begin "
+            f"with a letter or a digit; got {name!r}"
+        )
+    return name
+
+
+def checked_counts(
+    counts: Mapping[tuple[bytes, int], IntArray], tasks: Iterable[StoredTask]
+) -> dict[Cell, IntArray]:
+    """Return the counts of a source as 64-bit integers.
+
+    Raises
+    ------
+    ParameterError
+        When a task is unknown, an epoch is none, or counts have the wrong shape or numbers.
+    """
+    sizes = {bytes.fromhex(stored.task.id): stored.task for stored in tasks}
+    brought = Brought()
+    found: dict[Cell, IntArray] = {}
+    for (key, epoch), given in counts.items():
+        task = sizes.get(bytes(key))
+        if task is None:
+            raise ParameterError(
+                f"task {bytes(key).hex()} is not in the store: serve it, or register it first"
+            )
+        if isinstance(epoch, bool) or not 0 <= int(epoch) <= MAX_EPOCH:
+            raise ParameterError(f"epoch must be from 0 to 2^32 - 1, got {epoch} of task {task.id}")
+        array = np.asarray(given)
+        codes = task.mechanism.kernel.codes
+        if array.shape != (codes,) or array.dtype.kind not in "iu":
+            raise ParameterError(
+                f"counts of task {task.id}, epoch {epoch} must be {codes} integers, one for each code; "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
+            raise ParameterError(f"counts must be below 2^63, got {array.max()} of task {task.id}")
+        found[bytes(key), int(epoch)] = row = array.astype(np.int64)
+        brought.add(task, row)
+    return found
+
+
+def checked_ids(batch_ids: Iterable[tuple[bytes, int, bytes]]) -> Iterator[list[tuple[bytes, int, bytes]]]:
+    """Yield batch ids in lists of a few thousand.
+
+    Raises
+    ------
+    ParameterError
+        When an id is not 16 bytes.
+    """
+    chunk = []
+    for key, epoch, batch_id in batch_ids:
+        if len(batch_id) != BATCH_ID_BYTES:
+            raise ParameterError(f"a batch id must be {BATCH_ID_BYTES} bytes, got {len(batch_id)}")
+        chunk.append((bytes(key), int(epoch), bytes(batch_id)))
+        if len(chunk) == _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def plan_changes(
+    name: str,
+    counts: Mapping[Cell, IntArray],
+    held: Mapping[Cell, IntArray],
+    states: Mapping[bytes, tuple[int, int | None]],
+) -> Plan:
+    """Return what replacing a source will do.
+
+    Parameters
+    ----------
+    name
+        Of the source.
+    counts
+        Its new counts.
+    held
+        The counts that the store has of it, at least of the epochs in `counts`.
+    states
+        By the id of a task: its first open epoch, and when it was closed.
+    """
+    replaced: set[Cell] = set()
+    changed: dict[Cell, IntArray] = {}
+    added: dict[bytes, int] = {}
+    changes: list[SourceChange] = []
+    closed: list[SourceChange] = []
+    unchanged = 0
+    for cell, new in sorted(counts.items(), key=lambda item: item[0]):
+        key, epoch = cell
+        before = held.get(cell)
+        open_from, closed_at = states[key]
+        is_open = closed_at is None and epoch >= open_from
+        if is_open:
+            replaced.add(cell)
+        if new.any() if before is None else not np.array_equal(new, before):
+            old = 0 if before is None else exact_sum(before)
+            change = SourceChange(key.hex(), epoch, old, exact_sum(new))
+            (changes if is_open else closed).append(change)
+            if is_open:
+                changed[cell] = new
+                added[key] = added.get(key, 0) + change.after - change.before
+        else:
+            unchanged += 1
+    return Plan(replaced, changed, added, SourceReport(name, tuple(changes), unchanged, tuple(closed)))
+
+
+def refuse_twice(twice: int) -> None:
+    """Raise when the batch ids of a source hold some of them twice.
+
+    Raises
+    ------
+    ParameterError
+        With how many.
+    """
+    if twice:
+        raise ParameterError(
+            f"{twice:,} batch ids are given twice: a batch counts once in its task, whatever its epoch. "
+            "Nothing was changed"
+        )
+
+
+def refuse_ids_without_counts(plan: Plan, counts: Mapping[Cell, IntArray], ids: Mapping[Cell, int]) -> None:
+    """Raise when the ids of the batches do not fit the counts.
+
+    Parameters
+    ----------
+    plan
+        Which epochs need ids.
+    counts
+        Of the source.
+    ids
+        How many batch ids each epoch has.
+
+    Raises
+    ------
+    ParameterError
+        When an epoch has ids and no counts, reports and no ids, or more batches than reports.
+    """
+    for (key, epoch), batches in ids.items():
+        if (key, epoch) not in counts:
+            raise ParameterError(
+                f"there are {batches:,} batch ids of task {key.hex()}, epoch {epoch}, but no counts. "
+                "Nothing was changed"
+            )
+    for cell in sorted(plan.open):
+        reports, batches = exact_sum(counts[cell]), ids.get(cell, 0)
+        if not min(reports, 1) <= batches <= reports:
+            raise ParameterError(
+                f"task {cell[0].hex()}, epoch {cell[1]} has {reports:,} reports in {batches:,} batches: give "
+                "the ids of all batches that are in the counts, or batches could count twice. "
+                "Nothing was changed"
+            )
+
+
+def known_batches(rows: Iterable[tuple[str | None, bytes, int, int]], name: str) -> ParameterError:
+    """Return the error of batches that are counted already, elsewhere.
+
+    Parameters
+    ----------
+    rows
+        Who counted them (the name of a source; None: the server), the task and the epoch that the source has
+        them under, and how many there are.
+    name
+        Of the source.
+    """
+    found = sorted(rows, key=lambda row: (row[0] or "", *row[1:]))
+    parts = []
+    for other in dict.fromkeys(row[0] for row in found):
+        cells = [(key, epoch, batches) for who, key, epoch, batches in found if who == other]
+        who = "the server" if other is None else f"source {other}"
+        if other == name:
+            who = "this source, under an epoch that is not replaced"
+        where = "; ".join(
+            f"task {key.hex()}, epoch {epoch}: {batches:,}" for key, epoch, batches in cells[:_MOST_NAMED]
+        )
+        more = f"; {len(cells) - _MOST_NAMED:,} more epochs" if len(cells) > _MOST_NAMED else ""
+        parts.append(f"{sum(cell[2] for cell in cells):,} batches are counted by {who} ({where}{more})")
+    return ParameterError(
+        f"{' and '.join(parts)}, and would count twice. Take them out of the source. Nothing was changed"
+    )
+
+
+def refuse_known_sources(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise when a source of a store that is to be merged has the name of one that is there.
+
+    Raises
+    ------
+    ParameterError
+        Naming the source.
+    """
+    for name in sorted(set(names) & set(known)):
+        raise ParameterError(
+            f"both stores have a source {name}, which may hold the same reports. Drop it in one of them with "
+            "`arcwise store drop-source`, merge, and replace it from its data. Nothing was merged"
+        )
+
+
+def unknown_source(name: str) -> ParameterError:
+    """Return the error of a source that is not there."""
+    return ParameterError(f"the store has no source {name!r}; `arcwise store sources` lists them")
+
+
+def refuse_to_drop_closed(name: str, epochs: int) -> None:
+    """Raise when dropping a source would take what cannot be counted again.
+
+    Raises
+    ------
+    ParameterError
+        With how many epochs are closed.
+    """
+    if epochs:
+        raise ParameterError(
+            f"source {name} has counts in {epochs:,} closed epochs, which no source can bring back: drop "
+            "them with --closed-too (closed_too=True). Nothing was changed"
+        )
+
+
+def stored_sources(rows: Iterable[Sequence[Any]]) -> list[StoredSource]:
+    """Return the sources of rows: name, replaced, and the fields of a `SourceTask` or as many None."""
+    found: dict[tuple[str, int], list[SourceTask]] = {}
+    for name, replaced, key, first, last, epochs, reports in rows:
+        tasks = found.setdefault((name, replaced), [])
+        if key is not None:
+            tasks.append(SourceTask(bytes(key).hex(), first, last, epochs, int(reports)))
+    return [StoredSource(name, replaced, tuple(tasks)) for (name, replaced), tasks in found.items()]
