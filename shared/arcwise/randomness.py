@@ -2,7 +2,8 @@
 
 One report uses one *draw*: 16 bytes, always all used, read as two little-endian unsigned 64-bit integers
 ``(r, u)``. ``r`` rounds the value to a node, ``u`` picks the code. A scalar call and an array call take the
-same bytes in the same order.
+same bytes in the same order. Large arrays take them from OpenSSL's generator, into which the operating
+system's randomness is mixed before every block, see `SystemRandomness`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ __all__ = ["SYSTEM", "InsecureSeededRandomness", "Randomness", "SystemRandomness
 
 DRAW_BYTES = 16
 _DRAW = struct.Struct("<QQ")
+
+_MANY = 4096
+"""So many draws are taken from OpenSSL: fewer cost the operating system less than 0.2 ms."""
+
+_MIXED_BYTES = 32
+"""Of the operating system's randomness before every block: as many as the generator's key has."""
 
 
 class Randomness(Protocol):
@@ -48,10 +55,13 @@ class Randomness(Protocol):
 
 
 class SystemRandomness:
-    """The operating system's CSPRNG, read anew for every draw.
+    """The operating system's CSPRNG, read anew for every draw and for every block of draws.
 
     Nothing that was read is kept. Whatever copies a process's memory (a fork, a snapshot, a cloned virtual
     machine) would copy what is kept, and two reports with the same draw differ by what their values differ.
+
+    From 4,096 draws on, `draws` returns a block of OpenSSL's CSPRNG, if this Python has OpenSSL 3 or later,
+    with 32 new bytes of the operating system mixed in before each block. It is ten times as fast.
 
     Examples
     --------
@@ -72,7 +82,34 @@ class SystemRandomness:
 
     def draws(self, count: int) -> bytes:
         """Return the bytes of `count` draws."""
-        return os.urandom(DRAW_BYTES * count)
+        block = _mixed(DRAW_BYTES * count) if count >= _MANY else None
+        return os.urandom(DRAW_BYTES * count) if block is None else block
+
+
+def _mixed(size: int) -> bytes | None:
+    """Return bytes of OpenSSL's CSPRNG with new bytes of the operating system mixed in; None without one.
+
+    OpenSSL's generator is in the process's memory, and it notices a fork by the process id alone. What makes
+    the blocks of two copies of a process differ is what is mixed in here. From OpenSSL 3 on, ``RAND_add``
+    reseeds the generator above those of the threads, with these bytes and with others that OpenSSL takes from
+    the operating system itself, and counts the reseeding; each thread's generator compares that count before
+    it gives anything, and reseeds itself from above. A reseeding that fails leaves the one above in an error
+    state, which ``RAND_status`` returns. OpenSSL 1.1.1 mixes such bytes in without counting, and other
+    libraries under Python's `ssl` ignore them, so neither is used.
+    """
+    try:
+        import ssl  # devices with single reports never need it
+    except ImportError:
+        return None
+    if not ssl.OPENSSL_VERSION.startswith("OpenSSL ") or ssl.OPENSSL_VERSION_INFO < (3,):
+        return None
+    ssl.RAND_add(os.urandom(_MIXED_BYTES), float(_MIXED_BYTES))
+    if not ssl.RAND_status():
+        return None
+    try:
+        return ssl.RAND_bytes(size)
+    except ssl.SSLError:
+        return None
 
 
 class InsecureSeededRandomness:

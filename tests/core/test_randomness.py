@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import struct
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.randomness import SYSTEM, InsecureSeededRandomness, SystemRandomness
+from arcwise.randomness import _MANY, SYSTEM, InsecureSeededRandomness, SystemRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +62,101 @@ def test_nothing_that_was_read_outlives_its_draw(known_bytes: list[bytes]) -> No
         source.draw()
         assert [len(block) for block in known_bytes] == [16] * reads
     assert not hasattr(source, "__dict__")
+
+
+mixing = pytest.mark.skipif(
+    not ssl.OPENSSL_VERSION.startswith("OpenSSL ") or ssl.OPENSSL_VERSION_INFO < (3,),
+    reason=f"blocks are not taken from {ssl.OPENSSL_VERSION}",
+)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """Return what OpenSSL's generator is asked for and given, in order, as it happens."""
+    made: list[tuple[str, Any]] = []
+    add, give = ssl.RAND_add, ssl.RAND_bytes
+
+    def mix(block: bytes, entropy: float) -> None:
+        made.append(("add", block))
+        add(block, entropy)
+
+    def take(size: int) -> bytes:
+        made.append(("bytes", size))
+        return give(size)
+
+    monkeypatch.setattr(ssl, "RAND_add", mix)
+    monkeypatch.setattr(ssl, "RAND_bytes", take)
+    return made
+
+
+@mixing
+def test_new_bytes_of_the_system_are_mixed_in_before_every_block(
+    known_bytes: list[bytes], calls: list[tuple[str, Any]]
+) -> None:
+    source = SystemRandomness()
+    blocks = [source.draws(count) for count in (_MANY, _MANY, 3 * _MANY + 1)]
+    assert [len(block) for block in known_bytes] == [32, 32, 32]
+    assert calls == [
+        ("add", known_bytes[0]),
+        ("bytes", 16 * _MANY),
+        ("add", known_bytes[1]),
+        ("bytes", 16 * _MANY),
+        ("add", known_bytes[2]),
+        ("bytes", 16 * (3 * _MANY + 1)),
+    ]
+    assert [len(block) for block in blocks] == [16 * _MANY, 16 * _MANY, 16 * (3 * _MANY + 1)]
+    draws = [draw for block in blocks for draw in struct.iter_unpack("<QQ", block)]
+    assert len(set(draws)) == len(draws) == 5 * _MANY + 1
+
+
+def test_fewer_draws_are_the_systems_own(known_bytes: list[bytes], calls: list[tuple[str, Any]]) -> None:
+    assert SystemRandomness().draws(_MANY - 1) == known_bytes[0]
+    assert len(known_bytes[0]) == 16 * (_MANY - 1)
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OPENSSL_VERSION", "LibreSSL 3.8.2"),
+        ("OPENSSL_VERSION", "AWS-LC 1.40.0"),
+        ("OPENSSL_VERSION", "BoringSSL"),
+        ("OPENSSL_VERSION_INFO", (1, 1, 1, 23, 15)),
+    ],
+)
+def test_another_library_is_not_asked(
+    known_bytes: list[bytes],
+    calls: list[tuple[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: object,
+) -> None:
+    """They ignore what is mixed in, or give what they gave before."""
+    monkeypatch.setattr(ssl, name, value)
+    assert SystemRandomness().draws(_MANY) == known_bytes[0]
+    assert calls == []
+
+
+def failing(*_: object) -> bytes:
+    raise ssl.SSLError("no randomness")
+
+
+@mixing
+@pytest.mark.parametrize(("name", "replaced"), [("RAND_status", lambda: False), ("RAND_bytes", failing)])
+def test_where_openssl_fails_the_system_gives_the_block(
+    known_bytes: list[bytes], monkeypatch: pytest.MonkeyPatch, name: str, replaced: Any
+) -> None:
+    """After a reseeding that failed, `RAND_bytes` would give bytes without what was to be mixed in."""
+    monkeypatch.setattr(ssl, name, replaced)
+    assert SystemRandomness().draws(_MANY) == known_bytes[1]
+    assert [len(block) for block in known_bytes] == [32, 16 * _MANY]
+
+
+def test_without_ssl_the_system_gives_the_block(
+    known_bytes: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ssl", None)
+    assert SystemRandomness().draws(_MANY) == known_bytes[0]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**70, -3])
@@ -121,15 +217,42 @@ def test_threads_never_get_the_same_draw() -> None:
     assert len(set(draws)) == len(draws)
 
 
+def test_threads_never_get_the_same_block() -> None:
+    source = SystemRandomness()
+    results: list[list[bytes]] = [[] for _ in range(8)]
+    start = threading.Barrier(len(results))
+
+    def work(into: list[bytes]) -> None:
+        start.wait()
+        into.extend(source.draws(_MANY) for _ in range(4))
+
+    threads = [threading.Thread(target=work, args=(into,)) for into in results]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    draws = [block[i : i + 16] for blocks in results for block in blocks for i in range(0, len(block), 16)]
+    assert len(set(draws)) == len(draws) == 8 * 4 * _MANY
+
+
 FORK = """
-import json, os, sys
-from arcwise.randomness import SYSTEM, SystemRandomness
+import json, os, struct, sys
+from arcwise.randomness import _MANY, SYSTEM, SystemRandomness
 
 if sys.argv[1] == "same":  # as the first process of a container that forks into a new PID namespace
     os.getpid = lambda: 1
 sources = [SYSTEM, SystemRandomness()]
 for source in sources:
     source.draw()  # whatever this leaves behind, a child inherits
+    source.draws(_MANY)
+
+
+def drawn():
+    singles = [source.draw() for source in sources for _ in range(400)]
+    blocks = [draw for source in sources for draw in struct.iter_unpack("<QQ", source.draws(_MANY))]
+    return singles + blocks
+
+
 children = []
 for _ in range(3):
     read, write = os.pipe()
@@ -137,13 +260,13 @@ for _ in range(3):
     if pid == 0:
         os.close(read)
         with os.fdopen(write, "w") as pipe:
-            json.dump([source.draw() for source in sources for _ in range(400)], pipe)
+            json.dump(drawn(), pipe)
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
         children.append(json.load(pipe))
     os.waitpid(pid, 0)
-children.append([source.draw() for source in sources for _ in range(400)])
+children.append(drawn())
 draws = [tuple(draw) for child in children for draw in child]
 print(len(draws), len(set(draws)))
 """
@@ -153,8 +276,13 @@ print(len(draws), len(set(draws)))
 @pytest.mark.parametrize("ids", ["different", "same"])
 def test_children_share_no_draw_with_their_parent(ids: str) -> None:
     """In a process of its own, because a fork beside threads of other tests is not safe."""
+    count = str(4 * 2 * (400 + _MANY))
+    assert run(FORK, ids).split() == [count, count]
+
+
+def run(script: str, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", FORK, ids],
+        [sys.executable, "-W", "error", "-c", script, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
@@ -162,4 +290,54 @@ def test_children_share_no_draw_with_their_parent(ids: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["3200", "3200"]
+    return done.stdout
+
+
+COPIES = """
+import ctypes, os, ssl, sys
+from arcwise.randomness import _MANY, SYSTEM
+
+NEW_USER, NEW_PID = 0x10000000, 0x20000000
+libc = ctypes.CDLL(None)
+
+
+def fork_into_new_namespace():  # a process there has the id 1, for OpenSSL too
+    if libc.unshare(NEW_PID) and libc.unshare(NEW_USER | NEW_PID):
+        print("not allowed")
+        os._exit(0)
+    return os.fork()
+
+
+first = fork_into_new_namespace()
+if first:
+    os.waitpid(first, 0)
+    os._exit(0)
+SYSTEM.draws(_MANY)  # the generators are seeded here, under the id 1
+ssl.RAND_bytes(16)
+read, write = os.pipe()
+copy = fork_into_new_namespace()
+mine = [str(os.getpid()), ssl.RAND_bytes(16).hex(), SYSTEM.draws(_MANY).hex(), SYSTEM.draws(_MANY).hex()]
+if copy:
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        print(" ".join(mine), pipe.read(), sep="\\n")
+    os.waitpid(copy, 0)
+else:
+    with os.fdopen(write, "w") as pipe:
+        pipe.write(" ".join(mine))
+"""
+
+
+@mixing
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has PID namespaces")
+def test_a_copy_that_openssl_takes_for_the_same_process_shares_no_block() -> None:
+    """Its generator gives both the same bytes, which shows that nothing but what is mixed in differs."""
+    found = run(COPIES).strip()
+    if found == "not allowed":
+        pytest.skip("this user may not make PID namespaces")
+    one, other = (line.split() for line in found.splitlines())
+    assert one[0] == other[0] == "1"
+    assert one[1] == other[1]
+    blocks = one[2:] + other[2:]
+    draws = [block[i : i + 32] for block in blocks for i in range(0, len(block), 32)]
+    assert len(set(draws)) == len(draws) == 4 * _MANY

@@ -171,18 +171,23 @@ class WindowKernel(Value, Kernel):
         """Return the codes that the draws `u` pick from the rows of `nodes`, see `Kernel.sample_many`."""
         import numpy as np
 
+        u = np.ascontiguousarray(u)  # every second of some draws: the divisions are slow on these
+        inside_from = np.uint64(self.inside_from)
         # Unsigned arithmetic wraps for background draws; those entries are replaced below.
-        offset = u - np.uint64(self.inside_from)
-        codes: NDArray[Any] = nodes + (offset // np.uint64(self.extra)).astype(np.uint32)
+        offset = u - inside_from
+        offset //= np.uint64(self.extra)
+        inside = offset.astype(np.uint32)
+        inside += nodes.astype(np.uint32, copy=False)
         if self.circular:
-            codes -= np.uint32(self.codes) * (codes >= self.codes)
-        background = u < np.uint64(self.inside_from)
-        np.copyto(codes, u // np.uint64(self.background), where=background, casting="unsafe")
+            np.minimum(inside, inside - np.uint32(self.codes), out=inside)  # below K it wraps, and is large
+        dtype = self.code_dtype
+        background = (u // np.uint64(self.background)).astype(dtype)
+        codes: NDArray[Any] = np.where(u < inside_from, background, inside.astype(dtype))
         # leftover_from is 2**64 when nothing is left over: no uint64, and no draw to fix.
         if self.leftover and u.size and u.max() >= self.leftover_from:
             left = u >= np.uint64(self.leftover_from)
             codes[left] = u[left] - np.uint64(self.leftover_from)
-        return codes.astype(self.code_dtype)
+        return codes
 
     def probabilities(self, nodes: ArrayLike) -> FloatArray:
         """Return the rows of some nodes as probabilities, see `Kernel.probabilities`."""

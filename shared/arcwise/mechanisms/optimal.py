@@ -204,10 +204,9 @@ class OptimalCircular(CircularMechanism):
         import numpy as np
 
         codes = self.kernel.codes
-        t = np.asarray(codes * unit - self.kernel.window / 2)
-        t[t < 0.0] += codes
-        t[t >= codes] = 0.0  # a tiny negative number plus K rounds to K
-        return t
+        t = codes * unit - self.kernel.window / 2
+        t = np.where(t < 0.0, t + codes, t)
+        return np.where(t >= codes, 0.0, t)  # a tiny negative number plus K rounds to K
 
     def node_units(self, nodes: FloatArray) -> FloatArray:
         """Return where nodes stand: ``(s + W/2) / K``, the centre of the window, not taken modulo 1.
