@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.domains import Circle, Interval
-from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, optimal_levels
+from arcwise.mechanisms import Hybrid, Mechanism, OptimalCircular, OptimalPiecewise, optimal_levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,13 +64,14 @@ def array_sampling(mechanisms: dict[str, Mechanism]) -> None:
     values = generator.random(REPORTS)
 
     def randomize(mechanism: Mechanism) -> Callable[[], object]:
-        return lambda: mechanism.randomize_many(values)
+        given = values if mechanism.lattice is None else np.rint(99 * values)
+        return lambda: mechanism.randomize_many(given)
 
     plain = "numpy floats (not private)"
     tasks: dict[str, Callable[[], object]] = {plain: lambda: float_sampler(values, generator)}
     tasks |= {name: randomize(mechanism) for name, mechanism in mechanisms.items()}
     best = interleaved(tasks)
-    print(f"randomize_many, {REPORTS:,} reports, draws from the operating system:")
+    print(f"randomize_many, {REPORTS:,} reports, draws from a CSPRNG:")
     for name, seconds in best.items():
         rate = REPORTS / seconds / 1e6
         print(f"  {name:28s} {rate:7.1f} million/s   speed / float sampler = {best[plain] / seconds:.2f}")
@@ -100,7 +101,12 @@ def run() -> None:
         "clamp": OptimalPiecewise(interval, EPSILON, placement="clamp"),
         "wrap": OptimalCircular(circle, EPSILON),
     }
-    array_sampling(mechanisms)
+    more: dict[str, Mechanism] = {
+        "table (hybrid)": Hybrid(interval, EPSILON),
+        "inset, 100 whole numbers": OptimalPiecewise(Interval(0, 99, step=1), EPSILON),
+        "wrap, 100 whole numbers": OptimalCircular(Circle(100, step=1), EPSILON),
+    }
+    array_sampling(mechanisms | more)
     scalar_sampling(mechanisms)
 
 

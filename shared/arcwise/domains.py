@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from arcwise.checks import as_float, checked_real, shown
 from arcwise.digits import written
 from arcwise.errors import DomainError, ParameterError
-from arcwise.lattice import MOST_VALUES, TOLERANCE, lattice_of
+from arcwise.lattice import MOST_VALUES, TOLERANCE, first_of, lattice_of
 from arcwise.values import Value
 
 if TYPE_CHECKING:
@@ -59,11 +59,9 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
     if not hasattr(values, "__array__"):
         _check_no_bool(values, domain)
     numbers = array.astype(np.float64, copy=False)
-    if not np.isfinite(numbers).all():
-        first = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise DomainError(
-            f"values must be finite and in {domain}, got {float(numbers.flat[first])!r} at index {first}"
-        )
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        raise DomainError(f"values must be finite and in {domain}, got {first_of(numbers, ~finite)}")
     return numbers
 
 
@@ -290,8 +288,8 @@ class Interval(_Domain):
         numbers = _values(values, self)
         with np.errstate(over="ignore"):
             exact = np.asarray((numbers - self.low) / lattice.step)
-        outside = (exact < -TOLERANCE) | (exact > lattice.steps + TOLERANCE)
-        if outside.any():
+        if exact.size and (exact.min() < -TOLERANCE or exact.max() > lattice.steps + TOLERANCE):
+            outside = (exact < -TOLERANCE) | (exact > lattice.steps + TOLERANCE)
             if not self.clip:
                 raise self._outside_many(numbers, outside)
             exact[outside] = exact[outside].clip(0.0, lattice.steps)
@@ -303,9 +301,8 @@ class Interval(_Domain):
         )
 
     def _outside_many(self, numbers: FloatArray, outside: BoolArray) -> DomainError:
-        first = int(outside.argmax())
         return DomainError(
-            f"values must be in {self}, got {float(numbers.flat[first])!r} at index {first}; "
+            f"values must be in {self}, got {first_of(numbers, outside)}; "
             "clip them, or give Interval(..., clip=True)"
         )
 
@@ -392,17 +389,17 @@ class Circle(_Domain):
 
         if self.lattice is not None:
             return self.to_places(values) / self.lattice.steps
-        # asarray, because numpy turns results of shape () into scalars, which have no items to set.
         unit: FloatArray = np.asarray(self._reduced(_values(values, self)) / self.period)
-        unit[unit >= 1.0] = 0.0
+        if unit.size and unit.max() >= 1.0:
+            unit[unit >= 1.0] = 0.0
         return unit
 
     def _reduced(self, numbers: FloatArray) -> FloatArray:
         """Return numbers modulo the period: from 0 to the period, which rounding may reach."""
         import numpy as np
 
-        outside = (numbers < 0.0) | (numbers >= self.period)
-        if outside.any():
+        if numbers.size and (numbers.min() < 0.0 or numbers.max() >= self.period):
+            outside = (numbers < 0.0) | (numbers >= self.period)
             numbers = np.array(numbers)  # modulo costs ten times the rest: only where it changes anything
             numbers[outside] = np.mod(numbers[outside], self.period)
         return numbers

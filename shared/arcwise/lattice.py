@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from arcwise.errors import DomainError, ParameterError
 
 if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
+    from arcwise.typing import BoolArray, FloatArray
 
 
-__all__ = ["MOST_VALUES", "TOLERANCE", "Lattice", "Rounding", "lattice_of"]
+__all__ = ["MOST_VALUES", "TOLERANCE", "Lattice", "Rounding", "first_of", "lattice_of"]
 
 Rounding: TypeAlias = Literal["refuse", "nearest", "stochastic"]
 
@@ -106,17 +106,16 @@ class Lattice:
         """Return `place` for each number of an array, in its shape."""
         import numpy as np
 
-        whole: FloatArray = np.asarray(np.floor(exact + 0.5))
-        between = np.abs(exact - whole) > TOLERANCE
-        if self._circular:
+        whole: FloatArray = np.asarray(exact + 0.5)
+        np.floor(whole, out=whole)
+        apart = np.abs(exact - whole)
+        if self._circular and whole.size and whole.max() == self.size:
             whole[whole == self.size] = 0.0
-        if self._rounding == "nearest" or not between.any():
+        if self._rounding == "nearest" or not apart.size or apart.max() <= TOLERANCE:
             return whole
+        between = apart > TOLERANCE
         if self._rounding == "refuse":
-            first = int(np.flatnonzero(between)[0])
-            raise DomainError(
-                f"values must be in {domain}, got {float(values.flat[first])!r} at index {first}; {_BETWEEN}"
-            )
+            raise DomainError(f"values must be in {domain}, got {first_of(values, between)}; {_BETWEEN}")
         return np.asarray(np.where(between, exact, whole))
 
     def unit_place(self, unit: Any) -> Any:
@@ -143,6 +142,18 @@ class Lattice:
         exact = np.where(np.abs(exact - whole) <= 2.0**-50 * self.size, whole, exact)
         scaled: FloatArray = self._length * exact / self.steps
         return scaled
+
+
+def first_of(values: FloatArray, wrong: BoolArray) -> str:
+    """Return the first of the values that are wrong, where it stands, and how many more are, for a message.
+
+    Parameters
+    ----------
+    values, wrong
+        Of one shape; something is wrong.
+    """
+    first, more = int(wrong.argmax()), int(wrong.sum()) - 1
+    return f"{float(values.flat[first])!r} at index {first}{f' and {more:,} more' if more else ''}"
 
 
 def lattice_of(

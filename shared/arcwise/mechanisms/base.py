@@ -142,9 +142,8 @@ class Mechanism(ABC):
         nodes = np.asarray(places - self._centre)
         kernel = self.kernel
         if kernel.circular:
-            nodes[nodes < 0.0] += kernel.nodes
-            nodes[nodes >= kernel.nodes] = 0.0
-            return nodes
+            nodes = np.where(nodes < 0.0, nodes + kernel.nodes, nodes)
+            return np.where(nodes >= kernel.nodes, 0.0, nodes)
         return nodes.clip(0.0, kernel.nodes - 1.0)
 
     def node_places(self) -> IntArray:
@@ -260,15 +259,16 @@ class Mechanism(ABC):
 
         places = self.domain.to_unit_many(values) if self.lattice is None else self.domain.to_places(values)
         to_positions = self.positions if self.lattice is None else self.place_nodes
-        flat = places.ravel()
+        flat, rounds = places.ravel(), self.rounds
         codes = np.empty(flat.shape, self.kernel.code_dtype)
         for start in range(0, flat.size, _CHUNK):
             part = flat[start : start + _CHUNK]
             draws = np.frombuffer(randomness.draws(part.size), "<u8").reshape(-1, 2)
             position = to_positions(part)
             nodes = position.astype(np.uint32)
-            position -= nodes
-            nodes += (draws[:, 0] >> np.uint64(11)) * 2.0**-53 < position
+            if rounds:
+                position -= nodes
+                nodes += (draws[:, 0] >> np.uint64(11)) * 2.0**-53 < position
             codes[start : start + _CHUNK] = self.kernel.sample_many(nodes, draws[:, 1])
         return codes.reshape(places.shape)
 
