@@ -25,6 +25,7 @@ ROOTS = ("shared", "client", "server")
 
 RANKS = {
     "arcwise.checks": 1,
+    "arcwise.columns": 2,
     "arcwise.digits": 0,
     "arcwise.errors": 0,
     "arcwise.extras": 1,

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from arcwise.errors import DomainError, ParameterError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from arcwise.typing import BoolArray, FloatArray
 
 
@@ -144,7 +146,7 @@ class Lattice:
         return scaled
 
 
-def first_of(values: FloatArray, wrong: BoolArray) -> str:
+def first_of(values: NDArray[Any], wrong: BoolArray) -> str:
     """Return the first of the values that are wrong, where it stands, and how many more are, for a message.
 
     Parameters
@@ -153,7 +155,7 @@ def first_of(values: FloatArray, wrong: BoolArray) -> str:
         Of one shape; something is wrong.
     """
     first, more = int(wrong.argmax()), int(wrong.sum()) - 1
-    return f"{float(values.flat[first])!r} at index {first}{f' and {more:,} more' if more else ''}"
+    return f"{values.flat[first].item()!r} at index {first}{f' and {more:,} more' if more else ''}"
 
 
 def lattice_of(

@@ -14,6 +14,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from arcwise.errors import TaskError
+from arcwise.randomness import SYSTEM
 from arcwise.tasks._document import Document
 from arcwise.tasks.caps import DAY, Caps, Charge, check_caps
 from arcwise.tasks.fields import caps_from_fields, caps_from_json, caps_to_fields, caps_to_json
@@ -22,6 +23,9 @@ from arcwise.tasks.task import Task, checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Literal
+
+    from numpy.typing import NDArray
 
     from arcwise.domains import Domain
     from arcwise.randomness import Randomness
@@ -207,6 +211,49 @@ class Group(Document):
             j = i + _below(len(places) - i, randomness)
             places[i], places[j] = places[j], places[i]
         return tuple(self.tasks[place] for place in sorted(places[: self.sample]))
+
+    def randomize(
+        self, columns: Any, missing: Literal["error", "drop"] = "error", *, randomness: Randomness = SYSTEM
+    ) -> dict[str, NDArray[Any]]:
+        """Return codes by the name of their task: a round for each row of a table, as `Task.randomize`.
+
+        With sampling each row reports k of the d tasks, drawn as `choose` draws them.
+
+        Parameters
+        ----------
+        columns
+            A mapping or a frame (pandas, Polars, Arrow) with a column named as each task, all of one length;
+            other columns are not read.
+        missing
+            "error" (default) or "drop", as of `Task.randomize`: a row without a value still reports the other
+            tasks that were drawn.
+        randomness
+            The operating system's CSPRNG. Anything else is for tests.
+
+        Returns
+        -------
+        dict
+            Of each task the codes of the rows that report it, shape (n,), in their order.
+
+        Raises
+        ------
+        DomainError, ParameterError
+            As of `Task.randomize`, and when a column is not there. Nothing is randomised then.
+
+        Examples
+        --------
+        >>> from arcwise.domains import Circle, Interval
+        >>> domains = {"heading": Circle(360), "speed": Interval(0, 180)}
+        >>> group = Group.share_budget("vehicle", domains, epsilon=2.0, sample=None)
+        >>> rows = {"heading": [12.0, 350.0, 7.5], "speed": [31.0, None, 48.0]}
+        >>> codes = group.randomize(rows, missing="drop")
+        >>> {name: len(found) for name, found in codes.items()}
+        {'heading': 3, 'speed': 2}
+        """
+        from arcwise.tasks.batches import randomize_columns
+
+        mechanisms = {task.name: task.mechanism for task in self.tasks}
+        return randomize_columns(mechanisms, self.sample, columns, missing, randomness)
 
     def _fields(self) -> list[Any]:
         tasks = [task.to_bytes() for task in self.tasks]

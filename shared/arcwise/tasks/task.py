@@ -17,6 +17,7 @@ from arcwise.errors import CertificateError, TaskError
 from arcwise.kernels.certificate import EPSILON_MIN, check_epsilon
 from arcwise.mechanisms.base import Mechanism
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
+from arcwise.randomness import SYSTEM
 from arcwise.tasks._document import Document
 from arcwise.tasks.caps import DAY, MAX_PERIOD, SECONDS, Caps, Charge, check_caps, micro_epsilon
 from arcwise.tasks.fields import (
@@ -38,7 +39,13 @@ from arcwise.tasks.optional import (
 )
 
 if TYPE_CHECKING:
+    from typing import Literal
+
+    from numpy.typing import NDArray
+
     from arcwise.domains import Domain
+    from arcwise.randomness import Randomness
+    from arcwise.typing import IntArray
 
 __all__ = ["Task", "checked_name"]
 
@@ -188,6 +195,79 @@ class Task(Document):
     def epoch(self, timestamp: float) -> int:
         """Return the number of the epoch, counted from 1970-01-01 UTC, that holds a Unix time."""
         return int(timestamp // self.epoch_seconds)
+
+    def randomize(
+        self, values: Any, missing: Literal["error", "drop"] = "error", *, randomness: Randomness = SYSTEM
+    ) -> NDArray[Any]:
+        """Return one code for each value: a report, which is private, of a value, which is not.
+
+        This is for those who may hold the values: a device its own, or a pipeline that people trust with
+        theirs. Nothing is charged and no cap is applied, as `Client.report` does on a device: whoever
+        randomises a value again spends epsilon again.
+
+        Parameters
+        ----------
+        values
+            Numbers in the unit of the domain: one, a sequence, a numpy array of any shape, or a column of
+            pandas, Polars or Arrow, of integers or floats.
+        missing
+            What to do with None, NaN and null: "error" (default) raises `DomainError`; "drop" leaves them
+            out. How many codes there are then tells how many values were missing.
+        randomness
+            The operating system's CSPRNG. Anything else is for tests.
+
+        Returns
+        -------
+        numpy.ndarray
+            Codes from 0 to K-1, uint8 where K is at most 256 and else uint16. Of the shape of `values`; with
+            something dropped of shape (n,), the n values that are there, in their order.
+
+        Raises
+        ------
+        DomainError
+            When values are missing, outside the domain or no numbers (decimals, booleans and times among
+            them): it counts them and names the first. Nothing is randomised then.
+        ParameterError
+            When `missing` is something else.
+
+        Examples
+        --------
+        >>> from arcwise.domains import Interval
+        >>> delay = Task("delay", Interval(0, 180), epsilon=1.0)
+        >>> codes = delay.randomize([12.0, None, 47.5], missing="drop")
+        >>> codes.shape, codes.dtype.name, delay.count(codes).shape
+        ((2,), 'uint8', (204,))
+        >>> delay.randomize([12.0, 200.0])
+        Traceback (most recent call last):
+        arcwise.errors.DomainError: values must be in [0, 180], got 200.0 at index 1; clip them, ...
+        """
+        from arcwise.tasks.batches import randomize_column
+
+        return randomize_column(self.mechanism, values, missing, randomness)
+
+    def count(self, codes: Any) -> IntArray:
+        """Return how often each code occurs, shape (K,): what estimates are made from.
+
+        Parameters
+        ----------
+        codes
+            Integers from 0 to K-1, of any shape: what `randomize` returned, or a column of them as it takes.
+
+        Raises
+        ------
+        DomainError
+            When a code is missing or not such an integer; it counts them and names the first.
+
+        Examples
+        --------
+        >>> from arcwise.domains import Circle
+        >>> heading = Task("heading", Circle(360), epsilon=1.0)
+        >>> heading.count([3, 127, 3])[[0, 3, 127]], heading.count([]).shape
+        (array([0, 2, 1]), (128,))
+        """
+        from arcwise.tasks.batches import count_codes
+
+        return count_codes(self.mechanism.kernel.codes, codes)
 
     def _optional(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in OPTIONAL}

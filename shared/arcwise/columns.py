@@ -1,0 +1,186 @@
+"""Columns of numbers as people hold them: numpy, pandas, Polars, Arrow, lists, single numbers.
+
+None of these libraries is imported: an object is read by what it offers, through pyarrow where that is
+installed and the object speaks Arrow's C interface. Whatever is missing (None, NaN, null, NA, masked) becomes
+NaN, so an integer column with missing values keeps its other values, up to 2**53 exactly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.checks import as_float, shown
+from arcwise.errors import DomainError
+
+if TYPE_CHECKING:
+    from arcwise.typing import FloatArray
+
+__all__ = ["read_column"]
+
+_ADVICE = {
+    "b": "if 0 and 1 are values, convert it to integers",
+    "decimal": "convert it to floats: astype(float), cast(pl.Float64) or cast(pa.float64())",
+    "list": "flatten it first, and know that each of its numbers is a report",
+    "M": "take the number that is asked for out of it, such as the hour of the day on Circle(24)",
+    "m": "divide it by a unit, such as one minute, to get a number",
+    "S": "parse the numbers first",
+}
+_ADVICE["U"] = _ADVICE["S"]
+"""What to do with a column, by numpy's kind of its type or by a word for what numpy has no type for."""
+
+
+def read_column(values: Any, name: str = "values") -> FloatArray:
+    """Return a column as an array of floats in which NaN stands for what is missing.
+
+    Parameters
+    ----------
+    values
+        A number or None; a list or another sequence of them, of any depth; an array; a column of pandas,
+        Polars or Arrow (chunked, nullable and dictionary-encoded too).
+    name
+        Of the argument, for messages.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the shape of `values`; for a single number of shape ().
+
+    Raises
+    ------
+    DomainError
+        When they are no numbers (booleans, strings, decimals and times among them) or a whole table; it says
+        what to do.
+
+    Examples
+    --------
+    >>> read_column([7, None, 2.5])
+    array([7. , nan, 2.5])
+    >>> read_column(["7"])
+    Traceback (most recent call last):
+    arcwise.errors.DomainError: values must be numbers, got dtype <U1: parse the numbers first
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        numbers = np.array(_from_array(values.data, name))
+        numbers[np.ma.getmaskarray(values)] = np.nan
+        return numbers
+    if isinstance(values, np.ndarray):
+        return _from_array(values, name)
+    if hasattr(type(values), "columns") or hasattr(type(values), "column_names"):
+        raise DomainError(
+            f'{name} must be one column, got a whole {type(values).__name__}: pass table["NAME"]'
+        )
+    if hasattr(values, "isna") and hasattr(values, "to_numpy") and hasattr(values, "dtype"):
+        return _from_pandas(values, name)
+    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        try:
+            import pyarrow
+        except ImportError:
+            pass  # such a column has __array__ too
+        else:
+            return _from_arrow(pyarrow, values, name)
+    if hasattr(values, "__next__"):
+        raise DomainError(f"{name} must be a sequence or an array, got {shown(values)}: pass list(...) of it")
+    try:
+        array = np.asarray(values)
+    except Exception as error:  # lists of unequal lengths; and what somebody's class raises
+        raise DomainError(f"{name} must be numbers: {error}") from None
+    if not hasattr(values, "__array__") and array.dtype.kind in "fiu":
+        array = _without_bools(values, array)
+    return _from_array(array, name)
+
+
+def _from_array(array: Any, name: str) -> FloatArray:
+    if array.dtype.kind in "fiu":
+        numbers: FloatArray = array.astype(np.float64, copy=False)
+        return numbers
+    if array.dtype.kind == "O":
+        return _from_objects(array, name)
+    raise _refused(name, f"dtype {array.dtype}", array.dtype.kind)
+
+
+def _without_bools(values: Any, array: Any) -> Any:
+    """Return the objects of a list where a bool is among numbers, which numpy turns into a number."""
+    objects = np.asarray(values, dtype=object)
+    return array if {bool, np.bool_}.isdisjoint(map(type, objects.ravel().tolist())) else objects
+
+
+def _from_objects(array: Any, name: str) -> FloatArray:
+    numbers = np.empty(array.size)
+    for index, item in enumerate(array.ravel().tolist()):
+        try:
+            number = np.nan if _is_missing(item) else as_float(item)
+        except OverflowError:
+            number = np.inf if item > 0 else -np.inf  # outside every domain, as the number itself
+        if number is None:
+            raise _refused(name, f"{shown(item)} at index {index}", _kind(item))
+        numbers[index] = number
+    shaped: FloatArray = numbers.reshape(array.shape)
+    return shaped
+
+
+def _is_missing(item: object) -> bool:
+    return item is None or type(item).__name__ in {"NAType", "NaTType"}  # those of pandas
+
+
+def _kind(item: object) -> str:
+    """Return the key of `_ADVICE` for an object, "" without one."""
+    from datetime import date, time, timedelta
+    from decimal import Decimal
+
+    kinds: tuple[tuple[Any, str], ...] = (
+        ((bool, np.bool_), "b"),
+        (Decimal, "decimal"),
+        ((date, time, np.datetime64), "M"),
+        ((timedelta, np.timedelta64), "m"),
+        ((str, bytes), "S"),
+        ((list, tuple, np.ndarray), "list"),
+    )
+    return next((kind for types, kind in kinds if isinstance(item, types)), "")
+
+
+def _from_pandas(values: Any, name: str) -> FloatArray:
+    """Read a column whose type may be pandas' own: nullable, categories, or Arrow's."""
+    kind = getattr(values.dtype, "kind", "O")
+    if kind not in "fiuO":
+        raise _refused(name, f"dtype {values.dtype}", kind)
+    if kind == "O":
+        return _from_array(np.asarray(values), name)
+    if isinstance(values.dtype, np.dtype):
+        return _from_array(np.asarray(values), name)
+    numbers: FloatArray = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    return numbers
+
+
+def _from_arrow(pyarrow: Any, values: Any, name: str) -> FloatArray:
+    types = pyarrow.types
+    column = (
+        pyarrow.chunked_array(values)
+        if hasattr(values, "__arrow_c_stream__")
+        else pyarrow.chunked_array([pyarrow.array(values)])
+    )
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind)):
+        reasons = {
+            "b": types.is_boolean,
+            "decimal": types.is_decimal,
+            "M": lambda kind: types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind),
+            "m": types.is_duration,
+            "S": lambda kind: "string" in str(kind) or "binary" in str(kind),
+            "list": lambda kind: "list" in str(kind),
+        }
+        reason = next((reason for reason, holds in reasons.items() if holds(kind)), "")
+        raise _refused(name, f"a column of {kind}", reason)
+    if types.is_null(kind):
+        return np.full(len(column), np.nan)
+    parts = [chunk.to_numpy(zero_copy_only=False).astype(np.float64, copy=False) for chunk in column.chunks]
+    numbers: FloatArray = np.concatenate(parts) if parts else np.empty(0)
+    return numbers
+
+
+def _refused(name: str, found: str, kind: str) -> DomainError:
+    advice = _ADVICE.get(kind)
+    return DomainError(f"{name} must be numbers, got {found}{f': {advice}' if advice else ''}")

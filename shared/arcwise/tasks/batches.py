@@ -1,0 +1,139 @@
+"""Reports of whole columns, where values already lie: what tasks and groups randomise and count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.columns import read_column
+from arcwise.errors import DomainError, ParameterError
+from arcwise.lattice import first_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from arcwise.domains import Domain
+    from arcwise.mechanisms.base import Mechanism
+    from arcwise.randomness import Randomness
+    from arcwise.typing import BoolArray, FloatArray, IntArray
+
+__all__ = ["count_codes", "randomize_column", "randomize_columns"]
+
+
+def randomize_column(mechanism: Mechanism, values: Any, missing: str, randomness: Randomness) -> NDArray[Any]:
+    """Return one code for each value, see `Task.randomize`."""
+    numbers, absent = _checked(mechanism.domain, values, missing)
+    if absent.any():
+        numbers = numbers[~absent]
+    return mechanism.randomize_many(numbers, randomness=randomness)
+
+
+def randomize_columns(
+    mechanisms: Mapping[str, Mechanism],
+    sample: int | None,
+    columns: Any,
+    missing: str,
+    randomness: Randomness,
+) -> dict[str, NDArray[Any]]:
+    """Return the codes of a round for each row, see `Group.randomize`."""
+    found = {
+        name: _checked_of(name, mechanism.domain, columns, missing) for name, mechanism in mechanisms.items()
+    }
+    shapes = {name: numbers.shape for name, (numbers, _) in found.items()}
+    if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
+        raise ParameterError(f"columns must have one dimension and one length, got the shapes {shapes}")
+    rows = next(iter(shapes.values()))[0]
+    chosen = _chosen(rows, len(mechanisms), sample, randomness)
+    codes = {}
+    for number, (name, mechanism) in enumerate(mechanisms.items()):
+        numbers, absent = found[name]
+        kept = numbers[chosen[:, number] & ~absent]
+        codes[name] = mechanism.randomize_many(kept, randomness=randomness)
+    return codes
+
+
+def count_codes(bound: int, codes: Any) -> IntArray:
+    """Return how often each code below `bound` occurs, see `Task.count`."""
+    whole = isinstance(codes, np.ndarray) and codes.dtype.kind in "iu"
+    flat = (codes if whole else read_column(codes, "codes")).ravel()
+    if not whole or (flat.size and (flat.min() < 0 or flat.max() >= bound)):
+        wrong = ~((flat >= 0) & (flat < bound) & (flat == np.floor(flat)))  # NaN too
+        if wrong.any():
+            raise DomainError(f"codes must be integers in [0, {bound}), got {first_of(flat, wrong)}")
+    total = np.zeros(bound, np.int64)
+    for start in range(0, flat.size, _SLICE):  # numpy widens what it counts to 64 bits
+        total += np.bincount(flat[start : start + _SLICE].astype(np.intp), minlength=bound)
+    return total
+
+
+def _checked(domain: Domain, values: Any, missing: str) -> tuple[FloatArray, BoolArray]:
+    """Return a column, all of whose values are in the domain, and where some are missing."""
+    if missing not in ("error", "drop"):
+        raise ParameterError(f'missing must be "error" or "drop", got {missing!r}')
+    numbers = read_column(values)
+    absent = np.asarray(np.isnan(numbers))
+    if absent.any():
+        if missing == "error":
+            raise DomainError(
+                f"values must not be missing, got {int(absent.sum()):,} of {absent.size:,} missing, the "
+                f'first at index {int(absent.argmax())}; leave them out with missing="drop"'
+            )
+        # In their places, which errors name, before some are left out.
+        domain.to_unit_many(np.where(absent, domain.start, numbers))
+    return numbers, absent
+
+
+def _checked_of(name: str, domain: Domain, columns: Any, missing: str) -> tuple[FloatArray, BoolArray]:
+    try:
+        column = columns[name]
+    except Exception:  # each library has its own
+        raise ParameterError(f"columns must have one named {name!r}, as the group has a task") from None
+    try:
+        numbers, absent = _checked(domain, column, missing)
+        domain.to_unit_many(np.where(absent, domain.start, numbers))  # before any row is randomised
+    except DomainError as error:
+        raise DomainError(f"{name!r}: {error}") from None
+    return numbers, absent
+
+
+def _chosen(rows: int, tasks: int, sample: int | None, randomness: Randomness) -> BoolArray:
+    """Return which tasks each row reports, shape (rows, d): every set of k of them is equally likely.
+
+    As `Group.choose`, for all rows at once.
+    """
+    if sample is None:
+        return np.ones((rows, tasks), bool)
+    chosen = np.zeros((rows, tasks), bool)
+    for start in range(0, rows, _ROWS):
+        each = np.arange(min(_ROWS, rows - start))
+        places = np.tile(np.arange(tasks, dtype=np.uint8), (each.size, 1))
+        for i in range(sample):
+            j = i + _below(tasks - i, each.size, randomness)
+            places[each, j], places[:, i] = places[:, i].copy(), places[each, j]
+        chosen[start + each[:, None], places[:, :sample]] = True
+    return chosen
+
+
+def _below(bound: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    """Return uniform integers in [0, bound), from the second halves of draws."""
+    u = _halves(count, randomness)
+    above = 2**64 % bound  # so many of the largest are thrown away, which leaves a multiple of the bound
+    while above and (again := np.flatnonzero(u >= np.uint64(2**64 - above))).size:
+        u[again] = _halves(again.size, randomness)
+    below: NDArray[np.int64] = (u % np.uint64(bound)).astype(np.int64)
+    return below
+
+
+def _halves(count: int, randomness: Randomness) -> NDArray[np.uint64]:
+    halves: NDArray[np.uint64] = np.frombuffer(randomness.draws(count), "<u8")[1::2].copy()
+    return halves
+
+
+_SLICE = 1 << 20
+"""Codes that are counted at once."""
+
+_ROWS = 1 << 14
+"""Rows whose tasks are drawn at once, as many as `Mechanism.randomize_many` takes in a block."""
