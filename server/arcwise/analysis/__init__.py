@@ -11,6 +11,10 @@ from arcwise.extras import check_extra
 from arcwise.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from arcwise.analysis.counting.batches import count_batches
+    from arcwise.analysis.counting.result import BatchCounts
+    from arcwise.analysis.counting.rules import Rejected
+    from arcwise.analysis.counting.table import count_table
     from arcwise.analysis.design.designer import minimax
     from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
     from arcwise.analysis.estimators.estimation import estimate
@@ -26,16 +30,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Band",
+    "BatchCounts",
     "Comparison",
     "Distribution",
     "Estimate",
     "FitTest",
     "GroupReports",
     "Plan",
+    "Rejected",
     "Value",
     "compare",
     "compare_reference",
     "compare_samples",
+    "count_batches",
+    "count_table",
     "estimate",
     "fit_test",
     "group_reports",
@@ -51,6 +59,10 @@ check_extra("analysis", "scipy", "threadpoolctl", user="arcwise.analysis")
 __getattr__ = lazy_names(
     __name__,
     {
+        "counting.batches": ("count_batches",),
+        "counting.result": ("BatchCounts",),
+        "counting.rules": ("Rejected",),
+        "counting.table": ("count_table",),
         "estimators.estimation": ("estimate",),
         "estimators.result": ("Band", "Distribution", "Estimate", "Value"),
         "estimators.comparison": ("Comparison", "compare_reference", "compare_samples"),

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
 
 __all__ = [
+    "DAYS_AHEAD",
     "Span",
     "epoch_start",
+    "epochs_in",
     "epochs_in_step",
     "merged",
     "no_reports",
@@ -31,6 +33,9 @@ __all__ = [
     "span_to_dict",
     "utc",
 ]
+
+DAYS_AHEAD = 1
+"""For how many days ahead a batch is taken: devices' clocks and time zones are what they are."""
 
 _ORIGIN = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST = datetime.max.replace(tzinfo=timezone.utc)
@@ -46,6 +51,11 @@ class Span(NamedTuple):
     def __contains__(self, epoch: object) -> bool:
         assert isinstance(epoch, int)  # noqa: S101 (narrows the type for the checker)
         return (self.first is None or epoch >= self.first) and (self.last is None or epoch <= self.last)
+
+
+def epochs_in(days: int, task: Task) -> int:
+    """Return how many epochs of the task cover so many days, at least one."""
+    return max(1, -(-days * DAY // task.epoch_seconds))
 
 
 def epoch_start(task: Task, epoch: int) -> datetime:

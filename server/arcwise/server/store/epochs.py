@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arcwise.tasks import DAY
+from arcwise.analysis.timeseries.epochs import DAYS_AHEAD, epochs_in
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 __all__ = ["DAYS_AHEAD", "epochs_in", "last_closable"]
-
-DAYS_AHEAD = 1
-"""For how many days ahead a batch is taken: devices' clocks and time zones are what they are."""
-
-
-def epochs_in(days: int, task: Task) -> int:
-    """Return how many epochs of the task cover so many days, at least one."""
-    return max(1, -(-days * DAY // task.epoch_seconds))
 
 
 def last_closable(task: Task, newest: int) -> int:

@@ -1,0 +1,209 @@
+"""Wire bodies to columns, thousands at once: the decisions of `arcwise.wire.decode_batch`, without its loop.
+
+A body as clients write it has its fields at fixed places but for the lengths of the epoch and of the codes.
+Numpy reads such bodies; any other, which may still be a batch in other bytes of msgpack, goes through
+`decode_batch` itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from arcwise.analysis.counting.rules import ACCEPTED, AHEAD, BAD_CODES, MALFORMED, TOO_MANY, UNKNOWN_TASK
+from arcwise.errors import WireError
+from arcwise.wire import MAX_BODY_BYTES, decode_batch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from arcwise.analysis.counting.rules import Rules
+    from arcwise.typing import BoolArray, IntArray
+
+    Bytes = NDArray[np.uint8]
+
+__all__ = ["Bodies", "Fields", "check_bodies", "read_fields"]
+
+_TASK, _BATCH, _EPOCH = 4, 38, 54
+"""Where the ids and the epoch of a body begin; the epoch's length decides about what follows."""
+_HEAD = 64
+"""Bytes up to the first code at most."""
+_FIXED = {0: 0x95, 1: 0x01, 2: 0xC4, 3: 32, 36: 0xC4, 37: 16}
+_SMALLEST = _EPOCH + 1 + 2 + 1
+
+
+class Fields(NamedTuple):
+    """What is in n bodies; rows where `ok` is False hold nothing.
+
+    Attributes
+    ----------
+    ok
+        Shape (n,): whether the body is a batch.
+    task_ids, batch_ids
+        Shapes (n, 32) and (n, 16), bytes.
+    epochs
+        Shape (n,).
+    begins, sizes
+        Shape (n,): where the packed codes begin in the data, and how many bytes they are.
+    """
+
+    ok: BoolArray
+    task_ids: Bytes
+    batch_ids: Bytes
+    epochs: IntArray
+    begins: IntArray
+    sizes: IntArray
+
+
+class Bodies(NamedTuple):
+    """What became of n bodies.
+
+    Attributes
+    ----------
+    reasons
+        Shape (n,), int8: `ACCEPTED`, or why not, of `REASONS`.
+    tasks
+        Shape (n,): the number of the task; -1 where it is unknown.
+    fields
+        What is in them.
+    reports
+        Shape (n,): how many codes; 0 where that cannot be told.
+    lengths
+        Shape (n,): `reports` of those that are accepted, 0 of others.
+    codes
+        Shape (sum of `lengths`,), uint16: theirs, one body after the other.
+    """
+
+    reasons: NDArray[np.int8]
+    tasks: IntArray
+    fields: Fields
+    reports: IntArray
+    lengths: IntArray
+    codes: NDArray[np.uint16]
+
+
+def read_fields(data: Bytes, offsets: IntArray, present: BoolArray | None = None) -> Fields:
+    """Return the fields of bodies that lie one after the other.
+
+    Parameters
+    ----------
+    data
+        Their bytes.
+    offsets
+        Shape (n + 1,): where each begins, and where the last one ends.
+    present
+        Shape (n,): False where there is no body at all; None: there is one everywhere.
+    """
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    ok = lengths >= _SMALLEST
+    ok &= lengths <= MAX_BODY_BYTES
+    if not len(data):
+        data = np.zeros(1, np.uint8)
+    # Beyond a short body lies another one, or the end: the codes' length must lead to the body's own end.
+    head = data[np.minimum(starts[:, None] + np.arange(_HEAD), len(data) - 1)]
+    for place, byte in _FIXED.items():
+        ok &= head[:, place] == byte
+    wide = head[:, _EPOCH:].astype(np.int64)  # 10 bytes: up to 5 of the epoch, up to 5 of the codes' header
+    first = wide[:, 0]
+    epochs = np.select(
+        [first < 0x80, first == 0xCC, first == 0xCD, first == 0xCE],
+        [first, wide[:, 1], wide[:, 1] << 8 | wide[:, 2], _big_endian(wide[:, 1:5])],
+        -1,
+    )
+    ok &= epochs >= 0
+    at = np.select([first < 0x80, first == 0xCC, first == 0xCD], [1, 2, 3], 5)
+    bins = np.take_along_axis(wide, at[:, None] + np.arange(5), 1)
+    tag = bins[:, 0]
+    sizes = np.select(
+        [tag == 0xC4, tag == 0xC5, tag == 0xC6],
+        [bins[:, 1], bins[:, 1] << 8 | bins[:, 2], _big_endian(bins[:, 1:5])],
+        0,
+    )
+    at += _EPOCH + np.select([tag == 0xC4, tag == 0xC5], [2, 3], 5)
+    ok &= (sizes > 0) & (at + sizes == lengths)
+    if present is not None:
+        ok &= present
+    fields = Fields(
+        ok,
+        head[:, _TASK : _TASK + 32],
+        head[:, _BATCH : _BATCH + 16],
+        epochs,
+        starts + at,
+        np.where(ok, sizes, 0),
+    )
+    for row in np.flatnonzero(~ok if present is None else ~ok & present):
+        _read_other(data[starts[row] : offsets[row + 1]].tobytes(), fields, int(row), int(offsets[row + 1]))
+    return fields
+
+
+def _big_endian(four: IntArray) -> Any:
+    return four[:, 0] << 24 | four[:, 1] << 16 | four[:, 2] << 8 | four[:, 3]
+
+
+def _read_other(body: bytes, fields: Fields, row: int, end: int) -> None:
+    """Fill in the row of a body that is not as clients write it; `end` is where it ends in the data."""
+    try:
+        batch = decode_batch(body)
+    except WireError:
+        return
+    fields.ok[row] = True
+    fields.task_ids[row] = np.frombuffer(batch.task_id, np.uint8)
+    fields.batch_ids[row] = np.frombuffer(batch.batch_id, np.uint8)
+    fields.epochs[row] = batch.epoch
+    fields.begins[row] = end - len(batch.codes)  # the last field, and nothing follows it
+    fields.sizes[row] = len(batch.codes)
+
+
+def check_bodies(data: Bytes, offsets: IntArray, rules: Rules, present: BoolArray | None = None) -> Bodies:
+    """Decode bodies and check them, all but that their ids are new; see `read_fields`."""
+    fields = read_fields(data, offsets, present)
+    tasks = np.where(fields.ok, _task_numbers(fields.task_ids, rules), -1)
+    known = tasks >= 0
+    widths = np.where(known, rules.widths[tasks], 1)
+    reports = np.where(known, fields.sizes // widths, 0)
+    reasons = np.select(
+        [
+            ~fields.ok,
+            ~known,
+            fields.epochs > rules.last[tasks],
+            reports > rules.max_batch_codes,
+            reports * widths != fields.sizes,
+        ],
+        [MALFORMED, UNKNOWN_TASK, AHEAD, TOO_MANY, BAD_CODES],
+        ACCEPTED,
+    ).astype(np.int8)
+    rows = np.flatnonzero(reasons == ACCEPTED)
+    codes = _unpacked(data, fields.begins[rows], reports[rows], widths[rows])
+    if len(rows):
+        largest = np.maximum.reduceat(codes, np.cumsum(reports[rows]) - reports[rows])
+        bad = largest >= rules.codes[tasks[rows]]
+        if bad.any():
+            codes = codes[np.repeat(~bad, reports[rows])]
+            reasons[rows[bad]] = BAD_CODES
+    return Bodies(reasons, tasks, fields, reports, np.where(reasons == ACCEPTED, reports, 0), codes)
+
+
+def _task_numbers(task_ids: Bytes, rules: Rules) -> Any:
+    """Return the number of each task, shape (n,); -1 where it is not among those of the rules."""
+    known = np.frombuffer(b"".join(bytes.fromhex(task.id) for task in rules.tasks), np.uint8).reshape(-1, 32)
+    # By the first eight bytes of ids that are SHA-256: two tasks do not share them.
+    words = known.view(np.uint64)[:, 0]
+    order = np.argsort(words)
+    asked = np.ascontiguousarray(task_ids).view(np.uint64)[:, 0]
+    numbers = order[np.minimum(np.searchsorted(words[order], asked), len(order) - 1)]
+    return np.where((known[numbers] == task_ids).all(axis=1), numbers, -1)
+
+
+def _unpacked(data: Bytes, begins: IntArray, numbers: IntArray, widths: IntArray) -> NDArray[np.uint16]:
+    """Return the codes that begin at these places, `numbers` of `widths` bytes each, as one array."""
+    total = int(numbers.sum())
+    places = np.repeat(begins - widths * (np.cumsum(numbers) - numbers), numbers)
+    steps = np.arange(total)
+    single = bool((widths == 1).all())
+    places += steps if single else steps * np.repeat(widths, numbers)
+    codes = data[places].astype(np.uint16)
+    if not single:
+        two = np.repeat(widths == 2, numbers)
+        codes[two] |= data[places[two] + 1].astype(np.uint16) << 8
+    return codes

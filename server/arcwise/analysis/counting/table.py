@@ -1,0 +1,106 @@
+"""Tables in a lake, a warehouse or memory, counted by the engine that is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from arcwise.analysis.counting.queries import count_query, id_query
+from arcwise.analysis.counting.result import BatchCounts
+from arcwise.analysis.counting.rules import ACCEPTED, make_rules, tally
+from arcwise.analysis.counting.sources import LAYOUTS, locate, open_source
+from arcwise.errors import ParameterError
+from arcwise.wire import MAX_BODY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from arcwise.analysis.counting.queries import Source
+    from arcwise.tasks import Task
+    from arcwise.typing import IntArray
+
+__all__ = ["count_table"]
+
+
+def count_table(
+    table: Any,
+    tasks: Task | Iterable[Task],
+    *,
+    layout: Literal["columns", "bodies"] = "columns",
+    engine: Any = None,
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    now: float | None = None,
+    max_batch_codes: int = MAX_BODY_BYTES,
+) -> BatchCounts:
+    """Count the reports in a table by task and epoch; the engine that holds it does the work.
+
+    One query is pushed down whole: no report reaches Python, only counts do. Needs the extra
+    ``arcwise[lake]``. What a server would answer with an error is rejected for the same reason. A batch
+    counts once for its task, in whatever epoch. A table has no first row: of the good batches with one id the
+    one with the smallest epoch counts, and of these the one with the smallest codes, compared as lists. The
+    others are "replayed" where they are equal to it, and else "conflicting-batch".
+
+    Parameters
+    ----------
+    table
+        Files (a path, a pattern, a folder of Parquet, a list of these; Parquet, CSV or JSON lines, also in an
+        object store that DuckDB reads), an Ibis table, a Spark or Arrow table, a frame of pandas or Polars;
+        with `engine` also the name of a table in it.
+    tasks
+        One task, or several.
+    layout
+        "columns": `task_id` (text, hex), `epoch` (integer), `batch_id` (16 bytes, or text of 32 hex digits),
+        `codes` (a list of integers; an integer is a batch of its own). "bodies": wire bodies in `body`
+        (bytes); DuckDB and Spark decode them.
+    engine
+        None or "duckdb": an embedded DuckDB; "spark"; a URL such as postgresql://USER@HOST/DATABASE, or any
+        that Ibis connects to; an Ibis backend; a Spark session.
+    memory_limit, threads
+        Of the embedded DuckDB, such as "1GB"; None: four fifths of the memory, and all cores. What does not
+        fit goes to the folder for temporary files.
+    now
+        The time in Unix seconds: epochs that begin more than a day later are "epoch-ahead". None: the
+        present; `math.inf`: no epoch is.
+    max_batch_codes
+        Most codes of a batch, a server's setting of the same name.
+
+    Raises
+    ------
+    MissingExtraError
+        When Ibis or the engine is not installed.
+    ParameterError
+        When an argument is out of its bounds, or the table does not have the columns of the layout.
+    """
+    if layout not in LAYOUTS:
+        raise ParameterError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    rules = make_rules(tasks, now, max_batch_codes)
+    # Files that come later are left out of the batch ids as they are out of the counts.
+    located = locate(table, named=engine is not None)
+    limits = {"memory_limit": memory_limit, "threads": threads}
+
+    def ask(query: Callable[[Source, str], Any]) -> Any:
+        with open_source(located, rules, layout, engine, **limits) as (source, backend):
+            return backend.to_pyarrow(query(source, backend.name))
+
+    def ids() -> Iterator[tuple[str, int, bytes]]:
+        for batch in ask(id_query).to_batches(max_chunksize=1 << 16):
+            columns = (column.to_pylist() for column in batch.columns)
+            for number, epoch, batch_id in zip(*columns, strict=True):
+                key = batch_id if isinstance(batch_id, bytes) else bytes.fromhex(batch_id)
+                yield rules.tasks[number].id, epoch, key
+
+    reasons, numbers, epochs, codes, times = (column.to_numpy() for column in ask(count_query).columns)
+    lost = reasons != ACCEPTED
+    rejected = (each[lost].tolist() for each in (reasons, times, codes * times))
+    keys = numbers.astype(np.int64) << 32 | epochs
+    keys, codes, times = keys[~lost], codes[~lost], times[~lost]
+    counts: dict[tuple[str, int], IntArray] = {}
+    order = np.argsort(keys, kind="stable")
+    each, starts = np.unique(keys[order], return_index=True)
+    for key, rows in zip(each.tolist(), np.split(order, starts)[1:], strict=True):
+        task = rules.tasks[key >> 32]
+        total = counts[task.id, key & 0xFFFFFFFF] = np.zeros(task.mechanism.kernel.codes, np.int64)
+        total[codes[rows]] = times[rows]
+    return BatchCounts(rules.tasks, counts, tally(zip(*rejected, strict=True)), ids)
