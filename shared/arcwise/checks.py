@@ -1,4 +1,4 @@
-"""What counts as a number wherever arcwise is given one, and errors that name argument, bound and value."""
+"""What counts as a number or a truth value in an argument, and errors that name argument, bound and value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operator import index
 
 from arcwise.errors import ParameterError
 
-__all__ = ["as_float", "checked_integer", "checked_real", "real_or_nan", "shown"]
+__all__ = ["as_float", "checked_bool", "checked_integer", "checked_real", "real_or_nan", "shown"]
 
 
 def as_float(value: object) -> float | None:
@@ -48,6 +48,31 @@ def real_or_nan(value: object) -> float:
     except OverflowError:  # an integer beyond the range of a float
         return math.inf
     return math.nan if number is None else number
+
+
+def checked_bool(name: str, value: object) -> bool:
+    """Return True or False, numpy's too, as a bool.
+
+    Nothing else has a truth value here: "no" and "false" are true to Python.
+
+    Raises
+    ------
+    ParameterError
+        When it is anything else.
+
+    Examples
+    --------
+    >>> checked_bool("create", False)
+    False
+    >>> checked_bool("create", "no")
+    Traceback (most recent call last):
+    arcwise.errors.ParameterError: create must be True or False, got 'no'
+    """
+    if type(value) is bool:
+        return value
+    if getattr(getattr(value, "dtype", None), "kind", "") == "b" and getattr(value, "shape", None) == ():
+        return bool(value)
+    raise ParameterError(f"{name} must be True or False, got {shown(value)}")
 
 
 def checked_real(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from arcwise.checks import as_float, checked_real, shown
+from arcwise.checks import as_float, checked_bool, checked_real, shown
 from arcwise.digits import written
 from arcwise.errors import DomainError, ParameterError
 from arcwise.lattice import MOST_VALUES, TOLERANCE, first_of, lattice_of
@@ -208,9 +208,7 @@ class Interval(_Domain):
             raise ParameterError(f"low and high must be finite with low < high, got {low!r} and {high!r}")
         if math.isinf(high - low):
             raise ParameterError(f"high - low must be finite, got {low!r} and {high!r}")
-        if not isinstance(clip, bool):
-            raise ParameterError(f"clip must be True or False, got {clip!r}")
-        self._set(low=low, high=high, clip=clip)
+        self._set(low=low, high=high, clip=checked_bool("clip", clip))
         self._set_lattice(step, rounding, max(-low, high))
 
     def _bounds(self) -> str:

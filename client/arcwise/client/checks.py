@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from arcwise.checks import real_or_nan, shown
+from arcwise.checks import checked_bool, real_or_nan, shown
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback_authority
 
@@ -31,8 +31,7 @@ def checked_url(url: object) -> str:
 
 def checked_key(key: object, url: str, *, over_http: object) -> str | None:
     """Return the key for this base URL, or None; raise `ParameterError`, which never repeats the key."""
-    if type(over_http) is not bool:
-        raise ParameterError(f"key_over_http must be True or False, got {over_http!r}")
+    over_http = checked_bool("key_over_http", over_http)
     if key is None:
         return None
     # Anything else could end the header and begin another one.

@@ -19,6 +19,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from arcwise.checks import checked_bool
 from arcwise.errors import ParameterError
 from arcwise.kernels.base import MAX_CODES, Kernel
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
@@ -92,6 +93,7 @@ class WindowKernel(Value, Kernel):
         for name, value in integers.items():
             if type(value) is not int:
                 raise ParameterError(f"{name} must be an integer, got {value!r}")
+        circular = checked_bool("circular", circular)
         if not 2 <= nodes <= codes <= MAX_CODES:
             raise ParameterError(
                 f"nodes and codes must satisfy 2 <= nodes <= codes <= {MAX_CODES}, got {nodes} and {codes}"
@@ -121,7 +123,7 @@ class WindowKernel(Value, Kernel):
         With ``b = (2**64 - W*g) // K`` a larger g means a smaller b, so feasibility of
         ``g <= b * (e^epsilon - 1)`` is monotone in g and bisection finds the largest feasible one.
         """
-        codes = nodes if circular else nodes + window - 1
+        codes = nodes if checked_bool("circular", circular) else nodes + window - 1
         growth = exp_lower_bound(epsilon) - 1
         low, high = 0, UNIT // window  # low is always feasible, high + 1 never
         while low < high:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from arcwise.checks import checked_bool
 from arcwise.client.accounts import budget
 from arcwise.client.checks import checked_number
 from arcwise.client.file.database import Database
@@ -58,6 +59,8 @@ class FileLedger(Ledger):
 
     Raises
     ------
+    ParameterError
+        When `create` or `relaxed` is not a bool, or `busy_timeout` is not a finite number of at least 0.
     LedgerError
         When there is no file (or, with `create`, when there is one), when it is damaged, or no ledger.
 
@@ -93,7 +96,8 @@ class FileLedger(Ledger):
         busy_timeout: float = 5.0,
     ) -> None:
         busy_timeout = min(checked_number("busy_timeout", busy_timeout), 86_400.0)
-        if create:
+        relaxed = checked_bool("relaxed", relaxed)
+        if checked_bool("create", create):
             create_file(Path(path))
         self._database = Database(Path(path), relaxed=relaxed, busy_timeout=busy_timeout)
 

@@ -25,6 +25,7 @@ from arcwise.analysis.design.program import Goal
 from arcwise.analysis.design.request import Request, check_request
 from arcwise.analysis.design.search import find_table
 from arcwise.analysis.threads import one_thread
+from arcwise.checks import checked_bool
 from arcwise.errors import ArcwiseError, CertificateError, ParameterError
 from arcwise.kernels.rounding import integer_row
 from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
@@ -114,6 +115,7 @@ def minimax(
     >>> round(worst_case(mechanism), 3)
     0.999
     """
+    cache = checked_bool("cache", cache)
     request = check_request(
         domain, epsilon, goal=goal, outputs=outputs, nodes=nodes, power=power, population=population
     )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import checked_integer, checked_real
+from arcwise.checks import checked_bool, checked_integer, checked_real
 from arcwise.kernels.certificate import check_epsilon
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def search_pieces(m: int, epsilons: ArrayLike, power: float = 1.0, *, circular: 
     """
     m = checked_integer("m", m, 1)
     power = checked_real("power", power, least=1)
+    circular = checked_bool("circular", circular)
     numbers = np.array([check_epsilon(float(epsilon)) for epsilon in np.ravel(np.asarray(epsilons))])
     loss = _Loss(float(power), circular=circular)
     parts = [_search(m, numbers[i : i + _CHUNK], loss) for i in range(0, len(numbers), _CHUNK)]

@@ -33,6 +33,7 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate.counts import as_population, node_law
 from arcwise.analysis.simulate.truth import NO_DIRECTION, Truth, on_lattice
 from arcwise.analysis.threads import one_thread
+from arcwise.checks import checked_bool
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ def compare_samples(
     (True, 0.001)
     """
     check_level(level)
+    bands = checked_bool("bands", bands)
     second_task = task if other_task is None else other_task
     both = one, two = _checked((task, counts), (second_task, other), target)
     mechanism, n = task.mechanism, int(two.n)
@@ -269,6 +271,7 @@ def compare_reference(
     ParameterError
         When an argument is out of its bounds.
     """
+    bands = checked_bool("bands", bands)
     domain, mechanism = task.domain, task.mechanism
     truth = Truth(on_lattice(as_population(reference, domain), domain))
     between = list(between)

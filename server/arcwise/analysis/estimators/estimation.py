@@ -12,6 +12,7 @@ from arcwise.analysis.estimators.inference_target import check_level, target_wor
 from arcwise.analysis.estimators.result import Estimate, share_name
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.threads import one_thread
+from arcwise.checks import checked_bool
 from arcwise.kernels.certificate import UNIT
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def estimate(
     50
     """
     check_level(level)
+    bands = checked_bool("bands", bands)
     survey = Survey.of(task, counts, target=target, sampled=sampled)
     mechanism = task.mechanism
     result = Estimate(

@@ -37,7 +37,7 @@ from arcwise.analysis.estimators.totals import Strata
 from arcwise.analysis.estimators.variance import strata_spread
 from arcwise.analysis.likelihood.em import EMFit
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import as_float, shown
+from arcwise.checks import as_float, checked_bool, shown
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def post_stratify(
     (True, 25000)
     """
     check_level(level)
+    bands = checked_bool("bands", bands)
     mechanism = task.mechanism
     surveys, parts = _checked(task, strata, weights)
     fewest = min(surveys, key=lambda each: each.n)  # notes on few reports are of this stratum

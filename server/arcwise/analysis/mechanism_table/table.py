@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from arcwise.analysis.mechanism_table.candidates import candidates
 from arcwise.analysis.mechanism_table.measures import MechanismRow, measure
 from arcwise.analysis.threads import one_thread
+from arcwise.checks import checked_bool
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.base import MAX_CODES
 from arcwise.kernels.certificate import check_epsilon
@@ -106,6 +107,7 @@ def compare(
     True
     """
     epsilon = check_epsilon(epsilon)
+    designs = checked_bool("designs", designs)
     if not 0.0 < delta < 1.0:
         raise ParameterError(f"delta must be more than 0 and less than 1, got {delta!r}")
     if nodes is not None:

@@ -11,6 +11,7 @@ from arcwise.analysis.planning.request import check_request
 from arcwise.analysis.planning.result import Plan
 from arcwise.analysis.planning.work import TRIAL, Work
 from arcwise.analysis.threads import one_thread
+from arcwise.checks import checked_bool
 
 if TYPE_CHECKING:
     from arcwise.analysis.planning.request import Request
@@ -94,6 +95,7 @@ def plan(
     >>> answer.error <= 2.0
     True
     """
+    compare = checked_bool("compare", compare)
     request = check_request(
         domain,
         goal=goal,

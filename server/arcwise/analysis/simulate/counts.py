@@ -17,7 +17,7 @@ from arcwise.analysis.simulate.continuous import Continuous
 from arcwise.analysis.simulate.grammar import parse_population
 from arcwise.analysis.simulate.laws import Atoms, Mixture
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import checked_integer
+from arcwise.checks import checked_bool, checked_integer
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.base import Mechanism
 
@@ -87,7 +87,7 @@ def simulate_counts(
     n = checked_integer("n", n, 1, MAX_DEVICES)
     if not isinstance(generator, np.random.Generator):
         raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
-    if not fixed:
+    if not checked_bool("fixed", fixed):
         law = code_law(mechanism, as_population(population, mechanism.domain))
         return multinomial(np.int64(n), law, generator)
     if isinstance(population, (Population, str)) or hasattr(population, "cdf"):

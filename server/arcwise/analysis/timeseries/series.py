@@ -19,7 +19,7 @@ from arcwise.analysis.threads import one_thread
 from arcwise.analysis.timeseries.change import Change, change
 from arcwise.analysis.timeseries.epochs import Span, epoch_start
 from arcwise.analysis.timeseries.result import Point, Series
-from arcwise.checks import checked_integer
+from arcwise.checks import checked_bool, checked_integer
 from arcwise.errors import ParameterError
 from arcwise.tasks import DAY
 
@@ -114,6 +114,8 @@ def series(
     check_level(level)
     check_target(target)
     sampled = check_sampled(sampled)
+    simultaneous = checked_bool("simultaneous", simultaneous)
+    quantiles = checked_bool("quantiles", quantiles)
     period = task.domain.length if task.domain.circular else None
     if period is None:
         check_no_origin(origin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from arcwise.checks import checked_bool
 from arcwise.errors import ParameterError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.migrations import Migration
@@ -61,11 +62,11 @@ def open_store(url: str, *, create: bool = True) -> Store:
     MissingExtraError
         When the store is PostgreSQL and psycopg is not installed.
     ParameterError
-        When the URL names no store that this version has.
+        When the URL names no store that this version has, or `create` is not a bool.
     StoreError
         When the store cannot be opened, or has an older schema: the message names the command to run.
     """
-    return _class_of(url)(url, create=create)
+    return _class_of(url)(url, create=checked_bool("create", create))
 
 
 def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> list[Migration]:
@@ -87,7 +88,7 @@ def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> 
     StoreError
         When the store cannot be opened or migrated; it is as it was.
     """
-    return _class_of(url).migrate(url, to, dry_run=dry_run)
+    return _class_of(url).migrate(url, to, dry_run=checked_bool("dry_run", dry_run))
 
 
 def _class_of(url: str) -> type[Store]:
