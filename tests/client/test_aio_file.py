@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -163,6 +163,33 @@ def test_a_ledger_that_fails_is_told_on_the_loop(file: FileLedger, heading: Task
     asyncio.run(run())
     assert told
     assert set(told) == {("failed", threading.main_thread().name)}
+
+
+def test_an_answer_after_uplink_and_ledger_were_closed_is_not_a_failure(path: Path, heading: Task) -> None:
+    """What waits for a disk goes on in its thread when the sender is cancelled."""
+    events: list[Event] = []
+    entered, go, left = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(AsyncUplink):
+        def _answered(self, *given: Any) -> None:
+            entered.set()
+            assert go.wait(60)
+            super()._answered(*given)
+            left.set()
+
+    async def main() -> None:
+        transport = AsyncRecordingTransport()
+        with FileLedger(path) as ledger:
+            uplink = Slow(URL, ledger=ledger, transport=transport, interval=0, on_event=events.append)
+            assert await AsyncClient(uplink, tasks=[heading], ledger=ledger).report("heading", 1.0)
+            await until(entered.is_set)
+            assert not await uplink.close(0)
+        go.set()
+        await until(left.is_set)
+        uplink._emit_events()
+
+    asyncio.run(main())
+    assert [event.kind for event in events] == ["closed"]
 
 
 def test_many_reports_at_once_add_up(file: FileLedger, heading: Task) -> None:

@@ -262,6 +262,55 @@ def test_what_will_never_be_taken_is_dropped_and_counted_for_ever(
         assert app.client.budget("heading").epsilon == 2.0
 
 
+def test_an_answer_after_uplink_and_ledger_were_closed_is_not_a_failure(
+    path: Path, recorder: Recorder, heading: Task, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The batch stays in the file and goes out again; a closed ledger is what the app asked for."""
+    events: list[Event] = []
+    options: Any = {"transport": recorder, "interval": 0, "on_event": events.append}
+    recorder.go.clear()
+    with FileLedger(path) as ledger, Client(URL, tasks=[heading], ledger=ledger, **options) as client:
+        assert client.report("heading", 1.0)
+        assert recorder.busy.wait(60)
+        sender = client._uplink._thread
+        assert sender is not None
+        assert not client.close(0)
+    recorder.go.set()
+    sender.join(60)
+    assert [event.kind for event in events] == ["closed"]
+    assert "is closed" not in caplog.text
+    with FileLedger(path) as ledger, Client(URL, tasks=[heading], ledger=ledger, **options) as client:
+        assert client.flush(60)
+    first, second = recorder.posts
+    assert first.body == second.body
+
+
+@pytest.mark.parametrize("verdict", [204, 410, 503, OSError()], ids=repr)
+def test_no_answer_is_a_failure_once_all_is_closed(
+    path: Path, recorder: Recorder, heading: Task, verdict: int | OSError
+) -> None:
+    app = App(path, recorder, [heading], interval=0)
+    assert app.client.report("heading", 1.0)
+    step = app.uplink._next()
+    assert isinstance(step, Send)
+    assert not app.uplink.close(0)
+    app.ledger.close()
+    recorder.script.append(verdict)
+    app.uplink._send(step.parcel)
+    app.uplink._emit_events()
+    assert [event.kind for event in app.events] == ["closed"]
+
+
+def test_a_ledger_that_is_closed_before_the_uplink_is_a_failure(
+    path: Path, recorder: Recorder, heading: Task
+) -> None:
+    app = App(path, recorder, [heading], interval=0)
+    assert app.client.report("heading", 1.0)
+    app.ledger.close()
+    assert not app.uplink.close(0)
+    assert "failed" in [event.kind for event in app.events]
+
+
 def test_the_queue_is_bounded_over_a_restart(path: Path, recorder: Recorder, heading: Task) -> None:
     recorder.script.append(503)
     with running(path, recorder, heading, max_pending=3) as app:

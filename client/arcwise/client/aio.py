@@ -216,7 +216,7 @@ class AsyncUplink(BaseUplink):
                 if not await _wait(stepped, self._flush_rest(left)):
                     self._wake()
         except LedgerError as error:
-            self._record_failure(error)
+            self._record_ledger_error(error)
             return False
 
     async def close(self, timeout: float = 5.0) -> bool:

@@ -158,6 +158,15 @@ class BaseUplink(ABC):
         """Say that the ledger or the sender is in trouble, over a report to this task or over sending."""
         self._events.add("failed", task, 1 if task else 0, str(detail))
 
+    def _record_ledger_error(self, error: LedgerError) -> None:
+        """Say that sending could not use the ledger, unless the uplink is closed.
+
+        Then the app may have closed the ledger too, and nothing is lost: a batch under way stays in the file
+        and is sent again.
+        """
+        if not self._closed:
+            self._record_failure(error)
+
     def _emit_events(self) -> None:
         """Call the app's `on_event` with what happened since the last time."""
         self._events.emit()
@@ -185,8 +194,7 @@ class BaseUplink(ABC):
             return self._outbox.take(self._environment.monotonic(), self._interval, self._schedule.ready_at)
         except LedgerError as error:
             self._troubles += 1
-            if not self._closed:  # else somebody may have closed the ledger too
-                self._record_failure(error)
+            self._record_ledger_error(error)
             return Wait(TROUBLE_SECONDS)
 
     def _recover(self, error: Exception) -> float:
@@ -224,7 +232,7 @@ class BaseUplink(ABC):
             self._outbox.save(self._schedule)
         except LedgerError as error:  # the same bytes go out again, and the server counts them once
             self._troubles += 1
-            self._record_failure(error)
+            self._record_ledger_error(error)
             if verdict in (Verdict.SENT, Verdict.DROP):  # the others hold it back already
                 with self._lock:
                     self._schedule.record(Verdict.RETRY, parcel.task_id, self._environment.monotonic(), 0.0)

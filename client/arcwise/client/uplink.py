@@ -216,7 +216,7 @@ class Uplink(BaseUplink):
                         min(self._flush_rest(left), threading.TIMEOUT_MAX),
                     )
         except LedgerError as error:
-            self._record_failure(error)
+            self._record_ledger_error(error)
             return False
 
     def close(self, timeout: float = 5.0) -> bool:
