@@ -149,6 +149,8 @@ def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
     Without batch ids (an export without --ids) a batch that a device sends again, to STORE this time, counts
     twice; so wait until the devices have nothing of the other store left to send. Keys are not merged.
     """
+    for other in others:
+        _check_readable(other)  # before STORE is made: a mistyped name must not leave an empty one behind
     with closing(open_store(target)) as opened:
         for other in others:
             tally = _Tally()
@@ -188,6 +190,16 @@ def drop_source(url: str, name: str, closed_too: bool) -> None:
     with _existing(url) as opened:
         reports = opened.drop_source(name, closed_too=closed_too)
     click.echo(f"dropped source {name}: {reports:,} reports")
+
+
+def _check_readable(other: str) -> None:
+    """Open a store or an export and read its header; raise as reading all of it would.
+
+    Not a pipe, which can be read only once.
+    """
+    if not Path(other).is_fifo():
+        with _records(other, ids=False) as records:
+            next(iter(records))
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +151,26 @@ def test_export_and_merge(filled: str) -> None:
     with contextlib.closing(open_store("sqlite:///b.db")) as store:
         assert store.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2, 5])
         assert store.add([batch(DELAY, [1, 1, 2])]) == [REPLAYED]
+
+
+@pytest.mark.parametrize("wrong", ["sqlite:///missing.db", "missing.jsonl", "hello.txt", "empty.txt", "."])
+def test_a_merge_of_what_is_not_there_makes_no_store(filled: str, wrong: str) -> None:
+    Path("hello.txt").write_text("hello")
+    Path("empty.txt").write_text("")
+    good("export", filled, "a.jsonl", "--ids")
+    refused("merge", "sqlite:///new.db", wrong)
+    refused("merge", "sqlite:///new.db", "a.jsonl", wrong)
+    assert not list(Path().glob("new.db*"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_an_export_may_come_through_a_pipe(filled: str) -> None:
+    good("export", filled, "a.jsonl", "--ids")
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(Path("a.jsonl").read_bytes()))
+    writer.start()
+    assert "merged pipe: 3 tasks, 3,004 reports, 3,002 batch ids" in good("merge", "sqlite:///b.db", "pipe")
+    writer.join(60)
 
 
 def test_a_store_moves_to_another_one_directly(filled: str) -> None:
