@@ -182,14 +182,22 @@ def _bound(least: float, most: float, above: float, below: float) -> str:
 
 
 def shown(value: object) -> str:
-    """Return ``repr(value)`` for a message, or the name of the type of a value that cannot be shown.
+    """Return ``repr(value)`` for a message, its beginning if it is long, or the type of what cannot be shown.
 
     Examples
     --------
     >>> shown("7"), shown([10**5000])
     ("'7'", 'a list')
+    >>> shown("a long story " * 100)
+    "'a long story a long story a long story a...' of 1,300 characters"
     """
+    if isinstance(value, str) and len(value) > _MOST_SHOWN:
+        return f"{value[: _MOST_SHOWN // 2] + '...'!r} of {len(value):,} characters"
     try:
-        return repr(value)
+        text = repr(value)
     except Exception:  # such as an integer of too many digits, in a list
         return f"a {type(value).__name__}"
+    return text if len(text) <= 2 * _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+_MOST_SHOWN = 80

@@ -1,10 +1,21 @@
-"""How many digits tell numbers apart that lie close together, such as times in seconds since 1970."""
+"""Numbers in words: with the digits that tell close ones apart, and with their noun."""
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["written"]
+__all__ = ["counted", "written"]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things with the plural that it takes.
+
+    Examples
+    --------
+    >>> counted(1, "report"), counted(1_200, "report")
+    ('1 report', '1,200 reports')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def written(*numbers: float, digits: int) -> tuple[str, ...]:

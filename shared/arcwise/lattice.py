@@ -174,5 +174,5 @@ def lattice_of(
     if step is not None:
         return Lattice(step, rounding, length=length, farthest=farthest, circular=circular)  # type: ignore[arg-type]
     if rounding != "refuse":
-        raise ParameterError(f"rounding must be left out without a step, got {rounding!r}")
+        raise ParameterError(f"rounding needs a step: give step, or leave rounding out; got {rounding!r}")
     return None

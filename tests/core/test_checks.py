@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arcwise.checks import checked_integer, checked_real, real_or_nan
+from arcwise.checks import checked_integer, checked_real, real_or_nan, shown
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError, TaskError
 from arcwise.mechanisms.registry import MECHANISMS
@@ -57,6 +57,22 @@ def test_messages_name_argument_bound_and_value(number: Any, bounds: Any, messag
     with pytest.raises(ParameterError) as caught:
         checked_real("x", number, **bounds)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("x" * 80, repr("x" * 80)),
+        ("x" * 100_000, "'" + "x" * 40 + "...' of 100,000 characters"),
+        (["x" * 1000], "['" + "x" * 78 + "..."),
+    ],
+    ids=["short", "text", "list"],
+)
+def test_a_long_value_is_not_repeated_whole(value: Any, words: str) -> None:
+    assert shown(value) == words
+    with pytest.raises(ParameterError) as caught:
+        checked_real("x", value)
+    assert str(caught.value) == f"x must be a real number, got {words}"
 
 
 def test_integers_of_numpy_become_integers() -> None:

@@ -287,7 +287,7 @@ def test_one_value_and_an_array_agree_to_the_bit(
         (1, "up", 'rounding must be one of "refuse", "nearest", "stochastic"; got \'up\''),
         (1, None, "rounding must be one of"),
         (1, ["nearest"], "rounding must be one of"),
-        (None, "nearest", "rounding must be left out without a step, got 'nearest'"),
+        (None, "nearest", "rounding needs a step: give step, or leave rounding out; got 'nearest'"),
     ],
 )
 def test_what_is_no_lattice_is_refused(step: Any, rounding: Any, message: str) -> None:

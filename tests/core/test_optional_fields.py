@@ -117,6 +117,13 @@ def test_bad_texts_are_refused(key: str, most: int, bad: Any) -> None:
         a_task(**{key: bad})
 
 
+def test_a_text_that_is_too_long_is_not_repeated_whole() -> None:
+    with pytest.raises(TaskError, match=r"got '(spam ){8}\.\.\.' of 5,000 characters$"):
+        a_task(description="spam " * 1000)
+    with pytest.raises(TaskError, match=r"^name must be 1 to 64 .*, got 'x{40}\.\.\.' of 100 characters$"):
+        Task("x" * 100, Interval(0, 1), epsilon=1.0)
+
+
 # --- what is refused -----------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from arcwise.client.outcomes import Event
+from arcwise.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +60,9 @@ class EventLog:
         level = DEBUG if kind == "sent" or (again and kind in _REPEATED) else WARNING
         logger = getLogger("arcwise.client")
         if logger.isEnabledFor(level):
-            counted = "1 report" if reports == 1 else f"{reports} reports"
-            logger.log(level, _MESSAGES[kind].format(about=about, reports=counted, detail=detail))
+            logger.log(
+                level, _MESSAGES[kind].format(about=about, reports=counted(reports, "report"), detail=detail)
+            )
 
     def emit(self) -> None:
         """Call the app's callback with what happened since the last time."""

@@ -28,12 +28,20 @@ def caps_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of `CapOptions`."""
     options = [
         click.option("--lifetime-cap", type=float, help="Epsilon that one device may spend in all."),
-        click.option("--rolling-cap", type=float, help="Epsilon that it may spend within a rolling window."),
         click.option(
-            "--rolling-window", type=int, default=DAY, show_default=True, help="That window, in seconds."
+            "--rolling-cap", type=float, help="Epsilon that it may spend within any --rolling-window."
+        ),
+        click.option(
+            "--rolling-window",
+            type=int,
+            default=DAY,
+            show_default=True,
+            help="Length of the window, in seconds.",
         ),
         click.option("--lifetime-delta-cap", type=float, help="Delta that one device may spend in all."),
-        click.option("--rolling-delta-cap", type=float, help="Delta that it may spend within the window."),
+        click.option(
+            "--rolling-delta-cap", type=float, help="Delta that it may spend within any --rolling-window."
+        ),
     ]
     for option in reversed(options):
         command = option(command)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arcwise.cli.terminal import progress_bar
+from arcwise.digits import counted
 from arcwise.server.store import migrate_store, open_store
 from arcwise.server.store.export import BatchIds, Counts, Header, read_export, write_export
 
@@ -47,9 +48,10 @@ def info(url: str) -> None:
             click.echo(f"  reports   {opened.report_count(each.task):,}")
             if epochs:
                 click.echo(f"  epochs    {epochs[0]} to {epochs[-1]}, {len(epochs):,} with reports")
-            click.echo(f"  taken     from epoch {each.open_from} on")
+            if each.open_from > 0:
+                click.echo(f"  refused   epochs before {each.open_from}, whose batch ids were deleted")
         good = sum(key.revoked is None for key in opened.keys())  # noqa: SIM118 (a store is no dict)
-        click.echo(f"{len(tasks)} tasks, {good} keys, {opened.size:,} bytes")
+        click.echo(f"{counted(len(tasks), 'task')}, {counted(good, 'key')}, {opened.size:,} bytes")
 
 
 @store.command()
@@ -82,7 +84,9 @@ def check(url: str) -> None:
     for problem in problems:
         click.echo(problem)
     if problems:
-        raise click.ClickException(f"{len(problems)} problems: restore a backup, or export what is left")
+        raise click.ClickException(
+            f"{counted(len(problems), 'problem')}: restore a backup, or export what is left"
+        )
     click.echo("the store is whole")
 
 
@@ -172,11 +176,13 @@ def sources(url: str) -> None:
     with _existing(url) as opened:
         names = {each.task.id: each.task.name for each in opened.tasks()}
         for source in opened.sources():
-            reports = sum(task.reports for task in source.tasks)
-            click.echo(f"{source.name}  (replaced {_time(source.replaced)}, {reports:,} reports)")
+            reports = counted(sum(task.reports for task in source.tasks), "report")
+            click.echo(f"{source.name}  (replaced {_time(source.replaced)}, {reports})")
             for task in source.tasks:
                 epochs = f"epochs {task.first} to {task.last}, {task.epochs:,} with reports"
-                click.echo(f"  {names[task.task_id]}  {task.reports:,} reports, {epochs}  {task.task_id}")
+                click.echo(
+                    f"  {names[task.task_id]}  {counted(task.reports, 'report')}, {epochs}  {task.task_id}"
+                )
 
 
 @store.command("drop-source")
@@ -189,7 +195,7 @@ def drop_source(url: str, name: str, closed_too: bool) -> None:
     """Take the counts of a source out of a store, and forget the ids of its batches."""
     with _existing(url) as opened:
         reports = opened.drop_source(name, closed_too=closed_too)
-    click.echo(f"dropped source {name}: {reports:,} reports")
+    click.echo(f"dropped source {name}: {counted(reports, 'report')}")
 
 
 def _check_readable(other: str) -> None:
@@ -234,11 +240,17 @@ class _Tally:
                 self.batches += len(record.ids)
             else:
                 self.tasks += 1
-            show(self.reports, total, f"{self.batches:,} batch ids")
+            show(self.reports, total, counted(self.batches, "batch id"))
             yield record
 
     def __str__(self) -> str:
-        return f"{self.tasks} tasks, {self.reports:,} reports, {self.batches:,} batch ids"
+        return ", ".join(
+            (
+                counted(self.tasks, "task"),
+                counted(self.reports, "report"),
+                counted(self.batches, "batch id"),
+            )
+        )
 
 
 @contextmanager

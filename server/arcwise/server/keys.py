@@ -6,6 +6,7 @@ import secrets
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from arcwise.checks import shown
 from arcwise.errors import ParameterError
 from arcwise.server.store import StoredKey
 
@@ -52,7 +53,7 @@ def new_key(
     if scope not in SCOPES:
         raise ParameterError(f"scope must be one of {', '.join(SCOPES)}; got {scope!r}")
     if len(label) > _MAX_LABEL or not label.isprintable():
-        raise ParameterError(f"label must be at most {_MAX_LABEL} printable characters, got {label!r}")
+        raise ParameterError(f"label must be at most {_MAX_LABEL} printable characters, got {shown(label)}")
     good_for = None if tasks is None else tuple(dict.fromkeys(tasks))
     if good_for is not None and (not good_for or scope == "admin"):
         raise ParameterError("tasks must hold at least one id, or be None for all; an admin key is for all")

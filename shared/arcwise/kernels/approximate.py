@@ -42,11 +42,11 @@ def exact_delta(kernel: Kernel, epsilon: float) -> int:
 
     bound = exp_lower_bound(epsilon)
     firsts, seconds = kernel.compared_rows()
-    work = len(firsts) * len(seconds) * (kernel.codes + 128)
-    if work > _MOST_WORK:
+    pairs = len(firsts) * len(seconds)
+    if pairs * (kernel.codes + 128) > _MOST_WORK:
         raise CertificateError(
-            f"nodes and codes must be fewer for an exact delta, got {kernel.nodes} and {kernel.codes}: "
-            "all pairs of rows are compared"
+            "nodes and codes must be fewer for an exact delta: pairs of rows, times codes + 128, must be at "
+            f"most {_MOST_WORK:,}, got {pairs:,} pairs of {kernel.nodes:,} nodes, and {kernel.codes:,} codes"
         )
     # Nothing exceeds 2**64 - 1: what floor(E w) is above that makes no difference.
     reached = np.array(

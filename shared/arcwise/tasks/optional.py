@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from arcwise.checks import shown
 from arcwise.errors import TaskError
 
 if TYPE_CHECKING:
@@ -27,14 +28,16 @@ __all__ = [
 def checked_text(text: object, name: str, *, most: int) -> str:
     """Return a text in NFC; raises `TaskError` unless it is 1 to `most` printable characters."""
     if not isinstance(text, str):
-        raise TaskError(f"{name} must be a string, got {text!r}")
+        raise TaskError(f"{name} must be a string, got {shown(text)}")
     normal = text
     if not text.isascii():
         import unicodedata  # ASCII is in NFC as it stands
 
         normal = unicodedata.normalize("NFC", text)
     if not 1 <= len(normal) <= most or not normal.isprintable() or normal != normal.strip():
-        raise TaskError(f"{name} must be 1 to {most} printable characters without outer spaces, got {text!r}")
+        raise TaskError(
+            f"{name} must be 1 to {most} printable characters without outer spaces, got {shown(text)}"
+        )
     return normal
 
 

@@ -59,7 +59,14 @@ def test_info(filled: str) -> None:
     assert "  epochs    100 to 103, 2 with reports" in lines
     assert "heading  (closed since 1970-01-02)" in lines
     assert "  reports   3,000" in lines
-    assert lines[-1].startswith("3 tasks, 1 keys, ")
+    assert lines[-1].startswith("3 tasks, 1 key, ")
+    assert not any("epochs before" in line for line in lines)
+
+
+def test_info_names_the_epochs_whose_batches_are_refused(filled: str) -> None:
+    with contextlib.closing(open_store(filled)) as store:
+        store.prune(DELAY, before=101)
+    assert "  refused   epochs before 101, whose batch ids were deleted" in good("info", filled).splitlines()
 
 
 @pytest.mark.parametrize("command", ["info", "check", "vacuum"])
@@ -122,6 +129,17 @@ def test_check_finds_what_is_wrong(tmp_path: Path) -> None:
     assert f"task {HEADING.id}, epoch 100: 0.125 counts instead of" in result.stdout
     assert "cannot be loaded: a task is an array" in result.stdout
     assert "problems: restore a backup" in result.stderr
+
+
+def test_one_of_anything_has_no_plural(tmp_path: Path) -> None:
+    with contextlib.closing(open_store("sqlite:///a.db")) as store:
+        store.register([DELAY])
+        store.add([batch(DELAY, [1])])
+    assert good("info", "sqlite:///a.db").splitlines()[-1].startswith("1 task, 0 keys, ")
+    assert "1 task, 1 report, 1 batch id\n" in good("export", "sqlite:///a.db", "a.jsonl", "--ids")
+    with contextlib.closing(sqlite3.connect("a.db")) as connection, connection:
+        connection.execute("UPDATE total SET reports = 7")
+    assert "Error: 1 problem: restore a backup" in refused("check", "sqlite:///a.db")
 
 
 def test_a_damaged_file_is_told(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.client.file.opening import open_to_read
+from arcwise.digits import counted
 from arcwise.errors import LedgerError
 from arcwise.kernels.certificate import UNIT
 
@@ -146,14 +147,16 @@ class Inspection(NamedTuple):
                 paid, given = self.memoized[account.account]
                 line += f"; memoised: {given:,} of {paid:,} answers given"
             lines.append(line)
-        lines.append(f"queued: {_reports(self.pending)}")
+        lines.append(f"queued: {counted(self.pending, 'report')}")
         lines += [
-            f"  {queue.name:<{width}}  {_reports(queue.reports)}, {queue.sealed:,} in sealed batches; oldest "
-            f"{_date(queue.oldest)}"
+            f"  {queue.name:<{width}}  {counted(queue.reports, 'report')}, "
+            f"{queue.sealed:,} in sealed batches; oldest {_date(queue.oldest)}"
             for queue in self.queue
         ]
-        lines.append(f"acknowledged: {_reports(self.sent)}")
-        lines += [f"dropped: {_reports(reports)} ({reason})" for reason, reports in self.dropped.items()]
+        lines.append(f"acknowledged: {counted(self.sent, 'report')}")
+        lines += [
+            f"dropped: {counted(reports, 'report')} ({reason})" for reason, reports in self.dropped.items()
+        ]
         return "\n".join(lines)
 
 
@@ -232,10 +235,6 @@ def _date(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
-def _reports(number: int) -> str:
-    return f"{number:,} report{'' if number == 1 else 's'}"
-
-
 def _number(epsilon: float) -> str:
     """Return whole millionths, which a general format would round."""
     whole, _, millionths = f"{epsilon:,.6f}".partition(".")
@@ -245,5 +244,5 @@ def _number(epsilon: float) -> str:
 def _duration(seconds: int) -> str:
     for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds % length == 0:
-            return f"{seconds // length:,} {unit}{'' if seconds == length else 's'}"
-    return f"{seconds:,} seconds"
+            return counted(seconds // length, unit)
+    return counted(seconds, "second")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from arcwise.checks import shown
 from arcwise.errors import ParameterError
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.merging import Brought
@@ -75,7 +76,7 @@ def checked_name(name: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ParameterError(
             "the name of a source must be 1 to 64 letters, digits, dots, dashes or underscores, and begin "
-            f"with a letter or a digit; got {name!r}"
+            f"with a letter or a digit; got {shown(name)}"
         )
     return name
 
