@@ -199,6 +199,44 @@ def test_numbers_keep_their_millionths(tmp_path: Path) -> None:
     assert "acknowledged: 31 reports" in text
 
 
+def test_two_versions_of_a_task_are_told_apart_by_their_ids(run: Run) -> None:
+    first, second = (Task("score", Interval(0, 10), epsilon=epsilon) for epsilon in (1.0, 2.0))
+    other = Task("other", Interval(0, 10), epsilon=1.0)
+    with FileLedger("telemetry.db", create=True, relaxed=True) as ledger:
+        for task, reports in ((first, 2), (second, 1), (other, 1)):
+            client = Client(
+                "http://127.0.0.1:9", tasks=[task], ledger=ledger, transport=RecordingTransport([503] * 99)
+            )
+            for _ in range(reports):
+                assert client.report(task.name, 5.0)
+            client.close(0)
+    lines = run("inspect", "telemetry.db")[1].splitlines()
+    labels = {task: f"score ({task.id[:8]})" for task in (first, second)}
+    assert lines[3:7] == [
+        "  everything        epsilon 5",
+        "  other             epsilon 1",
+        *(f"  {labels[task]}  epsilon 2" for task in sorted((first, second), key=lambda task: task.id)),
+    ]
+    for label, queued in ((labels[first], "2 reports"), (labels[second], "1 report"), ("other", "1 report")):
+        assert any(line.startswith(f"  {label:<16}  {queued}, ") for line in lines)
+    found = json.loads(run("inspect", "--json", "telemetry.db")[1])
+    assert {queue["task"]: queue["reports"] for queue in found["queue"]} == {
+        first.id: 2,
+        second.id: 1,
+        other.id: 1,
+    }
+
+
+def test_a_task_may_be_called_everything(tmp_path: Path) -> None:
+    task = Task("everything", Circle(1), epsilon=1.0)
+    with FileLedger(tmp_path / "x.db", create=True, relaxed=True) as ledger:
+        client = Client("http://127.0.0.1:9", tasks=[task], ledger=ledger, transport=RecordingTransport())
+        assert client.report("everything", 0.5)
+        assert client.close()
+    text = str(inspect(tmp_path / "x.db"))
+    assert f"  {'everything':<21}  epsilon 1\n  everything ({task.id[:8]})  epsilon 1\n" in text
+
+
 def test_the_module_needs_nothing_of_the_server(tmp_path: Path) -> None:
     script = (
         "import sys\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,8 +49,10 @@ class Queue(NamedTuple):
 
     Attributes
     ----------
+    task
+        The id of the task, 64 hex digits.
     name
-        The task.
+        What the app calls it.
     reports
         How many codes.
     sealed
@@ -58,6 +61,7 @@ class Queue(NamedTuple):
         The Unix time at which the oldest was queued.
     """
 
+    task: str
     name: str
     reports: int
     sealed: int
@@ -80,7 +84,7 @@ class Inspection(NamedTuple):
     memoized
         By task id: how many answers were paid for, and how many have been given.
     queue
-        What is queued, by task.
+        What is queued, by task, in the order of names.
     sent
         Reports acknowledged since the file was made.
     dropped
@@ -135,10 +139,10 @@ class Inspection(NamedTuple):
             f"  ledger time: {_date(self.now) if self.now else 'none, nothing was ever charged'}",
             "spent" + ("" if self.accounts else ": nothing"),
         ]
-        names = [account.name for account in self.accounts] + [queue.name for queue in self.queue]
-        width = max(map(len, names), default=0)
+        labels = self._labels()
+        width = max(map(len, labels.values()), default=0)
         for account in self.accounts:
-            line = f"  {account.name:<{width}}  epsilon {_number(account.epsilon)}"
+            line = f"  {labels[account.account]:<{width}}  epsilon {_number(account.epsilon)}"
             if account.delta:
                 line += f", delta {account.delta:.3g}"
             if account.window is not None and account.recent_epsilon is not None:
@@ -149,7 +153,7 @@ class Inspection(NamedTuple):
             lines.append(line)
         lines.append(f"queued: {counted(self.pending, 'report')}")
         lines += [
-            f"  {queue.name:<{width}}  {counted(queue.reports, 'report')}, "
+            f"  {labels[queue.task]:<{width}}  {counted(queue.reports, 'report')}, "
             f"{queue.sealed:,} in sealed batches; oldest {_date(queue.oldest)}"
             for queue in self.queue
         ]
@@ -158,6 +162,20 @@ class Inspection(NamedTuple):
             f"dropped: {counted(reports, 'report')} ({reason})" for reason, reports in self.dropped.items()
         ]
         return "\n".join(lines)
+
+    def _labels(self) -> dict[str, str]:
+        """Return the name of each account and task by its id, with digits of the id if others share it."""
+        names = {account.account: account.name for account in self.accounts}
+        names |= {queue.task: queue.name for queue in self.queue}
+        uses = Counter(names.values())
+        return {
+            key: f"{name} ({key[:_ID_DIGITS]})" if key and uses[name] > 1 else name
+            for key, name in names.items()
+        }
+
+
+_ID_DIGITS = 8
+"""Of an id, to tell two versions of a task apart."""
 
 
 def inspect(path: str | os.PathLike[str]) -> Inspection:
@@ -219,12 +237,12 @@ def _inspect(path: Path, connection: sqlite3.Connection) -> Inspection:
     queue = tuple(
         Queue(*row)
         for row in connection.execute(
-            """SELECT name, sum(n), sum(sealed), min(oldest) FROM tasks JOIN (
+            """SELECT id, name, sum(n), sum(sealed), min(oldest) FROM tasks JOIN (
                    SELECT task, count(*) AS n, 0 AS sealed, min(created) AS oldest
                    FROM reports GROUP BY task
                    UNION ALL
                    SELECT task, sum(reports), sum(reports), min(created) FROM batches GROUP BY task
-               ) AS waiting ON waiting.task = tasks.number GROUP BY name ORDER BY name"""
+               ) AS waiting ON waiting.task = tasks.number GROUP BY id ORDER BY name, id"""
         )
     )
     dropped = dict(connection.execute("SELECT reason, reports FROM dropped ORDER BY reason"))
