@@ -19,6 +19,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import StoreError
 from arcwise.server import Settings, create_app
 from arcwise.server.keys import new_key
+from arcwise.server.settings import STORED_TASKS
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
@@ -92,6 +93,61 @@ def test_two_open_tasks_of_one_name_are_refused(with_app: Run, admin: dict[str, 
         assert kind(await http.post(f"/v1/tasks/{DELAY.id}/open", headers=admin)) == (409, "name-taken")
 
     with_app([DELAY], scenario)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [record.getMessage() for record in caplog.records if record.name == "arcwise.server"]
+    caplog.clear()
+    return found
+
+
+def test_a_new_version_of_a_task_under_its_name_is_warned_about_at_the_start(
+    with_app: Run, admin: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that was replaced leaves both in the store, and devices report to either."""
+    heading = Task("heading", Circle(1), 1.0)
+    newer, newest = Task("delay", Interval(0, 1), 2.0), Task("delay", Interval(0, 1), 3.0)
+
+    async def nothing(_http: httpx.AsyncClient, _app: FastAPI) -> None:
+        pass
+
+    async def close_the_old(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await report(http, DELAY)).status_code == 204
+        assert (await report(http, newer)).status_code == 204
+        assert (await http.post(f"/v1/tasks/{DELAY.id}/close", headers=admin)).status_code == 200
+
+    with_app([DELAY, HEADING], nothing)
+    assert warnings(caplog) == []
+    with_app([newer], close_the_old)
+    (warning,) = warnings(caplog)
+    assert f"'delay' is {DELAY.id} and {newer.id}. " in warning
+    assert "heading" not in warning
+    assert "POST /v1/tasks/ID/close with an admin key" in warning
+    with_app([newer], nothing)
+    assert warnings(caplog) == []
+    with_app([newest, heading], nothing)
+    (warning,) = warnings(caplog)  # one line: of a second, the log would hold only that there was one
+    assert f"'heading' is {HEADING.id} and {heading.id}; 'delay' is {newer.id} and {newest.id}. " in warning
+
+
+def test_a_server_without_any_task_is_warned_about(
+    with_app: Run, admin: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def nothing(_http: httpx.AsyncClient, _app: FastAPI) -> None:
+        pass
+
+    async def add(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert kind(await report(http, HEADING)) == (404, "unknown-task")
+        assert (await http.post("/v1/tasks", json=HEADING.to_json(), headers=admin)).status_code == 201
+
+    stored: Any = STORED_TASKS
+    with_app(stored, add)
+    (warning,) = warnings(caplog)
+    assert "no task yet, so every report gets 404" in warning
+    assert "--tasks" in warning
+    assert "POST /v1/tasks" in warning
+    with_app(stored, nothing)
+    assert warnings(caplog) == []
 
 
 def test_of_two_tasks_of_one_name_at_the_same_moment_one_is_made(

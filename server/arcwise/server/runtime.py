@@ -116,6 +116,7 @@ class Runtime:
             self.refresh()
             self.keep_time()
             self.show_sources()
+            self._warn_about_tasks()
         except BaseException:
             self._store = None
             store.close()
@@ -127,6 +128,27 @@ class Runtime:
         self._stopping = threading.Event()
         self._tidying = threading.Thread(target=self._tidy, name="arcwise-tidy", daemon=True)
         self._tidying.start()
+
+    def _warn_about_tasks(self) -> None:
+        """Log what an operator should know of the tasks in the store, each in one line (`SparingHandler`)."""
+        stored = self.store().tasks()
+        if not stored:
+            _log.warning(
+                "this server has no task yet, so every report gets 404: start it with task files (--tasks), "
+                "or send one to POST /v1/tasks with an admin key"
+            )
+        by_name: dict[str, list[str]] = {}
+        for entry in stored:
+            if entry.closed is None:
+                by_name.setdefault(entry.task.name, []).append(entry.task.id)
+        same = [f"{name!r} is {' and '.join(ids)}" for name, ids in by_name.items() if len(ids) > 1]
+        if same:
+            _log.warning(
+                "open tasks have the same name, in the order in which they were added: %s. Each counts the "
+                "reports of the devices that have it. When no device has an old one any more, close it: POST "
+                "/v1/tasks/ID/close with an admin key",
+                "; ".join(same),
+            )
 
     async def stop(self) -> None:
         """Write everything that was taken, and close the store."""
