@@ -5,10 +5,22 @@ from __future__ import annotations
 import math
 from numbers import Real
 from operator import index
+from typing import TYPE_CHECKING
 
 from arcwise.errors import ParameterError
 
-__all__ = ["as_float", "checked_bool", "checked_integer", "checked_real", "real_or_nan", "shown"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "as_float",
+    "checked_bool",
+    "checked_integer",
+    "checked_real",
+    "did_you_mean",
+    "real_or_nan",
+    "shown",
+]
 
 
 def as_float(value: object) -> float | None:
@@ -179,6 +191,20 @@ def _bound(least: float, most: float, above: float, below: float) -> str:
     if above == 0:
         return "positive and finite"
     return "finite" if lower == "at least -inf" else f"finite and {lower}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question for the end of a message about a name that is not known, "" if no other is like it.
+
+    Examples
+    --------
+    >>> did_you_mean("batchsize", ["interval", "batch_size"])
+    '; did you mean batch_size?'
+    """
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, known, n=1)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def shown(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from arcwise.client import Client, Counters, MemoryLedger, Outcome, Uplink
+from arcwise.client import AsyncClient, AsyncUplink, Client, Counters, MemoryLedger, Outcome, Uplink
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import CertificateError, DomainError, ParameterError, UnknownTaskError
 from arcwise.kernels.certificate import UNIT
@@ -180,6 +180,34 @@ def test_a_shared_uplink_is_left_alone(recorder: Recorder, heading: Task, delay:
     assert recorder.codes == 150
     assert len(recorder.posts) == 1
     assert recorder.closed == 1
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient, Uplink, AsyncUplink])
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [
+        ("foo", ""),
+        ("batchsize", "; did you mean batch_size?"),
+        ("transprt", "; did you mean transport?"),
+        ("ledgr", "; did you mean ledger?"),
+        ("options", ""),
+    ],
+)
+def test_an_option_that_there_is_not_is_named_with_the_nearest(
+    heading: Task, kind: Any, name: str, question: str
+) -> None:
+    own = {"tasks": [heading]} if kind in {Client, AsyncClient} else {}
+    with pytest.raises(TypeError) as caught:
+        kind("https://reports.example", **own, **{name: 1})
+    assert str(caught.value) == f"{kind.__name__}() has no option {name!r}{question}"
+
+
+def test_an_option_of_clients_is_nearest_for_clients(heading: Task) -> None:
+    wrong: Any = {"max_epsilonn": 1.0}
+    with pytest.raises(TypeError, match=r"^Client\(\) has no option .*; did you mean max_epsilon\?$"):
+        Client(URL, tasks=[heading], **wrong)
+    with Uplink(URL) as uplink, pytest.raises(TypeError, match=r"; did you mean max_epsilon\?$"):
+        Client(uplink, tasks=[heading], **wrong)
 
 
 def test_an_own_uplink_is_closed(recorder: Recorder, heading: Task) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from arcwise.cli import main
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
-from arcwise.server import Settings
+from arcwise.server import Settings, create_app
 from arcwise.server.process.configuration import configure
 from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.tasks import Task
@@ -45,7 +46,10 @@ def test_options_before_environment_before_file(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prot = 1", "prot: Extra inputs are not permitted"),
+        ("prot = 1", r": prot is not a setting; did you mean port\?$"),
+        ("max-body-bytes = 1", r": max-body-bytes is not a setting; did you mean max_body_bytes\?$"),
+        ("xyz = 1\nprot = 1", r": xyz is not a setting, prot is not a setting; did you mean port\?$"),
+        ('[server]\nport = "SECRET"', ": server is not a setting$"),
         ('port = "SECRET"', "port: Input should be a valid integer"),
         ("port = 70000", "port must be an integer from 0 to 65535, got 70000"),
         ("retention_days = 0", "retention_days must be an integer from 1 to 36500, got 0"),
@@ -62,6 +66,17 @@ def test_what_is_wrong_is_named_and_not_repeated(text: str, message: str) -> Non
     with pytest.raises(ParameterError, match=message) as caught:
         configure({}, Path("arcwise.toml"))
     assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "question"), [("max_body_byte", "; did you mean max_body_bytes?"), ("xyz", ""), ("port", "")]
+)
+def test_an_app_names_the_option_that_it_does_not_have(name: str, question: str) -> None:
+    """A port is a setting of the process alone."""
+    options: Any = {"tasks": [DELAY], name: 1}
+    with pytest.raises(TypeError) as caught:
+        create_app(**options)
+    assert str(caught.value) == f"create_app() has no option {name!r}{question}"
 
 
 def test_a_file_that_is_not_there_is_no_default() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from arcwise.client.base_client import BaseClient
 from arcwise.client.base_uplink import BaseUplink, BaseUplinkOptions
-from arcwise.client.checks import checked_number
+from arcwise.client.checks import check_options, checked_number
 from arcwise.client.outbox import Send, Wait
 from arcwise.client.outcomes import Outcome
 from arcwise.client.policy import policy_of
@@ -73,6 +73,7 @@ class AsyncUplink(BaseUplink):
         transport: AsyncTransport | None = None,
         **options: Unpack[BaseUplinkOptions],
     ) -> None:
+        check_options(type(self), options, AsyncUplinkOptions)
         self._transport = AsyncHttpxTransport() if transport is None else transport
         super().__init__(url, ledger=ledger, **options)
 
@@ -303,6 +304,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         super().__init__(
             server,
             AsyncUplink,
+            AsyncUplinkOptions,
             options,
             policy=policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta),
             ledger=ledger,

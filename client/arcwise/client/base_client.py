@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from arcwise.client.base_uplink import BaseUplink
-from arcwise.client.checks import is_loopback
+from arcwise.client.checks import check_options, is_loopback
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.ledger import MemoryLedger
 from arcwise.client.memory.outbox import MemoryOutbox
@@ -36,12 +36,14 @@ class BaseClient(Generic[UplinkT]):
         self,
         server: str | UplinkT,
         uplink_type: type[UplinkT],
+        known_options: type,
         options: Mapping[str, Any],
         *,
         policy: Policy,
         ledger: Ledger | None,
         randomness: Randomness,
     ) -> None:
+        check_options(type(self), options, known_options)
         ledger = _chosen_ledger(ledger, policy)
         if isinstance(server, str):
             uplink = uplink_type(server, ledger=ledger, **options)

@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from arcwise.checks import checked_bool, real_or_nan, shown
+from arcwise.checks import checked_bool, did_you_mean, real_or_nan, shown
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback_authority
 
-__all__ = ["checked_integer", "checked_key", "checked_number", "checked_url", "is_loopback"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["check_options", "checked_integer", "checked_key", "checked_number", "checked_url", "is_loopback"]
+
+
+def check_options(cls: type, given: Iterable[str], options: type) -> None:
+    """Raise `TypeError` for the first name that is not an option.
+
+    Parameters
+    ----------
+    cls
+        The class that was called.
+    given
+        The names of its further keyword arguments.
+    options
+        The typed dictionary of what they may be.
+    """
+    for name in given:
+        if name not in options.__annotations__:
+            from inspect import signature  # takes long to import, and nobody waits for an error
+
+            own = [each.name for each in signature(cls).parameters.values() if each.kind is each.KEYWORD_ONLY]
+            known = [*own, *options.__annotations__]
+            raise TypeError(f"{cls.__name__}() has no option {name!r}{did_you_mean(name, known)}")
 
 
 def checked_url(url: object) -> str:

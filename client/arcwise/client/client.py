@@ -8,7 +8,7 @@ from arcwise.client.base_client import BaseClient
 from arcwise.client.checks import checked_number
 from arcwise.client.outcomes import Outcome
 from arcwise.client.policy import policy_of
-from arcwise.client.uplink import Uplink
+from arcwise.client.uplink import Uplink, UplinkOptions
 from arcwise.randomness import SYSTEM
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from arcwise.client.ledger import Ledger
-    from arcwise.client.uplink import UplinkOptions
     from arcwise.randomness import Randomness
     from arcwise.tasks import Caps, Group, Task
 
@@ -102,6 +101,7 @@ class Client(BaseClient[Uplink]):
         super().__init__(
             server,
             Uplink,
+            UplinkOptions,
             options,
             policy=policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta),
             ledger=ledger,

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from arcwise.client.base_uplink import BaseUplink, BaseUplinkOptions
-from arcwise.client.checks import checked_number
+from arcwise.client.checks import check_options, checked_number
 from arcwise.client.outbox import Send, Wait
 from arcwise.client.transport import HttpxTransport, check_response
 from arcwise.errors import LedgerError
@@ -95,6 +95,7 @@ class Uplink(BaseUplink):
         transport: Transport | None = None,
         **options: Unpack[BaseUplinkOptions],
     ) -> None:
+        check_options(type(self), options, UplinkOptions)
         self._transport = HttpxTransport() if transport is None else transport
         super().__init__(url, ledger=ledger, **options)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
+from arcwise.checks import did_you_mean
 from arcwise.errors import ParameterError
 from arcwise.server.ingest import INGEST_PATH, task_in
 from arcwise.server.openapi import describe
@@ -17,7 +18,7 @@ from arcwise.server.routes.admin import admin_routes
 from arcwise.server.routes.health import health_routes
 from arcwise.server.routes.tasks import reader_routes
 from arcwise.server.runtime import Runtime
-from arcwise.server.settings import Settings
+from arcwise.server.settings import Settings, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,10 +78,15 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
     ------
     ParameterError, TaskError, CertificateError
         When the settings are not valid.
+    TypeError
+        When an option is not a field of `Settings`.
     StoreError
         At start, when the store cannot be opened.
     """
     if settings is None:
+        known = settings_of(Settings)
+        for name in options.keys() - known:
+            raise TypeError(f"create_app() has no option {name!r}{did_you_mean(name, known)}")
         settings = Settings(**options)
     elif options:
         raise ParameterError("give either a Settings object or its fields, not both")

@@ -12,12 +12,15 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from arcwise.checks import did_you_mean
 from arcwise.errors import ParameterError
 from arcwise.server.settings import ProcessSettings, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from pydantic_core import ErrorDetails
 
 __all__ = ["configure"]
 
@@ -66,9 +69,7 @@ def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSe
     try:
         given = create_model("Settings", __base__=Given, **declared)(**options).model_dump(exclude_unset=True)
     except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()
-        )
+        wrong = ", ".join(_in_words(each, declared) for each in error.errors())
         raise ParameterError(f"invalid settings (docs/operating.md lists them): {wrong}") from None
     except ValueError as error:
         raise ParameterError(
@@ -77,3 +78,10 @@ def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSe
         ) from None
     # Not to open a server to everybody is the default, in which it still serves its own machine.
     return ProcessSettings(**given | {"open": given.get("open") or None})
+
+
+def _in_words(error: ErrorDetails, known: Iterable[str]) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return f"{name} is not a setting{did_you_mean(name, known)}"
+    return f"{name}: {error['msg']}"
