@@ -80,6 +80,13 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
         open_store(f"sqlite:///{path}")
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as caught:
+        open_store(f"sqlite:///{tmp_path}/nope/a.db")
+    folder = os.path.realpath(tmp_path / "nope")
+    assert str(caught.value) == f"cannot make a store at {folder}/a.db: the folder {folder} does not exist"
+
+
 def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
     """Under each name SQLite would keep a log of its own, and one would overwrite what the other wrote."""
     url, second = f"sqlite:///{tmp_path / 'a.db'}", tmp_path / "second.db"

@@ -63,7 +63,13 @@ def create_file(path: Path) -> None:
             _move(draft, path)
         except FileExistsError:
             raise _exists(path) from None
-    except (OSError, sqlite3.Error) as error:
+    except FileNotFoundError as error:
+        raise LedgerError(
+            f"the ledger {path} cannot be created: the folder {path.parent} does not exist"
+        ) from error
+    except OSError as error:  # whose own words name the draft
+        raise LedgerError(f"the ledger {path} cannot be created: {error.strerror}") from error
+    except sqlite3.Error as error:
         raise LedgerError(f"the ledger {path} cannot be created: {error}") from error
     finally:
         with contextlib.suppress(OSError):

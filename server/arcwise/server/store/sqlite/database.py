@@ -222,10 +222,20 @@ def _make_private(path: Path) -> None:
 
     SQLite's own would obey the umask alone; its log gets the mode of the file. What keeps this one from being
     made keeps SQLite from opening it, which says so.
+
+    Raises
+    ------
+    StoreError
+        When its folder does not exist.
     """
     draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
     with suppress(OSError):
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        try:
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except FileNotFoundError:
+            raise StoreError(
+                f"cannot make a store at {path}: the folder {path.parent} does not exist"
+            ) from None
         try:
             # To close a descriptor of the file itself would give up the locks of who opened it meanwhile.
             os.link(draft, path)
