@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,23 @@ def test_quantiles_of_a_circle_need_an_origin(command: Command) -> None:
         "--origin takes a single task"
         in command("delay.json", "heading.json", *STORE, "--origin", "0").output
     )
+
+
+def test_reports_of_another_task_of_the_same_name_are_told_with_its_id(command: Command) -> None:
+    """A file that was replaced by a new version of the task looks like the one that devices had."""
+    newer = Task("delay", Interval(0, 100), 3.0)
+    newer.save("delay.json")
+    result = command("delay.json", *STORE)
+    assert result.exit_code == 1
+    assert result.stdout == "delay: no reports yet\n"
+    with closing(open_store(STORE[1])) as store:
+        reports = store.report_count(DELAY)
+    assert f"has no report of the task {newer.id} in this file" in result.stderr
+    assert f"with this name: {DELAY.id} ({reports:,} reports). Give that task's file" in result.stderr
+    result = command("heading.json", *STORE, "--against-task", "delay.json")
+    assert f"{DELAY.id} ({reports:,} reports)" in result.stderr
+    result = command("empty.json", *STORE)
+    assert (result.exit_code, result.stderr) == (1, "")
 
 
 def test_what_is_wrong_is_said(command: Command) -> None:

@@ -10,7 +10,7 @@ import click
 
 from arcwise.analysis.estimators.comparison import compare_reference, compare_samples
 from arcwise.analysis.timeseries.epochs import epoch_start, utc
-from arcwise.cli.counts import read_counts, read_span
+from arcwise.cli.counts import read_counts, read_span, reports_of_namesakes
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 
@@ -108,6 +108,7 @@ class Against(NamedTuple):
         with closing(open_store(store, create=False)) as opened:
             epochs = list(opened.reports_by_epoch(other_task, *others))
             (counts,) = opened.sums(other_task, dict.fromkeys(epochs, 0))
+            namesakes = reports_of_namesakes(opened, other_task)
         both = [epoch for epoch in epochs if epoch in span]
         if task == other_task and both:
             raise click.UsageError(
@@ -115,7 +116,9 @@ class Against(NamedTuple):
                 "--from and --to, or --against-from and --against-to, that leave out the other sample"
             )
         if not counts.any():
-            raise click.ClickException(f"{other_task.name}: no other reports to compare with")
+            raise click.ClickException(
+                f"{other_task.name}: {namesakes or 'no other reports to compare with'}"
+            )
         return other_task, counts
 
     def comparisons(

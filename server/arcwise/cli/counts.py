@@ -11,15 +11,17 @@ import numpy as np
 
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
 from arcwise.analysis.timeseries.series import point_starts
+from arcwise.digits import counted
 from arcwise.server.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from arcwise.server.store import Store
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["read_counts", "read_span", "stored_counts"]
+__all__ = ["read_counts", "read_span", "reports_of_namesakes", "stored_counts"]
 
 
 def read_counts(file: TextIO, option: str) -> IntArray:
@@ -53,6 +55,8 @@ def stored_counts(
         for task, span in asked:
             epochs = list(store.reports_by_epoch(task, *span))
             if not epochs:
+                if others := reports_of_namesakes(store, task):
+                    click.echo(f"{task.name}: {others}", err=True)
                 yield {}
                 continue
             point_of = dict.fromkeys(epochs, epochs[0])
@@ -63,6 +67,27 @@ def stored_counts(
             rows = {point: row for row, point in enumerate(dict.fromkeys(point_of.values()))}
             groups = {epoch: rows[point] for epoch, point in point_of.items()}
             yield dict(zip(rows, store.sums(task, groups, len(rows)), strict=True))
+
+
+def reports_of_namesakes(store: Store, task: Task) -> str:
+    """Return that a store has reports only of other tasks of this name; "" if that is not so.
+
+    A new version of a task is another task, and its file may have replaced that of the one with reports.
+    """
+    if store.report_count(task):
+        return ""
+    counts = {
+        each.task.id: store.report_count(each.task)
+        for each in store.tasks()
+        if each.task.name == task.name and each.task.id != task.id
+    }
+    others = [f"{key} ({counted(count, 'report')})" for key, count in counts.items() if count]
+    if not others:
+        return ""
+    return (
+        f"the store has no report of the task {task.id} in this file, but of another task with this name: "
+        f"{', '.join(others)}. Give that task's file; GET /v1/tasks/ID returns it"
+    )
 
 
 def read_span(
