@@ -1,14 +1,19 @@
 """The `arcwise` command, as a user types it."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click import Context, Group
 from click.testing import CliRunner, Result
 
 from arcwise.cli import main
+from arcwise.cli.main import _COMMANDS as COMMANDS
 from arcwise.cli.task.words import worst_unit_variance
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.certificate import UNIT, Certificate
@@ -51,6 +56,56 @@ def test_help_lists_every_command(cli: Cli) -> None:
     for command in ("new", "show", "verify"):
         assert command in cli.good("task", "--help")
         assert "Usage" in cli.good("task", command, "--help")
+
+
+def modules_of(*args: str) -> set[str]:
+    """Return the modules that the command has loaded when it is done."""
+    script = (
+        "import json, sys\nfrom arcwise.command import main\n"
+        "sys.argv = ['arcwise', *json.loads(sys.argv[1])]\n"
+        "try:\n    main()\nexcept SystemExit:\n    print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, json.dumps(args)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return set(json.loads(done.stderr))
+
+
+def test_help_loads_no_command() -> None:
+    loaded = modules_of("--help")
+    assert {name for name in loaded if name.startswith("arcwise.cli")} == {
+        "arcwise.cli",
+        "arcwise.cli.commands",
+        "arcwise.cli.main",
+    }
+    heavy = {"numpy", "scipy", "rich", "fastapi", "uvicorn", "pydantic", "matplotlib", "sqlite3", "asyncio"}
+    assert loaded & heavy == set()
+
+
+@pytest.mark.parametrize("command", ["client", "key", "store", "task"])
+def test_a_commands_help_loads_that_command_alone(command: str) -> None:
+    loaded = modules_of(command, "--help")
+    assert {name for name, (module, _) in COMMANDS.items() if module in loaded} == {command}
+
+
+def test_help_shows_the_first_sentence_of_every_command(cli: Cli) -> None:
+    """As their own help has it, whole: where a line is too short it goes on in the next."""
+    context = Context(main)
+    listed = " ".join(cli.good("--help").split())
+    for name, (_, words) in COMMANDS.items():
+        command = main.get_command(context, name)
+        assert command is not None
+        assert words == command.get_short_help_str(limit=1000)
+        assert f"{name} {words}" in listed
+        if isinstance(command, Group):
+            inner = " ".join(cli.good(name, "--help").split())
+            for each in command.commands.values():
+                assert f"{each.name} {each.get_short_help_str(limit=1000)}" in inner
 
 
 def test_new_show_and_verify(cli: Cli) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from arcwise.cli.commands import CommandGroup
 from arcwise.client import FileLedger, inspect
 
 __all__ = ["client"]
@@ -14,7 +15,7 @@ __all__ = ["client"]
 _FILE = click.Path(path_type=Path)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def client() -> None:
     """Create the ledger of a device, and show what it holds."""
 

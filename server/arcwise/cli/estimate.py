@@ -19,6 +19,7 @@ from arcwise.cli.counts import read_counts, read_span, stored_counts
 from arcwise.cli.csv_file import write_csv
 from arcwise.cli.outcomes import Outcome, estimated, nothing, over
 from arcwise.cli.picture import checked_picture
+from arcwise.cli.terminal import progress_bar
 from arcwise.cli.weights import weighted
 from arcwise.tasks import Group, Task
 
@@ -195,10 +196,11 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     counted = _all_counts(tasks, store, counts, start, end, step=step)
     several = len(tasks) > 1 and weights is None
     outcomes: list[Outcome] = []
-    for outcome in (
+    for outcome in _shown(
         (outcome_of(*each) for each in counted)
         if weights is None
-        else [weighted(counted, weights, bands=bands_too, **options)]
+        else (weighted(counted, weights, bands=bands_too, **options) for _ in (None,)),
+        len(tasks) if several else 1,
     ):
         if not as_json:
             click.echo(outcome.words + "\n" * (several and len(outcomes) + 1 < len(tasks)))
@@ -216,6 +218,16 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     _write(documents, csv_file, drawn, plot_file)
     if not drawn:
         raise click.exceptions.Exit(1)
+
+
+def _shown(outcomes: Iterator[Outcome], total: int) -> Iterator[Outcome]:
+    """Yield the outcomes, and show how far the command is while each is computed."""
+    for done in range(total):
+        with progress_bar("estimating", counted=total > 1) as show:
+            if total > 1:
+                show(done, total, "estimating")
+            outcome = next(outcomes)
+        yield outcome
 
 
 def _asked(task_files: Sequence[Path], group_file: Path | None) -> tuple[Group | None, Sequence[Task]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from arcwise.cli.commands import CommandGroup
 from arcwise.errors import ParameterError
 from arcwise.server.keys import SCOPES, new_key
 from arcwise.server.store import open_store
@@ -31,7 +32,7 @@ _store = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def key() -> None:
     """Make, list and revoke the keys of a server.
 

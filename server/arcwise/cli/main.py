@@ -7,26 +7,49 @@ from typing import Any
 
 import click
 
+from arcwise.cli.commands import CommandGroup
 from arcwise.errors import ArcwiseError, MissingExtraError
 from arcwise.version import VERSION
 
 __all__ = ["main"]
 
 _COMMANDS = {
-    "client": "arcwise.cli.client",
-    "compare": "arcwise.cli.compare",
-    "demo": "arcwise.cli.demo",
-    "design": "arcwise.cli.design",
-    "estimate": "arcwise.cli.estimate",
-    "group": "arcwise.cli.group",
-    "key": "arcwise.cli.key",
-    "plan": "arcwise.cli.plan",
-    "reproduce": "arcwise.cli.reproduce",
-    "serve": "arcwise.cli.serve",
-    "simulate": "arcwise.cli.simulate",
-    "store": "arcwise.cli.store",
-    "task": "arcwise.cli.task",
+    "client": ("arcwise.cli.client", "Create the ledger of a device, and show what it holds."),
+    "compare": (
+        "arcwise.cli.compare",
+        "Compare every mechanism that serves a domain, at one epsilon.",
+    ),
+    "demo": (
+        "arcwise.cli.demo",
+        "Collect a year of flights privately, and show the estimates beside the truth.",
+    ),
+    "design": ("arcwise.cli.design", "Design mechanisms for means and check the claims about them."),
+    "estimate": (
+        "arcwise.cli.estimate",
+        "Estimate from the counts of the task in each TASK_FILE, or of the tasks of a group.",
+    ),
+    "group": ("arcwise.cli.group", "Make, show and verify groups of tasks that share a budget."),
+    "key": ("arcwise.cli.key", "Make, list and revoke the keys of a server."),
+    "plan": (
+        "arcwise.cli.plan",
+        "Plan a survey: give two of --epsilon, --error and --reports, and the third is found.",
+    ),
+    "reproduce": (
+        "arcwise.cli.reproduce",
+        'Recompute a table or figure of a publication; the NAME "all" recomputes every one.',
+    ),
+    "serve": ("arcwise.cli.serve", "Collect reports and serve estimates."),
+    "simulate": (
+        "arcwise.cli.simulate",
+        "Draw the counts of the task in TASK_FILE for any number of devices, up to 10^12.",
+    ),
+    "store": (
+        "arcwise.cli.store",
+        "Inspect and maintain a store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+    ),
+    "task": ("arcwise.cli.task", "Make, show and verify task files."),
 }
+"""The module of each command and the first sentence of its help, which is shown without the module."""
 
 
 _COMPUTING = frozenset({"compare", "demo", "design", "estimate", "plan", "reproduce", "simulate"})
@@ -37,18 +60,20 @@ class _MissingExtra(click.ClickException):
     exit_code = 2  # nothing was tried, as with a mistake in the options
 
 
-class _Group(click.Group):
-    """Loads commands lazily and shows arcwise's own errors without a traceback."""
+class _Group(CommandGroup):
+    """Loads a command when it is called, and shows arcwise's own errors without a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = _COMMANDS.get(cmd_name)
-        if module is None:
+        if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(module), cmd_name)
+        command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name][0]), cmd_name)
         return command
+
+    def words(self, ctx: click.Context, name: str) -> str:
+        return _COMMANDS[name][1]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

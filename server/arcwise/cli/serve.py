@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import click
 
+from arcwise.cli.terminal import progress_bar
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback
 from arcwise.server.app import create_app
@@ -63,7 +64,8 @@ def serve(*, config: Path | None, **options: Any) -> None:
     settings = configure(given, config)
     configure_logs(settings.log_format, settings.log_level)
     app = create_app(settings)
-    _check_open(settings)
+    with progress_bar("opening the store", counted=False):
+        _check_open(settings)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)

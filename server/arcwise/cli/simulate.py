@@ -19,7 +19,7 @@ from arcwise.analysis.estimators.quantiles import LEVELS
 from arcwise.analysis.simulate import MAX_DEVICES, as_population, simulate_counts
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL
 from arcwise.analysis.simulate.truth import NO_DIRECTION
-from arcwise.cli.terminal import whole_number, wide_console, writing_files
+from arcwise.cli.terminal import progress_bar, whole_number, wide_console, writing_files
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -114,16 +114,15 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
         raise click.UsageError(f"{'--fixed' if fixed else '--column'} is for --data")
     task = Task.load(task_file)
     source: str | FloatArray
-    if data is not None:
-        source = _read(data, column)
-        reports = source.size if reports is None else reports
-    else:
-        source = distribution or ""
+    if data is None and reports is None:
+        raise click.UsageError("give --reports, the number of devices")
+    with progress_bar("simulating", counted=False):
+        source = distribution or "" if data is None else _read(data, column)
         if reports is None:
-            raise click.UsageError("give --reports, the number of devices")
-    population = as_population(source, task.domain)
-    generator = np.random.default_rng(seed)
-    counts = simulate_counts(task, source if fixed else population, reports, generator, fixed=fixed)
+            reports = len(source)
+        population = as_population(source, task.domain)
+        generator = np.random.default_rng(seed)
+        counts = simulate_counts(task, source if fixed else population, reports, generator, fixed=fixed)
     numbers = counts.tolist()
     text = "\n".join(map(str, numbers)) if lines else json.dumps(numbers)
     if output is not None:
@@ -134,7 +133,9 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
         click.echo(text)
     if estimated:
         target: Target = "users" if fixed else "population"
-        _print(estimate(task, counts, level=level, target=target), population, task.domain, fixed=fixed)
+        with progress_bar("estimating", counted=False):
+            result = estimate(task, counts, level=level, target=target)
+        _print(result, population, task.domain, fixed=fixed)
 
 
 def _read(file: TextIO, column: str | None) -> FloatArray:

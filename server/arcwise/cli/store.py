@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arcwise.cli.commands import CommandGroup
 from arcwise.cli.terminal import progress_bar
 from arcwise.digits import counted
 from arcwise.server.store import migrate_store, open_store
@@ -26,7 +27,7 @@ __all__ = ["store"]
 _URL = click.argument("url", metavar="STORE")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def store() -> None:
     """Inspect and maintain a store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.
 
@@ -66,7 +67,8 @@ def migrate(url: str, to: int | None, dry_run: bool) -> None:
     All steps are one transaction: they succeed, or the store is unchanged. Only a backup leads back, so make
     one first, and stop the servers on the store: an older arcwise cannot use the new tables.
     """
-    steps = migrate_store(url, to=to, dry_run=dry_run)
+    with progress_bar("migrating", counted=False):
+        steps = migrate_store(url, to=to, dry_run=dry_run)
     for step in steps:
         click.echo(f"schema {step.version}: {step.title}")
     if not steps:
@@ -79,7 +81,7 @@ def migrate(url: str, to: int | None, dry_run: bool) -> None:
 @_URL
 def check(url: str) -> None:
     """Read everything in a store and say what is wrong with it; exit with 1 if anything is."""
-    with _existing(url) as opened:
+    with _existing(url) as opened, progress_bar("reading the store", counted=False):
         problems = opened.check()
     for problem in problems:
         click.echo(problem)
@@ -100,7 +102,8 @@ def vacuum(url: str) -> None:
     """
     with _existing(url) as opened:
         before = opened.size
-        opened.vacuum()
+        with progress_bar("rewriting the store", counted=False):
+            opened.vacuum()
         click.echo(f"{before:,} bytes before, {opened.size:,} after")
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.console import Console
@@ -26,6 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["number_table", "progress_bar", "verify_files", "whole_number", "wide_console", "writing_files"]
 
+PATIENCE: Final = 2.0
+"""Seconds that a command may take without a word."""
+
+_STARTED: Final = time.monotonic()
+"""When the command began: it loads this module."""
+
 
 @contextmanager
 def progress_bar(
@@ -33,16 +41,34 @@ def progress_bar(
 ) -> Iterator[Callable[[float, float, str], None]]:
     """Show a bar while the block runs, on a terminal only: on stderr, and gone when it is done.
 
+    It appears once the command has taken two seconds. Nothing else may be printed meanwhile. Without a call
+    of what is yielded it says that something goes on, and for how long.
+
     Yields what to call with the steps done, the steps in all, and words. Without `counted` the numbers are
     not shown.
     """
     console = Console(stderr=True) if console is None else console
+    if not console.is_terminal:
+        yield lambda done, total, words: None
+        return
     columns: list[ProgressColumn] = [BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")]
     if counted:
         columns.insert(1, MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        job = bar.add_task(words, total=None)
+    bar = Progress(*columns, console=console, transient=True)
+    job = bar.add_task(words, total=None)
+    timer = threading.Timer(_STARTED + PATIENCE - time.monotonic(), bar.start)
+    timer.daemon = True
+    if timer.interval > 0:
+        timer.start()
+    else:
+        bar.start()
+    try:
         yield lambda done, total, words: bar.update(job, completed=done, total=total, description=words)
+    finally:
+        timer.cancel()
+        if timer.is_alive():
+            timer.join()
+        bar.stop()
 
 
 def wide_console(width: int) -> Console:
@@ -88,7 +114,9 @@ def verify_files(files: Sequence[Path], verified: Callable[[Path], Iterable[str]
     failed = 0
     for path in files:
         try:
-            for words in verified(path):
+            with progress_bar(str(path), counted=False):
+                found = list(verified(path))
+            for words in found:
                 click.echo(f"ok      {path}: {words}")
         except ArcwiseError as error:  # noqa: PERF203 (one bad file must not hide the others)
             failed += 1

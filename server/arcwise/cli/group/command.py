@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from arcwise.cli.caps import caps_options, read_caps
+from arcwise.cli.commands import CommandGroup
 from arcwise.cli.group.making import SPLITS, Request, made_group
 from arcwise.cli.group.words import describe
 from arcwise.cli.new_file import new_path, write_new
 from arcwise.cli.task.checks import verified
-from arcwise.cli.terminal import verify_files
+from arcwise.cli.terminal import progress_bar, verify_files
 from arcwise.tasks import DAY, Group
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ __all__ = ["group"]
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Make, show and verify groups of tasks that share a budget."""
 
@@ -129,16 +130,20 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
         units,
         descriptions,
     )
-    made = made_group(name, request, bounds)
+    with progress_bar("making the group", counted=False):
+        made = made_group(name, request, bounds)
+        words = describe(made)
     write_new(made, path)
-    click.echo(describe(made))
+    click.echo(words)
 
 
 @group.command()
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 def show(files: tuple[Path, ...]) -> None:
     """Show what each FILE asks of devices, in words and numbers."""
-    click.echo("\n\n".join(describe(Group.load(path)) for path in files))
+    with progress_bar("checking", counted=False):
+        words = [describe(Group.load(path)) for path in files]
+    click.echo("\n\n".join(words))
 
 
 @group.command()

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from arcwise.cli.caps import caps_options, read_caps
+from arcwise.cli.commands import CommandGroup
 from arcwise.cli.domain import domain_options, lattice_options, read_domain
 from arcwise.cli.new_file import new_path, write_new
 from arcwise.cli.task.checks import verified
 from arcwise.cli.task.making import NAMES, mechanism_for
 from arcwise.cli.task.sample import command_line, proposed, read_sample
 from arcwise.cli.task.words import describe
-from arcwise.cli.terminal import verify_files
+from arcwise.cli.terminal import progress_bar, verify_files
 from arcwise.tasks import DAY, Task
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ __all__ = ["task"]
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def task() -> None:
     """Make, show and verify task files."""
 
@@ -136,30 +137,33 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     else:
         domain = read_domain(domain_text, circle, clip=clip, step=step, rounding=rounding)
     path = None if dry_run else new_path(name, output, force)  # before a solver takes its time
-    made = Task(
-        name,
-        domain,
-        epsilon,
-        goal=goal,
-        mechanism=mechanism_for(
-            domain, epsilon, goal=goal, name=mechanism, delta=delta, populations=populations
-        ),
-        expected_reports=expected_reports,
-        epoch_seconds=epoch_seconds,
-        caps=bounds,
-        description=description,
-        unit=unit,
-    )
+    chosen = mechanism_for(domain, epsilon, goal=goal, name=mechanism, delta=delta, populations=populations)
+    with progress_bar("making the task", counted=False):
+        made = Task(
+            name,
+            domain,
+            epsilon,
+            goal=goal,
+            mechanism=chosen,
+            expected_reports=expected_reports,
+            epoch_seconds=epoch_seconds,
+            caps=bounds,
+            description=description,
+            unit=unit,
+        )
+        words = describe(made)
     if path is not None:
         write_new(made, path)
-    click.echo(describe(made))
+    click.echo(words)
 
 
 @task.command()
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 def show(files: tuple[Path, ...]) -> None:
     """Show what each FILE asks of devices, in words and numbers."""
-    click.echo("\n\n".join(describe(Task.load(path)) for path in files))
+    with progress_bar("checking", counted=False):
+        words = [describe(Task.load(path)) for path in files]
+    click.echo("\n\n".join(words))
 
 
 @task.command()
