@@ -34,6 +34,10 @@ _COMMANDS = {
         "arcwise.cli.plan",
         "Plan a survey: give two of --epsilon, --error and --reports, and the third is found.",
     ),
+    "randomize": (
+        "arcwise.cli.randomize",
+        "Randomise a column of FILE (Parquet, CSV or JSON lines) and write a file of reports.",
+    ),
     "reproduce": (
         "arcwise.cli.reproduce",
         'Recompute a table or figure of a publication; the NAME "all" recomputes every one.',

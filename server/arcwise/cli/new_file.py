@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +13,11 @@ import click
 from arcwise.cli.terminal import writing_files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from arcwise.tasks import Group, Task
 
-__all__ = ["new_path", "write_new"]
+__all__ = ["new_path", "whole_file", "write_new"]
 
 
 def new_path(name: str, output: Path | None, force: bool) -> Path:
@@ -32,3 +36,19 @@ def write_new(made: Task | Group, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         made.save(path)
     click.echo(f"wrote {path}\n")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield the file to write, which becomes `path` when the block ends well; else nothing is left of it."""
+    part = path.with_name(path.name + ".part")  # a file of the right name is a whole one
+    try:
+        part.unlink(missing_ok=True)  # of a command that was killed: its mode would stay
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arcwise.cli.commands import CommandGroup
+from arcwise.cli.new_file import whole_file
 from arcwise.cli.terminal import progress_bar
 from arcwise.digits import counted
 from arcwise.server.store import migrate_store, open_store
@@ -122,18 +123,15 @@ def export(url: str, file: Path, ids: bool, force: bool) -> None:
     """
     if file.exists() and not force:
         raise click.ClickException(f"{file} already exists; name another file, or use --force")
-    part = file.with_name(file.name + ".part")  # a file of the right name is a whole one
     tally = _Tally()
-    with _existing(url) as opened, closing(opened.export(ids=ids)) as records, progress_bar() as show:
-        try:
-            part.unlink(missing_ok=True)  # of an export that was ended: its mode would stay
-            with open(part, "x", encoding="utf-8", opener=_private) as text:
-                write_export(text, tally.watch(records, show))
-            part.replace(file)
-        except OSError as error:
-            raise click.ClickException(f"cannot write {file}: {error.strerror}") from error
-        finally:
-            part.unlink(missing_ok=True)
+    with (
+        _existing(url) as opened,
+        closing(opened.export(ids=ids)) as records,
+        whole_file(file) as part,
+        progress_bar() as show,
+        open(part, "x", encoding="utf-8", opener=_private) as text,
+    ):
+        write_export(text, tally.watch(records, show))
     click.echo(f"wrote {file}: {tally}")
 
 

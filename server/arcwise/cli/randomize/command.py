@@ -1,0 +1,144 @@
+"""The command: checks, randomises and writes one block of rows after another."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from arcwise.cli.new_file import new_path, whole_file
+from arcwise.cli.randomize.reading import READABLE, read_rows, read_seconds
+from arcwise.cli.randomize.writing import WRITABLE, open_reports
+from arcwise.cli.terminal import progress_bar
+from arcwise.columns import read_column
+from arcwise.errors import DomainError
+from arcwise.extras import check_extra
+from arcwise.tasks import Task
+from arcwise.wire import MAX_EPOCH
+
+if TYPE_CHECKING:
+    from arcwise.cli.randomize.reading import Rows
+    from arcwise.typing import FloatArray, IntArray
+
+__all__ = ["randomize"]
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("file", type=_FILE)
+@click.option("--column", required=True, metavar="NAME", help="The column of values, in the task's unit.")
+@click.option("--task", "task_file", required=True, type=_FILE, help="The file of the task.")
+@click.option(
+    "--output",
+    "-o",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file of reports: .parquet, .jsonl or .csv.",
+)
+@click.option(
+    "--time",
+    "time_column",
+    metavar="NAME",
+    help="A column of times, which decide the epochs: times or dates (UTC where they do not say), or Unix "
+    "seconds. Without it all reports are of now.",
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["error", "drop"]),
+    default="error",
+    show_default=True,
+    help="What to do with rows without a value, or without a time: stop, or leave them out.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the output if it exists.")
+def randomize(  # noqa: PLR0917 (click calls it by keyword)
+    file: Path,
+    column: str,
+    task_file: Path,
+    output: Path,
+    time_column: str | None,
+    missing: str,
+    force: bool,
+) -> None:
+    """Randomise a column of FILE (Parquet, CSV or JSON lines) and write a file of reports.
+
+    \b
+    arcwise randomize flights.parquet --column arr_delay --task delay.json -o reports.parquet
+    arcwise randomize rides.csv --column heading --time ended_at --missing drop \\
+        --task heading.json -o reports.parquet
+
+    Run it where the values may be read: on the device of one person, or in a pipeline that people trust with
+    theirs. The reports are private, FILE is not. No budget is charged: whoever randomises a value again
+    spends the task's epsilon again.
+
+    The output has a row for each batch: task_id, epoch, batch_id and codes, a list in ascending order. CSV
+    has a row for each report, with an id of its own. It appears when it is whole.
+    """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
+    check_extra("lake", "pyarrow", user="arcwise randomize")
+    task = Task.load(task_file)
+    path = new_path(task.name, output, force)
+    if path.exists() and path.samefile(file):
+        raise click.ClickException("--output is FILE itself, whose values would be lost; name another file")
+    for name, known in ((file, READABLE), (path, WRITABLE)):
+        if name.suffix.lower() not in known:
+            raise click.UsageError(f"{name} must end with {', '.join(known)}, which says what is in it")
+    sieve = _Sieve(task, missing, time.time())
+    with whole_file(path) as part, open_reports(part, path.suffix.lower(), task) as reports:
+        with progress_bar(counted=False) as show:
+            for rows in read_rows(file, column, time_column):
+                codes, epochs = sieve.codes(file, rows)
+                reports.add(codes, epochs)
+                show(rows.done, rows.total, f"{sieve.seen:,} values")
+        sieve.check(file, column)
+    click.echo(f"wrote {path}: {sieve.seen - sieve.absent:,} reports of {reports.epochs} epochs", nl=False)
+    click.echo(f"; {sieve.absent:,} rows without a value were left out" if sieve.absent else "")
+
+
+class _Sieve:
+    """Randomises the rows that have a value, and counts those that have none."""
+
+    def __init__(self, task: Task, missing: str, now: float) -> None:
+        self._task, self._missing, self._now = task, missing, now
+        self.seen = self.absent = 0
+        self._first_absent: int | None = None
+
+    def codes(self, file: Path, rows: Rows) -> tuple[Any, IntArray]:
+        """Return the codes and epochs of the rows that have a value and a time."""
+        try:
+            numbers = read_column(rows.values)
+            seconds = np.full(len(numbers), self._now) if rows.times is None else read_seconds(rows.times)
+            absent = np.isnan(numbers) | np.isnan(seconds)
+            if absent.any() and self._first_absent is None:
+                self._first_absent = rows.first + int(absent.argmax())
+            self.seen, self.absent = self.seen + len(numbers), self.absent + int(absent.sum())
+            # Where values are missing and must not be, the rest is only counted.
+            wanted = numbers[~absent] if self._missing == "drop" or not self.absent else numbers[:0]
+            self._check_inside(numbers)
+            return self._task.randomize(wanted), self._epochs(seconds[~absent][: len(wanted)])
+        except DomainError as error:
+            last = rows.first + len(rows.values) - 1
+            raise click.ClickException(f"{file}, rows {rows.first:,} to {last:,}: {error}") from error
+
+    def _check_inside(self, numbers: FloatArray) -> None:
+        """Raise `DomainError` that names a value by its place among all rows, missing ones too."""
+        domain = self._task.domain
+        domain.to_unit_many(np.where(np.isnan(numbers), domain.start, numbers))
+
+    def _epochs(self, seconds: FloatArray) -> IntArray:
+        epochs = np.floor(seconds / self._task.epoch_seconds)
+        if len(epochs) and not (epochs.min() >= 0 and epochs.max() <= MAX_EPOCH):
+            raise DomainError(f"times must be from 1970 on and before epoch {MAX_EPOCH}, got others")
+        return epochs.astype(np.int64)
+
+    def check(self, file: Path, column: str) -> None:
+        """Refuse a file in which values are missing, where they must not be, or that has no values."""
+        if self.absent and self._missing == "error":
+            raise click.ClickException(
+                f"{file}: {self.absent:,} of {self.seen:,} rows have no value in {column!r} or no time, the "
+                f"first is row {self._first_absent}; leave them out with --missing drop"
+            )
+        if self.seen == self.absent:
+            raise click.ClickException(f"{file} has no values in {column!r}")

@@ -1,0 +1,201 @@
+"""Columns of files, block by block: Parquet and CSV by pyarrow, JSON lines by the standard library."""
+
+from __future__ import annotations
+
+import csv as standard_csv
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from arcwise.columns import read_column
+from arcwise.errors import DomainError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from arcwise.typing import FloatArray
+
+__all__ = ["READABLE", "Rows", "read_rows", "read_seconds"]
+
+_BLOCK = 1 << 16
+"""Rows that are in memory at once."""
+
+
+class Rows(NamedTuple):
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    first
+        The number of the first one, from 1 on, headings not counted.
+    values, times
+        Their columns, times None where none are asked for.
+    done, total
+        How far the file has been read, in its own measure.
+    """
+
+    first: int
+    values: Any
+    times: Any
+    done: int
+    total: int
+
+
+def read_rows(path: Path, column: str, time_column: str | None) -> Iterator[Rows]:
+    """Yield the rows of a file, in the form that its suffix names.
+
+    Raises
+    ------
+    click.ClickException
+        When the file cannot be read, is not what its suffix says, or has no such column.
+    """
+    names = [column] if time_column is None else [column, time_column]
+    first = 1
+    with _reading(path):
+        for values, times, done, total in READABLE[path.suffix.lower()](path, names):
+            yield Rows(first, values, times, done, total)
+            first += len(values)
+
+
+def read_seconds(times: Any) -> FloatArray:
+    """Return times as Unix seconds, NaN where one is missing.
+
+    Parameters
+    ----------
+    times
+        An Arrow column or a list of times, dates, numbers, or texts of these (ISO 8601, UTC unless they say).
+
+    Raises
+    ------
+    DomainError
+        When it is nothing of these.
+    """
+    import pyarrow as pa
+
+    try:
+        column = pa.chunked_array(times) if hasattr(times, "__arrow_c_stream__") else pa.array(times)
+    except pa.ArrowException as error:
+        raise DomainError(f"times must be of one kind: {error}") from None
+    kinds = [pa.timestamp("us")] if pa.types.is_temporal(column.type) else []
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        kinds = [pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")]
+    for kind in kinds:
+        try:
+            column = column.cast(kind, safe=not pa.types.is_timestamp(column.type))
+        except pa.ArrowException:
+            continue
+        break
+    if not pa.types.is_timestamp(column.type):
+        return read_column(column, "times")
+    since = column.cast(pa.int64())
+    seconds: FloatArray = read_column(since) / 1e6
+    return seconds
+
+
+def _parquet(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(path)
+    for name in names:
+        _check_name(path, name, file.schema_arrow.names)
+    done = 0
+    for batch in file.iter_batches(batch_size=_BLOCK, columns=names):
+        done += batch.num_rows
+        columns = [batch.column(name) for name in names]
+        yield columns[0], columns[1] if len(names) > 1 else None, done, file.metadata.num_rows
+
+
+def _csv(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    kinds = {name: pa.float64() if place == 0 else pa.string() for place, name in enumerate(names)}
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open("rb") as file:
+        head = file.readline().decode("utf-8-sig", errors="replace")
+        file.seek(0)
+        try:
+            heads = next(standard_csv.reader(head.splitlines()[:1], delimiter=delimiter), [])
+        except standard_csv.Error as error:
+            raise click.ClickException(f"cannot read {path}: its first line: {error}") from None
+        for name in names:
+            _check_name(path, name, heads)
+        reader = csv.open_csv(
+            file,
+            # In a file of one column an empty line is a value that is missing.
+            parse_options=csv.ParseOptions(
+                delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(heads) > 1
+            ),
+            convert_options=csv.ConvertOptions(
+                include_columns=names, column_types=kinds, strings_can_be_null=True
+            ),
+        )
+        total = path.stat().st_size
+        for batch in reader:
+            if batch.num_rows:
+                times = batch.column(1) if len(names) > 1 else None
+                yield batch.column(0), times, min(file.tell(), total), total
+
+
+def _json(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
+    total, line, found = path.stat().st_size, 0, dict.fromkeys(names, False)
+    with path.open("rb") as file:
+        rows: list[list[Any]] = []
+        for line, text in enumerate(file, 1):
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise click.ClickException(f"{path}, line {line}: not a line of JSON: {error}") from None
+            if not isinstance(row, dict):
+                raise click.ClickException(f"{path}, line {line}: must be a JSON object with {names[0]!r}")
+            for name in names:
+                found[name] |= name in row
+            rows.append([row.get(name) for name in names])
+            if len(rows) == _BLOCK:
+                yield *_columns(rows, names), file.tell(), total
+                rows = []
+        for name in names:
+            if line and not found[name]:
+                raise click.ClickException(f"{path}: no line has {name!r}")
+        if rows:
+            yield *_columns(rows, names), total, total
+
+
+def _columns(rows: list[list[Any]], names: list[str]) -> tuple[list[Any], list[Any] | None]:
+    values, *times = (list(column) for column in zip(*rows, strict=True))
+    return values, times[0] if len(names) > 1 else None
+
+
+READABLE: dict[str, Callable[[Path, list[str]], Iterator[tuple[Any, Any, int, int]]]] = {
+    ".parquet": _parquet,
+    ".pq": _parquet,
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".jsonl": _json,
+    ".ndjson": _json,
+    ".json": _json,
+}
+"""Readers by the suffix of a file: they yield values, times, how much was read, and of how much."""
+
+
+def _check_name(path: Path, name: str, names: list[str]) -> None:
+    if name not in names:
+        found = ", ".join(names) or "none"
+        raise click.ClickException(f"{path} must have a column {name!r}; it has {found:.200}")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with a file into a message that names it."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        words = getattr(error, "strerror", None) or str(error)
+        raise click.ClickException(f"cannot read {path}: {words}") from error
