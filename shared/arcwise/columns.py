@@ -107,21 +107,25 @@ def _without_bools(values: Any, array: Any) -> Any:
 
 
 def _from_objects(array: Any, name: str) -> FloatArray:
-    numbers = np.empty(array.size)
-    for index, item in enumerate(array.ravel().tolist()):
-        try:
-            number = np.nan if _is_missing(item) else as_float(item)
-        except OverflowError:
-            number = np.inf if item > 0 else -np.inf  # outside every domain, as the number itself
+    items = array.ravel().tolist()
+    numbers: list[float] = []
+    for item in items:
+        number = item if type(item) is float else _number(item)
         if number is None:
-            raise _refused(name, f"{shown(item)} at index {index}", _kind(item))
-        numbers[index] = number
-    shaped: FloatArray = numbers.reshape(array.shape)
+            raise _refused(name, f"{shown(item)} at index {len(numbers)}", _kind(item))
+        numbers.append(number)
+    shaped: FloatArray = np.array(numbers, np.float64).reshape(array.shape)
     return shaped
 
 
-def _is_missing(item: object) -> bool:
-    return item is None or type(item).__name__ in {"NAType", "NaTType"}  # those of pandas
+def _number(item: Any) -> float | None:
+    """Return an object as a float, NaN where it stands for nothing; None where it is no number."""
+    if item is None or type(item).__name__ in {"NAType", "NaTType"}:  # those of pandas
+        return np.nan
+    try:
+        return as_float(item)
+    except OverflowError:
+        return np.inf if item > 0 else -np.inf  # outside every domain, as the number itself
 
 
 def _kind(item: object) -> str:

@@ -96,11 +96,10 @@ def test_every_task_and_number_of_reports_gives_plain_json(task: Task, seed: int
 
 def test_merged_counts_are_the_estimate_of_all_reports() -> None:
     generator = InsecureSeededRandomness(3)
-    codes = AGE.mechanism.randomize_many(np.linspace(0, 100, 3000), randomness=generator)
-    k = AGE.mechanism.kernel.codes
-    parts = [np.bincount(part, minlength=k) for part in np.array_split(codes, 7)]
+    codes = AGE.randomize(np.linspace(0, 100, 3000), randomness=generator)
+    parts = [AGE.count(part) for part in np.array_split(codes, 7)]
     merged = estimate(AGE, np.sum(parts, axis=0))
-    assert merged.to_dict() == estimate(AGE, np.bincount(codes, minlength=k)).to_dict()
+    assert merged.to_dict() == estimate(AGE, AGE.count(codes)).to_dict()
     means = [estimate(AGE, part).mean for part in parts]
     weights = [part.sum() for part in parts]
     assert merged.mean is not None

@@ -83,7 +83,7 @@ def sent(result: dict[str, Any], task: Task) -> IntArray:
     packed_as = "u1" if task.mechanism.kernel.codes <= 256 else "<u2"
     batches = [np.frombuffer(bytes(batch), packed_as) for batch in result["sent"].get(task.id, [])]
     assert all((np.diff(batch.astype(int)) >= 0).all() for batch in batches)  # sorted: no order to tell
-    return np.bincount(np.concatenate(batches), minlength=task.mechanism.kernel.codes)
+    return task.count(np.concatenate(batches))
 
 
 def values_of(task: Task, generator: random.Random) -> list[float]:

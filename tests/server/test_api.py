@@ -27,7 +27,7 @@ TASKS = [DELAY, HEADING, VALUE]
 
 
 async def send(http: httpx.AsyncClient, task: Task, values: np.ndarray) -> None:
-    codes = task.mechanism.randomize_many(values, randomness=InsecureSeededRandomness(5))
+    codes = task.randomize(values, randomness=InsecureSeededRandomness(5))
     body = encode_batch(
         Batch(bytes.fromhex(task.id), os.urandom(16), task.epoch(time.time()), codes.tobytes())
     )

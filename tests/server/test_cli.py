@@ -272,7 +272,8 @@ def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch
     assert list(Path("cache").rglob("*.json"))
     cli.good(*args, "--force")  # from the cache
     assert Task.load("dose.json").id == task.id
-    counts = np.bincount(mechanism.randomize_many(np.full(20_000, 30.0)), minlength=mechanism.kernel.codes)
+    dose = Task.load("dose.json")
+    counts = dose.count(dose.randomize(np.full(20_000, 30.0)))
     result = cli.good("estimate", "dose.json", "--counts", "-", "--json", text=json.dumps(counts.tolist()))
     mean = json.loads(result)["mean"]
     # 5 standard errors: a false alarm in two million runs, as the draws are new each time.

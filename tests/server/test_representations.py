@@ -67,7 +67,7 @@ def test_no_form_that_is_liked(accept: str) -> None:
 
 
 def test_three_forms_of_one_estimate(with_app: Run) -> None:
-    counts = np.bincount(CODES, minlength=HEADING.mechanism.kernel.codes)
+    counts = HEADING.count(CODES)
     truth = estimate(HEADING, counts).to_dict()
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 
 from arcwise.analysis import estimate
@@ -56,7 +55,7 @@ def test_estimates_are_the_same_and_a_process_that_dies_is_replaced(tmp_path: Pa
         assert http.get(ESTIMATE).json()["n"] == 0
         assert workers(process.pid) == []  # not before there is something to do
         epoch = send(http)
-        counts = np.bincount(CODES, minlength=HEADING.mechanism.kernel.codes)
+        counts = HEADING.count(CODES)
         assert http.get(ESTIMATE).json() == estimate(HEADING, counts).to_dict()
         over_time = series(HEADING, {epoch: counts}, every=2).to_dict()
         assert http.get(f"/v1/tasks/{HEADING.id}/series?every=2").json() == over_time

@@ -223,7 +223,7 @@ class Kills(NamedTuple):
 
 
 def _counts(codes: IntArray | list[int]) -> IntArray:
-    return np.bincount(np.asarray(codes, np.int64), minlength=TASK.mechanism.kernel.codes)
+    return TASK.count(codes)
 
 
 def check(path: Path, recorder: Recorder) -> tuple[int, int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.store import Outcome
@@ -24,5 +22,5 @@ def batch(task: Task, codes: list[int], *, number: int = 0, epoch: int = 100) ->
 
 
 def counted(task: Task, codes: list[int]) -> list[int]:
-    counts: list[int] = np.bincount(codes, minlength=task.mechanism.kernel.codes).tolist()
+    counts: list[int] = task.count(codes).tolist()
     return counts
