@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
+from arcwise.analysis import count_table
 from arcwise.cli import main
 from arcwise.cli.randomize import reading, writing
 from arcwise.cli.randomize.reading import read_seconds
@@ -269,6 +271,20 @@ def test_what_is_no_time_is_refused(times: list[Any], words: str) -> None:
 @pytest.mark.parametrize("time", [-1, 1e18])
 def test_times_without_an_epoch_are_refused(time: float) -> None:
     assert "times must be from 1970 on" in bad(write("csv", score=[1], at=[time]), "--time", "at")
+
+
+@pytest.mark.parametrize("output", ["reports.parquet", "reports.jsonl", "reports.csv"])
+def test_the_reports_are_counted_where_they_lie(output: str) -> None:
+    """Each once, also from a copy of the file."""
+    good(write("parquet", score=VALUES, at=TIMES), "--time", "at", output=output)
+    counted = count_table([output, output], SCORE, now=math.inf)
+    expected: dict[tuple[str, int], list[int]] = {}
+    for value, time in zip(VALUES, TIMES, strict=True):
+        expected.setdefault((SCORE.id, SCORE.epoch(time.timestamp())), []).append(value)
+    assert {key: counts.tolist() for key, counts in counted.counts.items()} == {
+        key: np.bincount(each, minlength=11).tolist() for key, each in expected.items()
+    }
+    assert [(rejected.reason, rejected.reports) for rejected in counted.rejected] == [("replayed", 300)]
 
 
 def test_reports_can_be_read_with_the_standard_library() -> None:
