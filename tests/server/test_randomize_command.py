@@ -91,7 +91,7 @@ def read(name: str) -> pl.DataFrame:
 @pytest.mark.parametrize("output", ["reports.parquet", "reports.jsonl", "reports.csv"])
 def test_reports_of_a_file(form: str, output: str) -> None:
     words = good(write(form, other=["x"] * 300, score=VALUES), output=output)
-    assert words == f"wrote {output}: 300 reports of 1 epochs\n"
+    assert words == f"wrote {output}: 300 reports in 1 epoch\n"
     reports = read(output)
     assert reports.columns == ["task_id", "epoch", "batch_id", "codes"]
     assert set(reports["task_id"]) == {SCORE.id}
@@ -108,7 +108,7 @@ def test_times_decide_the_epochs(form: str) -> None:
     times = TIMES if form == "parquet" else [time.isoformat() for time in TIMES]
     values = [None if n % 7 == 0 else value for n, value in enumerate(VALUES)]
     words = good(write(form, score=values, at=times), "--time", "at", "--missing", "drop")
-    assert "257 reports of 13 epochs; 43 rows without a value were left out" in words
+    assert "257 reports in 13 epochs; 43 rows without a value were left out" in words
     found = {epoch: SCORE.count(codes) for epoch, codes in read("reports.parquet")["epoch", "codes"].rows()}
     expected: dict[int, list[int]] = {}
     for value, time in zip(values, TIMES, strict=True):
@@ -130,7 +130,7 @@ def test_large_files_make_full_batches_and_remainders(monkeypatch: pytest.Monkey
     monkeypatch.setattr(writing, "_BATCH", 64)
     monkeypatch.setattr(writing, "_TOGETHER", 2)
     for form in ("parquet", "jsonl"):
-        assert "300 reports of 2 epochs" in good(
+        assert "300 reports in 2 epochs" in good(
             write(form, score=VALUES, at=[0, DAY] * 150), "--time", "at", "--force"
         )
         reports = read("reports.parquet")
@@ -192,6 +192,7 @@ def test_what_is_no_value_of_the_task_is_refused(form: str, values: list[Any], w
         ("a.csv", b"score\n", "has no values in 'score'"),
         ("a.csv", b"score,b\n\n", "has no values in 'score'"),
         ("a.csv", b"scores,\xff\n1,2\n", "must have a column 'score'; it has scores"),
+        ("a.csv", b"score,score\n1,2\n", "must have one column 'score'; it has 2"),
         ("a.csv", b"score\n1\n2,3\n", "cannot read a.csv: CSV parse error"),
         ("a.csv", bytes(range(256)), "a.csv"),
         ("a.parquet", b"", "cannot read a.parquet"),

@@ -187,6 +187,8 @@ def _check_name(path: Path, name: str, names: list[str]) -> None:
     if name not in names:
         found = ", ".join(names) or "none"
         raise click.ClickException(f"{path} must have a column {name!r}; it has {found:.200}")
+    if names.count(name) > 1:
+        raise click.ClickException(f"{path} must have one column {name!r}; it has {names.count(name)}")
 
 
 @contextmanager
