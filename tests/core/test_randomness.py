@@ -141,8 +141,14 @@ def failing(*_: object) -> bytes:
     raise ssl.SSLError("no randomness")
 
 
+def too_large(*_: object) -> bytes:
+    raise OverflowError("a C int has 31 bits")
+
+
 @mixing
-@pytest.mark.parametrize(("name", "replaced"), [("RAND_status", lambda: False), ("RAND_bytes", failing)])
+@pytest.mark.parametrize(
+    ("name", "replaced"), [("RAND_status", lambda: False), ("RAND_bytes", failing), ("RAND_bytes", too_large)]
+)
 def test_where_openssl_fails_the_system_gives_the_block(
     known_bytes: list[bytes], monkeypatch: pytest.MonkeyPatch, name: str, replaced: Any
 ) -> None:

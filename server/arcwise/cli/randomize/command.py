@@ -93,9 +93,9 @@ def randomize(  # noqa: PLR0917 (click calls it by keyword)
                 reports.add(codes, epochs)
                 show(rows.done, rows.total, f"{sieve.seen:,} values")
         sieve.check(file, column)
-    epochs = f"{reports.epochs:,} epoch{'s' if reports.epochs > 1 else ''}"
+    whence = f"{reports.epochs:,} epoch{'s' if reports.epochs > 1 else ''}"
     left_out = f"; {sieve.absent:,} rows without a value were left out" if sieve.absent else ""
-    click.echo(f"wrote {path}: {sieve.seen - sieve.absent:,} reports in {epochs}{left_out}")
+    click.echo(f"wrote {path}: {sieve.seen - sieve.absent:,} reports in {whence}{left_out}")
 
 
 class _Sieve:
