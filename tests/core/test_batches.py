@@ -219,7 +219,7 @@ NO_NUMBERS: list[tuple[Any, str]] = [
     ([1, True], "got True at index 1: if 0 and 1 are values"),
     (np.array([True]), "dtype bool: if 0 and 1"),
     (pd.Series([True, None], dtype="boolean"), "dtype boolean: if 0 and 1"),
-    (pl.Series([True, None]), "a column of bool: if 0 and 1"),
+    (pl.Series([True, None]), "if 0 and 1"),
     (["7"], "parse the numbers first"),
     ("7", "parse the numbers first"),
     (pd.Series(["7"]), "parse the numbers first"),
