@@ -217,13 +217,14 @@ def shown(value: object) -> str:
     >>> shown("a long story " * 100)
     "'a long story a long story a long story a...' of 1,300 characters"
     """
-    if isinstance(value, str) and len(value) > _MOST_SHOWN:
-        return f"{value[: _MOST_SHOWN // 2] + '...'!r} of {len(value):,} characters"
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        return f"{value[: _LONGEST_TEXT // 2] + '...'!r} of {len(value):,} characters"
     try:
         text = repr(value)
     except Exception:  # such as an integer of too many digits, in a list
         return f"a {type(value).__name__}"
-    return text if len(text) <= 2 * _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return text if len(text) <= _LONGEST_REPR else f"{text[:_LONGEST_REPR]}..."
 
 
-_MOST_SHOWN = 80
+_LONGEST_TEXT = 80
+_LONGEST_REPR = 1000

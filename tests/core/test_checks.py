@@ -64,7 +64,7 @@ def test_messages_name_argument_bound_and_value(number: Any, bounds: Any, messag
     [
         ("x" * 80, repr("x" * 80)),
         ("x" * 100_000, "'" + "x" * 40 + "...' of 100,000 characters"),
-        (["x" * 1000], "['" + "x" * 78 + "..."),
+        (["x" * 2000], "['" + "x" * 998 + "..."),
     ],
     ids=["short", "text", "list"],
 )
