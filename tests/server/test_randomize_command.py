@@ -108,7 +108,7 @@ def test_times_decide_the_epochs(form: str) -> None:
     times = TIMES if form == "parquet" else [time.isoformat() for time in TIMES]
     values = [None if n % 7 == 0 else value for n, value in enumerate(VALUES)]
     words = good(write(form, score=values, at=times), "--time", "at", "--missing", "drop")
-    assert "257 reports in 13 epochs; 43 rows without a value were left out" in words
+    assert "257 reports in 13 epochs; left out 43 rows without a value" in words
     found = {epoch: SCORE.count(codes) for epoch, codes in read("reports.parquet")["epoch", "codes"].rows()}
     expected: dict[int, list[int]] = {}
     for value, time in zip(values, TIMES, strict=True):

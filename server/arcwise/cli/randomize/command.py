@@ -14,6 +14,7 @@ from arcwise.cli.randomize.reading import READABLE, read_rows, read_seconds
 from arcwise.cli.randomize.writing import WRITABLE, open_reports
 from arcwise.cli.terminal import progress_bar
 from arcwise.columns import read_column
+from arcwise.digits import counted
 from arcwise.errors import DomainError
 from arcwise.extras import check_extra
 from arcwise.tasks import Task
@@ -93,9 +94,9 @@ def randomize(  # noqa: PLR0917 (click calls it by keyword)
                 reports.add(codes, epochs)
                 show(rows.done, rows.total, f"{sieve.seen:,} values")
         sieve.check(file, column)
-    whence = f"{reports.epochs:,} epoch{'s' if reports.epochs > 1 else ''}"
-    left_out = f"; {sieve.absent:,} rows without a value were left out" if sieve.absent else ""
-    click.echo(f"wrote {path}: {sieve.seen - sieve.absent:,} reports in {whence}{left_out}")
+    kept, epochs_too = counted(sieve.seen - sieve.absent, "report"), counted(reports.epochs, "epoch")
+    left_out = f"; left out {counted(sieve.absent, 'row')} without a value" if sieve.absent else ""
+    click.echo(f"wrote {path}: {kept} in {epochs_too}{left_out}")
 
 
 class _Sieve:
