@@ -70,8 +70,8 @@ def array_sampling(mechanisms: dict[str, Mechanism]) -> None:
     plain = "numpy floats (not private)"
     tasks: dict[str, Callable[[], object]] = {plain: lambda: float_sampler(values, generator)}
     tasks |= {name: randomize(mechanism) for name, mechanism in mechanisms.items()}
-    best = interleaved(tasks)
-    print(f"randomize_many, {REPORTS:,} reports, draws from a CSPRNG:")
+    best = interleaved(tasks, repeats=4 * REPEATS)  # each takes milliseconds, which a busy machine disturbs
+    print(f"randomize_many, {REPORTS:,} reports, draws from a CSPRNG, best of {4 * REPEATS}:")
     for name, seconds in best.items():
         rate = REPORTS / seconds / 1e6
         print(f"  {name:28s} {rate:7.1f} million/s   speed / float sampler = {best[plain] / seconds:.2f}")
@@ -87,14 +87,14 @@ def scalar_sampling(mechanisms: dict[str, Mechanism]) -> None:
         return loop
 
     best = interleaved({name: calls(mechanism) for name, mechanism in mechanisms.items()})
-    print("randomize, one report a call:")
+    print(f"randomize, one report a call, best of {REPEATS}:")
     for name, seconds in best.items():
         print(f"  {name:28s} {CALLS / seconds:11,.0f} calls/s")
 
 
 def run() -> None:
     """Print all figures."""
-    print(f"Python {sys.version.split()[0]}, numpy {np.__version__}, epsilon {EPSILON:g}, best of {REPEATS}")
+    print(f"Python {sys.version.split()[0]}, numpy {np.__version__}, epsilon {EPSILON:g}")
     interval, circle = Interval(0, 1), Circle(1)
     mechanisms: dict[str, Mechanism] = {
         "inset": OptimalPiecewise(interval, EPSILON),
