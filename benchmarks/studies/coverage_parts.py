@@ -256,10 +256,11 @@ def _answer(value: Value | None, truth: float, scale: float, slack: float = SLAC
 
 def _around(value: Value | None, turns: float, period: float) -> Answer:
     """Return whether an arc holds a place of the circle."""
-    if value is None or value.low is None or value.high is None:
+    ends = None if value is None else value.ends()
+    if value is None or ends is None:
         return Answer(None, math.nan, rough=False)
-    width = (value.high - value.low) / period
-    held = width >= 1.0 - SLACK or (turns - value.low / period + SLACK) % 1.0 <= width + 2 * SLACK
+    width = (ends[1] - ends[0]) / period
+    held = width >= 1.0 - SLACK or (turns - ends[0] / period + SLACK) % 1.0 <= width + 2 * SLACK
     return Answer(held, width, _rough(value.note))
 
 
@@ -326,7 +327,8 @@ def _mode(found: dict[tuple[str, str], Answer], one: Case, result: Estimate) -> 
     What stands at a window's very ends is in it or not, as it suits: windows overlap.
     """
     value = result.mode
-    if value is None or value.low is None or value.high is None:
+    ends = None if value is None else value.ends()
+    if value is None or ends is None:
         return
     windows = _WINDOWS.search(value.method)
     if windows is None:
@@ -339,7 +341,7 @@ def _mode(found: dict[tuple[str, str], Answer], one: Case, result: Estimate) -> 
     edge = SLACK if lattice is None else 0.5 / lattice.steps  # of a value's cell, which may be cut
     most = np.array([_window(one, start - edge, start + width + edge) for start in starts])
     least = np.array([_window(one, start + edge + SLACK, start + width - edge - SLACK) for start in starts])
-    first, last = (value.low - low) / length, (value.high - low) / length
+    first, last = (ends[0] - low) / length, (ends[1] - low) / length
     slack = 1e-3 * width + SLACK
     if circular:
         there = ((starts - first + slack) % 1.0 + width <= last - first + 2 * slack) | (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["counted", "written"]
+__all__ = ["counted", "digits_apart", "written"]
 
 
 def counted(number: int, noun: str) -> str:
@@ -35,10 +35,16 @@ def written(*numbers: float, digits: int) -> tuple[str, ...]:
     >>> written(1e9, 1e9 + 1, digits=5)
     ('1000000000', '1000000001')
     """
+    digits = digits_apart(*numbers, digits=digits)
+    return tuple(f"{number:.{digits}g}" for number in numbers)
+
+
+def digits_apart(*numbers: float, digits: int) -> int:
+    """Return how many significant digits `written` writes these numbers with."""
     width = max(numbers, default=0.0) - min(numbers, default=0.0)
     largest = max(map(abs, numbers), default=0.0)
     if 0 < width < largest:
         needed = math.ceil(math.log10(largest / width)) + 2
         if needed > digits:  # all before the point too, or they would be written as powers of ten
             digits = min(17, max(needed, math.ceil(math.log10(largest)) if largest < 1e15 else 0))
-    return tuple(f"{number:.{digits}g}" for number in numbers)
+    return digits

@@ -47,6 +47,7 @@ def test_the_page_adds_an_estimator_that_passes_its_tests(tmp_path: Path) -> Non
         "root_mean_square.py",
         "result.py",
         "estimation.py",
+        "tidy.py",
         "test_root_mean_square.py",
     ]
     shutil.copytree(ROOT / "tests" / "support", tmp_path / "tests" / "support")

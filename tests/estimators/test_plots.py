@@ -32,12 +32,16 @@ def an_estimate(label: str, *, bands: bool = False) -> Estimate:
     return estimate(task, task.count(codes), bands=bands)
 
 
+def legend_texts(figure: Any) -> list[str]:
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+    return [text.get_text() for legend in legends if legend is not None for text in legend.get_texts()]
+
+
 @pytest.mark.parametrize("label", TASKS)
 def test_pictures_with_bands(label: str) -> None:
     result = an_estimate(label, bands=True)
     figure = result.plot()
-    legends: list[Any] = [axes.get_legend() for axes in figure.axes]
-    texts = [text.get_text() for legend in legends for text in legend.get_texts()]
+    texts = legend_texts(figure)
     wanted = {
         "distribution": {"fit", "mean, 95 %", "bins, 95 % each", "band, 95 %", "quantiles, 95 %"},
         "value": {"fit", "possible means, 95 %", "bins, 95 % each", "band, 95 %", "quantiles, 95 %"},
@@ -59,8 +63,7 @@ def test_pictures_show_the_histogram_and_the_intervals(label: str, tmp_path: Pat
     result = an_estimate(label)
     figure = result.plot()
     assert result.task in figure.get_suptitle()
-    legends: list[Any] = [axes.get_legend() for axes in figure.axes]
-    texts = [text.get_text() for legend in legends for text in legend.get_texts()]
+    texts = legend_texts(figure)
     wanted = {
         "distribution": ["fit, no band", "mean, 95 %", "fit, no band", "quantiles, 95 %"],
         "value": ["fit, no band", "possible means, 95 %", "fit, no band", "quantiles, 95 %"],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, f_oneway, ttest_ind_from_stats
 
 from arcwise.analysis import Value, estimate
-from arcwise.analysis.plotting.rows import plot_rows
+from arcwise.analysis.plotting.pictures import plot_rows
 from arcwise.analysis.timeseries.change import change
 from arcwise.analysis.timeseries.result import unwrapped
 from arcwise.analysis.timeseries.series import Series, series

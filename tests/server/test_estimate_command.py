@@ -138,7 +138,7 @@ def test_several_tasks_are_drawn_in_rows_and_written_in_lines(command: Command) 
         result.mean.high,
     ]
     named = {(line["task"], line["estimate"]) for line in lines}
-    assert {("delay", "quantiles 0.5"), ("heading", "direction"), ("heading", "resultant_length")} <= named
+    assert {("delay", "quantile 0.5"), ("heading", "direction"), ("heading", "resultant_length")} <= named
     assert "empty" not in {task for task, _ in named}
 
 
@@ -238,7 +238,7 @@ def test_two_ranges_of_a_store_are_compared(command: Command) -> None:
     assert shown["n"] == first.sum()
     with Path("all.csv").open(encoding="utf-8", newline="") as file:
         names = {line["estimate"] for line in csv.DictReader(file)}
-    assert {"mean", "difference mean", "difference quantiles 0.5"} <= names
+    assert {"mean", "difference mean", "difference quantile 0.5"} <= names
     text = good(command("delay.json", *STORE, *ranges, "--reference", "uniform"))
     assert f"{other.sum():,} other reports, less delay's {first.sum():,} reports:" in text
     assert "uniform, less delay's" in text

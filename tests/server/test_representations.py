@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
-from arcwise.analysis import estimate
+from arcwise.analysis import estimate, tidy_rows
 from arcwise.domains import Circle
 from arcwise.server.estimates.representations import negotiate
 from arcwise.server.problems import Problem
@@ -84,10 +84,13 @@ def test_three_forms_of_one_estimate(with_app: Run) -> None:
         assert len({answer.headers["etag"] for answer in answers.values()}) == 3
         assert answers["application/json"].json() == truth
         assert msgpack.unpackb(answers["application/msgpack"].content) == truth
-        (row,) = csv.DictReader(answers["text/csv"].text.splitlines())
-        assert row["task"] == "heading"
-        assert float(row["direction.low"]) == truth["direction"]["low"]
-        assert float(row["distribution.probabilities.3"]) == truth["distribution"]["probabilities"][3]
+        rows = list(csv.DictReader(answers["text/csv"].text.splitlines()))
+        assert {row["task"] for row in rows} == {"heading"}
+        assert [row["estimate"] for row in rows] == [row["estimate"] for row in tidy_rows(truth)]
+        values = {row["estimate"]: row for row in rows}
+        assert float(values["direction"]["low"]) == truth["direction"]["low"]
+        cells = [float(row["value"]) for row in rows if row["estimate"].startswith("cell ")]
+        assert cells == truth["distribution"]["probabilities"]
         refused = await http.get(ESTIMATE, headers={"accept": "text/html"})
         assert refused.json()["type"] == "urn:arcwise:problem:not-acceptable"
 
@@ -102,9 +105,10 @@ def test_a_series_as_rows(with_app: Run) -> None:
         rows = list(
             csv.DictReader((await http.get(SERIES, headers={"accept": "text/csv"})).text.splitlines())
         )
-        assert [int(row["n"]) for row in rows] == [point["n"] for point in points] == [50, 0, 300]
-        assert float(rows[2]["direction.high"]) == points[2]["direction"]["high"]
-        assert rows[1]["direction.high"] == ""
+        directions = [row for row in rows if row["estimate"] == "direction"]
+        assert [int(row["n"]) for row in directions] == [points[0]["n"], points[2]["n"]] == [50, 300]
+        assert [row["start"] for row in directions] == [points[0]["start"], points[2]["start"]]
+        assert float(directions[1]["high"]) == points[2]["direction"]["high"]
 
     with_app([HEADING], scenario)
 
@@ -270,7 +274,10 @@ def test_a_week_is_shown_together_and_counts_where_it_begins(with_app: Run) -> N
         assert (part["n"], part["withheld"]) == (600, 99)
         assert part["joined"] == [[monday, monday + 6], [monday + 14, monday + 20]]
         rows = (await http.get(SERIES, params=asked, headers={"accept": "text/csv"})).text.splitlines()
-        assert next(csv.DictReader(rows))["joined.0.1"] == str(monday + 6)
+        joined, *_ = [row for row in csv.DictReader(rows) if row["estimate"] == "joined"]
+        assert (float(joined["low"]), float(joined["high"])) == (monday, monday + 6)
+        withheld = [row["value"] for row in csv.DictReader(rows) if row["estimate"] == "withheld"]
+        assert withheld == ["99.0"]
 
     with_app([HEADING], scenario, min_reports=100, retention_days=100)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.planning.result import Plan
     from arcwise.analysis.robustness.fit_test import FitTest, fit_test
     from arcwise.analysis.simulate.counts import simulate_counts
+    from arcwise.analysis.tidy import tidy_rows
     from arcwise.analysis.timeseries.series import series
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "post_stratify",
     "series",
     "simulate_counts",
+    "tidy_rows",
 ]
 
 check_extra("analysis", "scipy", "threadpoolctl", user="arcwise.analysis")
@@ -69,6 +71,7 @@ __getattr__ = lazy_names(
         "estimators.poststratification": ("post_stratify",),
         "estimators.groups": ("GroupReports", "group_reports"),
         "timeseries.series": ("series",),
+        "tidy": ("tidy_rows",),
         "robustness.fit_test": ("FitTest", "fit_test"),
         "simulate.counts": ("simulate_counts",),
         "planning.plan": ("plan",),

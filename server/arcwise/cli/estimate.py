@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from arcwise.analysis import estimate as estimate_counts
+from arcwise.analysis.csv_rows import write_rows
 from arcwise.analysis.estimators.groups import group_reports
 from arcwise.analysis.estimators.inference_target import TARGETS
-from arcwise.analysis.plotting.rows import plot_rows
+from arcwise.analysis.plotting.pictures import plot_rows
+from arcwise.analysis.tidy import COLUMNS, tidy_rows
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, merged
 from arcwise.analysis.timeseries.series import series
 from arcwise.cli.against import Against, against_options
 from arcwise.cli.counts import read_counts, read_span, stored_counts
-from arcwise.cli.csv_file import write_csv
 from arcwise.cli.outcomes import Outcome, estimated, nothing, over
 from arcwise.cli.picture import checked_picture
 from arcwise.cli.terminal import progress_bar
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from arcwise.analysis.estimators.inference_target import Target
-    from arcwise.analysis.plotting.rows import Drawing
+    from arcwise.analysis.plotting.pictures import Drawing
     from arcwise.typing import IntArray
 
 __all__ = ["estimate"]
@@ -106,7 +107,7 @@ __all__ = ["estimate"]
     "--csv",
     "csv_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write every number with its interval to this file.",
+    help="Write the tidy table, a line for each number, to this file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the server's API does.")
 def estimate(  # noqa: PLR0917 (click calls it by keyword)
@@ -249,7 +250,8 @@ def _write(
 ) -> None:
     try:
         if csv_file is not None:
-            write_csv(csv_file, documents)
+            with csv_file.open("w", newline="", encoding="utf-8") as file:
+                write_rows(file, COLUMNS, (row for document in documents for row in tidy_rows(document)))
         if plot is not None and drawn:
             plot_rows(drawn).savefig(plot)
     except OSError as error:

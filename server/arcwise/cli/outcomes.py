@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from arcwise.analysis import Estimate
     from arcwise.analysis.estimators.comparison import Comparison
-    from arcwise.analysis.plotting.rows import Drawing
+    from arcwise.analysis.plotting.pictures import Drawing
     from arcwise.analysis.timeseries.series import Series
     from arcwise.tasks import Task
     from arcwise.typing import IntArray

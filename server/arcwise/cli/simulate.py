@@ -169,15 +169,14 @@ def _print(result: Estimate, population: Population, domain: Domain, *, fixed: b
         table.add_column(heading, justify="right", no_wrap=True)
     for name, truth, value, period in _rows(result, population, domain):
         held = value.contains(truth, period=period)
-        point, low, high = value.written()
-        known = bool(low and high)
+        interval = value.interval_words()
         table.add_row(
             name,
             "none" if math.isnan(truth) else replace(value, value=truth).written()[0],
-            point,
-            f"[{low}, {high}]" if known else "none",
-            ("inside" if held else "outside") if known else "",
-            style=None if held or not known else "yellow",
+            value.written()[0],
+            f"[{interval}]" if interval else "none",
+            ("inside" if held else "outside") if interval else "",
+            style=None if held or not interval else "yellow",
         )
     console.print(table, highlight=False)
     if fixed:

@@ -16,7 +16,7 @@ from arcwise.analysis.counts import check_counts, same_codes, same_units
 from arcwise.analysis.estimators.band import bin_ends
 from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
 from arcwise.analysis.estimators.direction import direction
-from arcwise.analysis.estimators.estimation import estimate
+from arcwise.analysis.estimators.estimation import unwrapped_estimate
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.notes import note_lines
 from arcwise.analysis.estimators.quantiles import check_no_origin, cut_at, opposite
@@ -30,16 +30,17 @@ from arcwise.analysis.estimators.share_differences import (
 from arcwise.analysis.estimators.shares import unit_ends
 from arcwise.analysis.estimators.smooth_test import SmoothTest, same_as, same_population
 from arcwise.analysis.estimators.survey import Survey
+from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.simulate.counts import as_population, node_law
 from arcwise.analysis.simulate.truth import NO_DIRECTION, Truth, on_lattice
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool
 from arcwise.errors import ParameterError
+from arcwise.notebook import Form, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
     from arcwise.analysis.estimators.inference_target import Target
@@ -54,8 +55,8 @@ _FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "
 """The attributes that hold several differences, and what one of them is called."""
 
 
-@dataclass(frozen=True)
-class Comparison(Shares):
+@dataclass(frozen=True, repr=False)
+class Comparison(Shares, Shown):
     """How another population differs from the one that was estimated: the other's numbers less its own.
 
     Attributes
@@ -106,6 +107,8 @@ class Comparison(Shares):
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply is absent."""
         result: dict[str, Any] = {"other": self.other, "n": self.other_n, "level": self.level}
+        if self.unit is not None:
+            result["unit"] = self.unit
         for name in _VALUES:
             value = getattr(self, name)
             if value is not None:
@@ -118,29 +121,32 @@ class Comparison(Shares):
             result["test"] = self.test.to_dict()
         return result
 
-    def plot(self) -> Figure:
-        """Return the picture as a matplotlib figure: differences with their intervals.
+    def _document(self) -> dict[str, Any]:
+        head = {name: getattr(self, name) for name in ("task", "task_id", "n", "level", "unit")}
+        return {**head, "reference" if self.other_n is None else "difference": self.to_dict()}
 
-        Raises
-        ------
-        MissingExtraError
-            When matplotlib is not installed: the extra is `plots`.
-        """
-        from arcwise.analysis.plotting.comparisons import COMPARISON_SIZE, draw_comparison
-        from arcwise.analysis.plotting.style import new_figure
+    def _form(self) -> Form:
+        rows = [(name, str(value), value.method) for name, value in self._rows()]
+        test = [] if self.test is None else [self.test.words(self.level)]
+        return Form([self._head(), *test], [Table(("", "difference", "method"), rows)], self._notes())
 
-        with new_figure(COMPARISON_SIZE) as figure:
-            draw_comparison(figure, self)
-        return figure
+    def __repr__(self) -> str:
+        return short_repr(self, self.n, self._rows())
 
     def __str__(self) -> str:
         rows = self._rows()
-        lines = [f"{self.other}, less {self.task}'s {self.n:,} reports:"]
+        lines = [self._head()]
         lines += [f"  {name:<18} {value}" for name, value in rows]
         if self.test is not None:
             lines.append(f"  {self.test.words(self.level)}")
-        notes = note_lines([(name, value.notes) for name, value in rows if value.low is not None])
-        return "\n".join([*lines, *(f"  note: {note}" for note in notes)])
+        return "\n".join([*lines, *(f"  note: {note}" for note in self._notes())])
+
+    def _head(self) -> str:
+        unit = f" (in {self.unit})" if self.unit else ""
+        return f"{self.other}, less {self.task}'s {self.n:,} reports{unit}:"
+
+    def _notes(self) -> list[str]:
+        return note_lines([(name, value.notes) for name, value in self._rows() if value.low is not None])
 
     def _rows(self) -> list[tuple[str, Value]]:
         rows = [(name.replace("_", " "), getattr(self, name)) for name in _VALUES]
@@ -275,7 +281,9 @@ def compare_reference(
     domain, mechanism = task.domain, task.mechanism
     truth = Truth(on_lattice(as_population(reference, domain), domain))
     between = list(between)
-    result = estimate(task, counts, level=level, between=between, target=target, bands=bands, origin=origin)
+    result = unwrapped_estimate(
+        task, counts, level=level, between=between, target=target, bands=bands, origin=origin
+    )
     low, length = float(domain.from_unit(np.float64(0.0))), domain.length
     differences: dict[str, Any] = {}
     if domain.circular:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from arcwise.analysis.estimators import band, direction, mean, mode, quantiles, shares, variance
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level, target_words
-from arcwise.analysis.estimators.result import Estimate, share_name
+from arcwise.analysis.estimators.result import Estimate, share_name, wrapped
 from arcwise.analysis.estimators.survey import Survey
+from arcwise.analysis.estimators.wide_domain import told_if_wide
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool
 from arcwise.kernels.certificate import UNIT
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["by_shares", "estimate", "reported_delta"]
+__all__ = ["by_shares", "estimate", "reported_delta", "unwrapped_estimate"]
 
 
 @one_thread()
@@ -85,6 +86,24 @@ def estimate(
     >>> round(result.mean.value)
     50
     """
+    result = unwrapped_estimate(
+        task, counts, level=level, between=between, target=target, sampled=sampled, bands=bands, origin=origin
+    )
+    return wrapped(result, task)
+
+
+def unwrapped_estimate(
+    task: Task,
+    counts: ArrayLike,
+    *,
+    level: float = 0.95,
+    between: Iterable[tuple[float, float]] = (),
+    target: Target = "population",
+    sampled: float = 1.0,
+    bands: bool = False,
+    origin: float | None = None,
+) -> Estimate:
+    """Return `estimate` with places on a circle as estimators give them, low <= value <= high."""
     check_level(level)
     bands = checked_bool("bands", bands)
     survey = Survey.of(task, counts, target=target, sampled=sampled)
@@ -121,7 +140,8 @@ def estimate(
             variance=spread.variance,
             standard_deviation=spread.standard_deviation,
         )
-    return replace(result, **by_shares(survey, level, between, bands=bands, origin=origin))
+    result = replace(result, **by_shares(survey, level, between, bands=bands, origin=origin))
+    return told_if_wide(result, task)
 
 
 def by_shares(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["average", "clamp_units", "end_units", "mean", "reach", "reaches"]
+__all__ = ["average", "clamp_units", "end_units", "mean", "outside_note", "reach", "reaches"]
 
 
 def mean(survey: Survey, *, level: float = 0.95) -> Value:
@@ -66,18 +66,26 @@ def mean(survey: Survey, *, level: float = 0.95) -> Value:
         )
         return Value(to_domain(domain, unit), low, high, method, notes)
     low, high = unit - below, unit + above
-    outside = ""
-    if high < 0.0 or low > 1.0:
-        outside = f"the whole interval lies outside the domain: {NO_POPULATION}"
-    elif low < 0.0 or high > 1.0:
-        outside = "the interval reaches outside the domain: clipping it would bias merged estimates"
-    return Value(
-        to_domain(domain, unit),
-        to_domain(domain, low),
-        to_domain(domain, high),
-        method,
-        all_notes(outside, few_note(n), whose(users)),
-    )
+    low, high = to_domain(domain, low), to_domain(domain, high)
+    notes = all_notes(outside_note(domain, low, high), few_note(n), whose(users))
+    return Value(to_domain(domain, unit), low, high, method, notes)
+
+
+def outside_note(domain: Domain, low: float, high: float) -> str:
+    """Return what to say of a mean's interval that leaves the domain, or "".
+
+    The mean lies in the domain, so the part of the interval inside it covers as often as the whole. It is not
+    cut, nor is the point: averages of cut estimates are biased.
+    """
+    first, last = to_domain(domain, 0.0), to_domain(domain, 1.0)
+    if high < first or low > last:
+        return f"the whole interval lies outside the domain: {NO_POPULATION}"
+    if low < first or high > last:
+        return (
+            "the interval reaches outside the domain, where no mean is: the part inside holds the mean as "
+            "often; it is not clipped, because averages of clipped estimates are biased"
+        )
+    return ""
 
 
 def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, notes: tuple[str, ...]) -> Value:

@@ -27,14 +27,15 @@ from arcwise.analysis.estimators.direction import (
 from arcwise.analysis.estimators.estimation import by_shares, reported_delta
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level
-from arcwise.analysis.estimators.mean import mean
+from arcwise.analysis.estimators.mean import mean, outside_note
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import opposite
-from arcwise.analysis.estimators.result import Estimate, Value
+from arcwise.analysis.estimators.result import Estimate, Value, wrapped
 from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.totals import Strata
 from arcwise.analysis.estimators.variance import strata_spread
+from arcwise.analysis.estimators.wide_domain import told_if_wide
 from arcwise.analysis.likelihood.em import EMFit
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import as_float, checked_bool, shown
@@ -130,7 +131,7 @@ def post_stratify(
     bounds = Strata([each.bounds for each in surveys], parts.tolist())
     whole = _Whole(mechanism, fewest.n, probabilities, bounds)
     names = ", ".join(f"{name} {part:.4g}" for name, part in zip(strata, parts, strict=True))
-    return Estimate(
+    result = Estimate(
         task=" + ".join(strata),
         task_id=task.id,
         n=int(sum(each.n for each in surveys)),
@@ -148,6 +149,7 @@ def post_stratify(
         **by_shares(whole, level, between, bands=bands, origin=origin),
         **found,
     )
+    return wrapped(told_if_wide(result, task), task)
 
 
 class _Whole(NamedTuple):
@@ -218,7 +220,7 @@ def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
         value - below,
         value + above,
         f"strata's means times their weights, errors added in squares; {each[0].method}",
-        all_notes(few),
+        all_notes(outside_note(strata[0].mechanism.domain, value - below, value + above), few),
     )
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
-from html import escape
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from arcwise.analysis.estimators.notes import Noted, note_lines
-from arcwise.digits import written
+from arcwise.analysis.shown import Shown, short_repr
+from arcwise.digits import digits_apart
 from arcwise.errors import ParameterError
+from arcwise.notebook import Form, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from matplotlib.figure import Figure
+    from arcwise.tasks import Task
 
-__all__ = ["Band", "Distribution", "Estimate", "Shares", "Value", "quantile_name", "share_name"]
+Result = TypeVar("Result", bound="Shares")
+
+__all__ = ["Band", "Distribution", "Estimate", "Shares", "Value", "quantile_name", "share_name", "wrapped"]
 
 
 def quantile_name(level: float) -> str:
@@ -30,22 +33,35 @@ def share_name(low: float, high: float) -> str:
     return f"{low:.15g}:{high:.15g}"
 
 
-@dataclass(frozen=True)
+def _refuse(self: object, *_others: object) -> NoReturn:
+    raise TypeError(
+        "arithmetic on a Value would lose its interval: calculate with float(value), value.low and "
+        "value.high; compare_samples and compare_reference give differences with an interval"
+    )
+
+
+@dataclass(frozen=True, repr=False)
 class Value(Noted):
     """A number with an interval.
+
+    ``float(value)`` is the number, and a format is that of the number: ``f"{value:.2f}"``. Without a format,
+    ``f"{value}"`` is the number with its interval. Arithmetic and order raise `TypeError`, because a result
+    would have no interval.
 
     Attributes
     ----------
     value
         The point estimate, in the unit of the domain. None where the reports determine only a range.
     low, high
-        The interval at the estimate's level. None where none is offered; `note` says why. Around a direction
-        they are unwrapped, ``low <= value <= high``: low may be negative, high may exceed the period, and
-        an interval as long as the period is the whole circle.
+        The interval at the estimate's level. None where none is offered; `note` says why. On a circle it runs
+        from low upwards to high, both within the domain: where low exceeds high, it passes the origin
+        (`through_origin`), and an interval as long as the period, [0, period], is the whole circle.
     method
         How the number and the interval were computed.
     notes
         What a reader must know; `note` is all of it as one text, or "".
+    period
+        Of the circle whose place this is; None for what is not a place on a circle.
     """
 
     value: float | None
@@ -53,6 +69,7 @@ class Value(Noted):
     high: float | None
     method: str
     notes: tuple[str, ...] = ()
+    period: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("value", "low", "high"):
@@ -62,37 +79,106 @@ class Value(Noted):
                     raise ArithmeticError(f"{name} is {number!r}, not a finite number")
                 object.__setattr__(self, name, float(number))
 
+    @property
+    def through_origin(self) -> bool:
+        """Whether the interval passes the origin of a circle: it is from `low` on, and from 0 to `high`."""
+        if self.period is None or self.low is None or self.high is None:
+            return False
+        return self.low > self.high
+
+    def ends(self) -> tuple[float, float] | None:
+        """Return the interval without a jump, ``low <= value <= high``; None where there is none.
+
+        On a circle low may then be negative, or high exceed the period.
+        """
+        if self.low is None or self.high is None:
+            return None
+        if not self.through_origin or self.period is None:
+            return self.low, self.high
+        if self.value is None or self.value >= self.low:
+            return self.low, self.high + self.period
+        return self.low - self.period, self.high
+
+    def on_circle(self, period: float) -> Value:
+        """Return this place on a circle, its number and interval moved into the domain."""
+        ends = self.low, self.high
+        if self.low is not None and self.high is not None:
+            if self.high - self.low >= period:
+                ends = 0.0, period
+            elif self.low < 0.0 or self.high > period:
+                ends = _turned(self.low, period), _turned(self.high, period)
+        value = None if self.value is None else _turned(self.value, period)
+        return replace(self, value=value, low=ends[0], high=ends[1], period=period)
+
     def contains(self, x: float, *, period: float | None = None) -> bool:
-        """Return whether `x` lies in the interval; with `period`, modulo the period.
+        """Return whether `x` lies in the interval; on a circle, or with `period`, modulo the period.
 
         Without an interval nothing is claimed, and nothing is contained.
         """
-        if self.low is None or self.high is None:
+        ends, period = self.ends(), self.period if period is None else period
+        if ends is None:
             return False
+        low, high = ends
         if period is None:
-            return self.low <= x <= self.high
-        return self.high - self.low >= period or (x - self.low) % period <= self.high - self.low
+            return low <= x <= high
+        return high - low >= period or (x - low) % period <= high - low
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object with the five attributes."""
-        numbers = {"value": self.value, "low": self.low, "high": self.high}
+        """Return a JSON object with value, low, high, method and note; on a circle also `through_origin`."""
+        numbers: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        if self.period is not None:
+            numbers["through_origin"] = self.through_origin
         return {**numbers, "method": self.method, "note": self.note}
 
     def __str__(self) -> str:
-        point, low, high = self.written()
+        point, low, _ = self.written()
         if not low:
             return f"{point or 'unknown'} (no interval: {self.note})"
-        return f"{point} [{low}, {high}]" if point else f"between {low} and {high}"
+        interval = self.interval_words()
+        if point:
+            return f"{point} [{interval}]"
+        return f"between {interval.replace(', ', ' and ').replace(' to ', ' and ')}"
+
+    def __repr__(self) -> str:
+        return f"<Value {self}>"
+
+    def __float__(self) -> float:
+        if self.value is None:
+            raise TypeError(f"there is no single number, only a range: {self}; take .low and .high")
+        return self.value
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec) if spec else str(self)
 
     def written(self) -> tuple[str, str, str]:
         """Return value, low and high with the digits that the interval's width asks for; "" for None."""
         numbers = (self.value, self.low, self.high)
-        known = iter(written(*(number for number in numbers if number is not None), digits=5))
-        point, low, high = ("" if number is None else next(known) for number in numbers)
+        around = (self.value, *(self.ends() or (self.low, self.high)))
+        digits = digits_apart(*(number for number in around if number is not None), digits=5)
+        point, low, high = ("" if number is None else f"{number:.{digits}g}" for number in numbers)
         return point, low, high
 
+    def interval_words(self) -> str:
+        """Return the interval in words: "51.9, 53.5", "350 to 10 (through 0)", or "" where there is none."""
+        _, low, high = self.written()
+        if not low or not high:
+            return ""
+        return f"{low} to {high} (through 0)" if self.through_origin else f"{low}, {high}"
 
-@dataclass(frozen=True)
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _refuse
+    __neg__ = __pos__ = __abs__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
+def _turned(place: float, period: float) -> float:
+    """Return a place of a circle in [0, period]: what lies in it is not touched."""
+    if 0.0 <= place < period:
+        return place
+    return min(place % period, math.nextafter(period, 0.0))  # a tiny negative number rounds up to the period
+
+
+@dataclass(frozen=True, repr=False)
 class Distribution(Noted):
     """A histogram: one bin for each node of the task's grid.
 
@@ -137,6 +223,11 @@ class Distribution(Noted):
             **({} if self.fitted_mean is None else {"fitted_mean": self.fitted_mean}),
         }
 
+    def __repr__(self) -> str:
+        return (
+            f"<Distribution of {len(self.probabilities)} cells from {self.edges[0]:g} to {self.edges[-1]:g}>"
+        )
+
 
 _VALUES = (
     "mean",
@@ -150,7 +241,7 @@ _VALUES = (
 """The attributes of an estimate that are a single value, in the order in which they are shown."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Band(Noted):
     """A band that holds the distribution function F everywhere at once.
 
@@ -181,6 +272,9 @@ class Band(Noted):
         """Return a JSON object with the five attributes."""
         numbers = {"at": list(self.at), "low": list(self.low), "high": list(self.high)}
         return {**numbers, "method": self.method, "note": self.note}
+
+    def __repr__(self) -> str:
+        return f"<Band at {len(self.at)} places from {self.at[0]:g} to {self.at[-1]:g}>"
 
 
 class Shares:
@@ -218,8 +312,8 @@ def _found(values: Mapping[str, Value], name: str, must: str) -> Value:
         raise ParameterError(f"{must} ({known}), got {name}") from None
 
 
-@dataclass(frozen=True)
-class Estimate(Shares):
+@dataclass(frozen=True, repr=False)
+class Estimate(Shares, Shown):
     """All that the counts of one task tell about the population.
 
     Attributes
@@ -302,37 +396,15 @@ class Estimate(Shares):
             result["band"] = self.band.to_dict()
         return result
 
-    def plot(self) -> Figure:
-        """Return the picture as a matplotlib figure: ``estimate.plot().savefig("x.png")``.
+    def _document(self) -> dict[str, Any]:
+        return self.to_dict()
 
-        Density and distribution function on an interval, a rose on a circle, with the intervals that there
-        are (`arcwise.analysis.plotting.draw_estimate`).
+    def _form(self) -> Form:
+        rows = [(name, str(value), value.method) for name, value in self._rows()]
+        return Form(self._head(), [Table(("", "estimate", "method"), rows)], self._notes())
 
-        Raises
-        ------
-        MissingExtraError
-            When matplotlib is not installed: the extra is `plots`.
-        """
-        from arcwise.analysis.plotting.estimates import SIZES, draw_estimate
-        from arcwise.analysis.plotting.style import new_figure
-
-        with new_figure(SIZES["interval" if self.resultant_length is None else "circle"]) as figure:
-            draw_estimate(figure, self)
-        return figure
-
-    def _repr_html_(self) -> str:
-        """Return a table for notebooks."""
-        cells = [
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(str(value))}</td>"
-            f"<td>{escape(value.method)}</td></tr>"
-            for name, value in self._rows()
-        ]
-        head, *rest = map(escape, self._head())
-        return (
-            f"<p>{'<br>'.join([f'<b>{head}</b>', *rest])}</p><table><thead><tr><th></th><th>estimate</th>"
-            f"<th>method</th></tr></thead><tbody>{''.join(cells)}</tbody></table>"
-            + "".join(f"<p>note: {escape(note)}</p>" for note in self._notes())
-        )
+    def __repr__(self) -> str:
+        return short_repr(self, self.n, self._rows())
 
     def _rows(self) -> list[tuple[str, Value]]:
         rows: list[tuple[str, Value | None]] = [
@@ -364,3 +436,21 @@ class Estimate(Shares):
     def _notes(self) -> list[str]:
         """Return the notes of rows with an interval; without one a row tells its note itself."""
         return note_lines([(name, value.notes) for name, value in self._rows() if value.low is not None])
+
+
+_PLACES = ("direction", "mode", "quantiles")
+"""Attributes of estimates and points that are places in the domain, where that is a circle."""
+
+
+def wrapped(result: Result, task: Task) -> Result:
+    """Return an estimate, or a point of a series, with its places on a circle moved into the domain."""
+    if not task.domain.circular:
+        return result
+    moved: dict[str, Any] = {}
+    for name in _PLACES:
+        part: Value | Mapping[str, Value] | None = getattr(result, name, None)
+        if isinstance(part, Value):
+            moved[name] = part.on_circle(task.domain.length)
+        elif part:
+            moved[name] = {key: value.on_circle(task.domain.length) for key, value in part.items()}
+    return replace(result, **moved)  # type: ignore[type-var]

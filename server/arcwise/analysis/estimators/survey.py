@@ -93,6 +93,9 @@ class Survey:
         numbers = check_counts(counts, task.mechanism.kernel.codes, name)
         return cls(task.mechanism, numbers, target=target, sampled=sampled)
 
+    def __repr__(self) -> str:
+        return f"<Survey of {self.n:,g} reports by {self.mechanism.name}, target {self.target}>"
+
     @cached_property
     def fit(self) -> EMFit:
         """The fit of the node distribution."""

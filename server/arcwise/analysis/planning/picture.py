@@ -11,7 +11,7 @@ from arcwise.analysis.plotting.style import COLOURS, DASHES, finish, plain_log
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.axes import Axes
 
     from arcwise.analysis.planning.result import Plan
 
@@ -29,17 +29,16 @@ def write_csv(path: Path, plan: Plan) -> None:
         write_rows(file, list(records[0]), records)
 
 
-def draw_plan(figure: Figure | SubFigure, plan: Plan) -> None:
+def draw_plan(axes: Axes, plan: Plan) -> None:
     """Draw the error against the number of reports, or epsilon where that was looked for, on log axes.
 
     Parameters
     ----------
-    figure
-        Empty, for example of `new_figure`.
+    axes
+        Empty.
     plan
         The chosen mechanism and the best of those that differ visibly get a curve each; the answer is a dot.
     """
-    axes = figure.subplots()
     shown = [plan.chosen]
     for row in plan.rows:
         if len(shown) < _MOST and all(abs(row.relative / one.relative - 1.0) > _APART for one in shown):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
     from arcwise.domains import Domain
 
@@ -145,8 +145,13 @@ class Plan:
             "notes": list(self.notes),
         }
 
-    def plot(self) -> Figure:
-        """Return the picture as a matplotlib figure: error against reports, or against epsilon.
+    def plot(self, *, ax: Axes | None = None) -> Any:
+        """Return the picture, a matplotlib figure that notebooks show: error against reports, or epsilon.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw onto instead of a new figure; they are returned.
 
         Raises
         ------
@@ -154,10 +159,14 @@ class Plan:
             When matplotlib is not installed: the extra is `plots`.
         """
         from arcwise.analysis.planning.picture import draw_plan
-        from arcwise.analysis.plotting.style import new_figure
+        from arcwise.analysis.plotting.style import new_figure, styled
 
+        if ax is not None:
+            with styled():
+                draw_plan(ax, self)
+            return ax
         with new_figure((6.4, 4.2)) as figure:
-            draw_plan(figure, self)
+            draw_plan(figure.subplots(), self)
         return figure
 
     def summary(self) -> str:

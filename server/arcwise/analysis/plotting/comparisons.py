@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, finish, literal
+from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
@@ -18,41 +19,57 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Value
     from arcwise.typing import FloatArray
 
-__all__ = ["COMPARISON_SIZE", "draw_comparison"]
+__all__ = ["COMPARISON_SIZE", "comparison_parts", "comparison_title", "draw_comparison"]
 
 COMPARISON_SIZE = (8.6, 3.6)
 """Width and height in inches."""
 
 
-def draw_comparison(figure: Figure | SubFigure, comparison: Comparison) -> None:
-    """Draw a comparison onto an empty figure.
+def comparison_title(comparison: Comparison) -> str:
+    """Return what stands over the picture."""
+    return f"{comparison.other}, less {comparison.task}'s {comparison.n:,} reports"
 
-    Parameters
-    ----------
-    figure
-        Empty, for example of `new_figure`.
-    comparison
-        On the left the differences of mean or direction and of quantiles, in the unit of the domain. On the
-        right those of the distribution functions, or of the bins, or of the shares, where there are any.
+
+def draw_comparison(figure: Figure | SubFigure, comparison: Comparison, *, stacked: bool = False) -> None:
+    """Draw a comparison onto an empty figure: its `comparison_parts`, `stacked` one below the other."""
+    entitle(figure, comparison_title(comparison))
+    parts = comparison_parts(comparison)
+    shape = (len(parts), 1) if stacked else (1, len(parts))
+    for part, axes in zip(parts, figure.subplots(*shape, squeeze=False).flat, strict=True):
+        part(axes)
+
+
+def comparison_parts(comparison: Comparison) -> list[Callable[[Axes], None]]:
+    """Return what draws the parts of the picture, each onto axes of its own.
+
+    The differences of mean or direction and of quantiles, in the unit of the domain; and those of the
+    distribution functions, or of the bins, or of the shares, where there are any.
     """
-    title = f"{comparison.other}, less {comparison.task}'s {comparison.n:,} reports"
-    figure.suptitle(literal(title), fontsize=10)
+    shares = comparison.cdf or comparison.bins or comparison.shares
+    return [partial(part, comparison=comparison) for part in (_places, *([_shares] if shares else []))]
+
+
+def _places(axes: Axes, *, comparison: Comparison) -> None:
     places = {name: value for name in ("mean", "direction") if (value := getattr(comparison, name))}
     places |= {f"quantile {tau}": value for tau, value in comparison.quantiles.items()}
-    shares = comparison.cdf or comparison.bins or comparison.shares
-    left, *right = figure.subplots(1, 2 if shares else 1, squeeze=False)[0].tolist()
+    _bars(axes, list(places), list(places.values()))
+    finish(axes, x=literal(f"difference{_unit(comparison)}, {100 * comparison.level:g} % intervals"), y="")
+
+
+def _shares(axes: Axes, *, comparison: Comparison) -> None:
     level = f"{100 * comparison.level:g} %"
-    _bars(left, list(places), list(places.values()))
-    unit = f" ({comparison.unit})" if comparison.unit else ""
-    finish(left, x=literal(f"difference{unit}, {level} intervals"), y="")
-    for axes in right:
-        if comparison.cdf:
-            _points(axes, [float(place) for place in shares], list(shares.values()))
-            x, y = f"value{unit}", f"difference of F, {level} all at once"
-        else:
-            _bars(axes, [name.replace(":", " to ") for name in shares], list(shares.values()))
-            x, y = f"difference of shares, {level} each", ""
-        finish(axes, x=literal(x), y=y)
+    shares = comparison.cdf or comparison.bins or comparison.shares
+    if comparison.cdf:
+        _points(axes, [float(place) for place in shares], list(shares.values()))
+        x, y = f"value{_unit(comparison)}", f"difference of F, {level} all at once"
+    else:
+        _bars(axes, [name.replace(":", " to ") for name in shares], list(shares.values()))
+        x, y = f"difference of shares, {level} each", ""
+    finish(axes, x=literal(x), y=y)
+
+
+def _unit(comparison: Comparison) -> str:
+    return f" ({comparison.unit})" if comparison.unit else ""
 
 
 def _bars(axes: Axes, names: Sequence[str], values: Sequence[Value]) -> None:

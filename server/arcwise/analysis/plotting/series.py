@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, finish, literal
+from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
 from arcwise.analysis.timeseries.result import shown_range
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
     from arcwise.analysis.timeseries.result import Series
 
-__all__ = ["draw_series", "series_size"]
+__all__ = ["draw_series", "series_parts", "series_size", "series_title"]
 
 _COLOUR = COLOURS[0]
 _UNKNOWN = "#d9dde1"
@@ -32,16 +35,25 @@ def draw_series(figure: Figure | SubFigure, series: Series) -> None:
     A point is as wide as its epochs and as high as its interval; where no reports came there is nothing, and
     where they do not determine a direction, a grey column.
     """
-    title = f"{series.task}: {series.n:,} reports at epsilon {series.epsilon:g}"
-    figure.suptitle(literal(title), fontsize=10)
-    names = list(series.columns())
-    rows: Any = figure.subplots(len(names), 1, sharex=True, squeeze=False)
-    for axes, name in zip(rows[:, 0], names, strict=True):
-        _draw(axes, series, name)
-    rows[-1, 0].set_xlabel("time (UTC)")
+    entitle(figure, series_title(series))
+    parts = series_parts(series)
+    rows: Any = figure.subplots(len(parts), 1, sharex=True, squeeze=False)
+    for part, axes in zip(parts, rows[:, 0], strict=True):
+        part(axes)
+        axes.label_outer()
 
 
-def _draw(axes: Any, series: Series, name: str) -> None:
+def series_title(series: Series) -> str:
+    """Return what stands over the picture."""
+    return f"{series.task}: {series.n:,} reports at epsilon {series.epsilon:g}"
+
+
+def series_parts(series: Series) -> list[Callable[[Axes], None]]:
+    """Return what draws each estimate over time, each onto axes of its own."""
+    return [partial(_draw, series=series, name=name) for name in series.columns()]
+
+
+def _draw(axes: Any, *, series: Series, name: str) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
     edges: Any = date2num([*(point.start for point in series.points), series.points[-1].end])  # type: ignore[no-untyped-call]
@@ -69,7 +81,7 @@ def _draw(axes: Any, series: Series, name: str) -> None:
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     plain = series.unit is None or name.startswith(("resultant length", "share"))  # neither is a value
-    finish(axes, x="", y=name if plain else literal(f"{name} ({series.unit})"))
+    finish(axes, x="time (UTC)", y=name if plain else literal(f"{name} ({series.unit})"))
 
 
 def _modulo(axes: Axes, period: float) -> None:

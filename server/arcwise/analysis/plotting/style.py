@@ -1,8 +1,9 @@
-"""How the pictures look: one style for all of them, fit for print."""
+"""How the pictures look: one style for all of them, in documentation, notebooks and the demo."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import MissingExtraError
@@ -11,12 +12,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["COLOURS", "DASHES", "PICTURES", "finish", "literal", "new_figure", "plain_log"]
+    from arcwise.analysis.plotting.figure import Picture
+
+__all__ = [
+    "COLOURS",
+    "DASHES",
+    "GRID",
+    "INK",
+    "PICTURES",
+    "entitle",
+    "finish",
+    "lines",
+    "literal",
+    "new_figure",
+    "plain_log",
+    "styled",
+]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#b8a200")
 """Colours that stay apart for colour-blind readers (Okabe and Ito 2008), ours first."""
+
+INK, GRID = "#22313f", "#e3e6e9"
+"""The colours of texts and axes, and of what stands behind the data."""
 
 PICTURES = (".png", ".svg", ".pdf")
 """The files that pictures are written to."""
@@ -25,20 +44,24 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (4, 1.5, 1, 1.5)
 """Line styles, so that a grey print can be read too."""
 
 _STYLE: Any = {
-    "font.family": "serif",
-    "font.serif": ["STIXGeneral", "DejaVu Serif"],
-    "mathtext.fontset": "stix",
-    "font.size": 10,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # which matplotlib brings along: pictures are alike everywhere
+    "font.size": 9,
     "axes.titlesize": 10,
-    "axes.labelsize": 10,
-    "legend.fontsize": 8.5,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "legend.frameon": True,  # over what it stands on, which shows through a little
     "legend.framealpha": 0.8,
     "legend.edgecolor": "none",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#e3e6e9",
+    "grid.color": GRID,
     "grid.linewidth": 0.6,
     "axes.axisbelow": True,
     "axes.linewidth": 0.7,
@@ -50,8 +73,8 @@ _STYLE: Any = {
 
 
 @contextmanager
-def new_figure(size: tuple[float, float]) -> Iterator[Figure]:
-    """Give an empty figure of this size in inches, in the style of all pictures.
+def styled() -> Iterator[dict[str, Any]]:
+    """Draw in the style of all pictures; yields matplotlib's settings.
 
     Raises
     ------
@@ -61,12 +84,46 @@ def new_figure(size: tuple[float, float]) -> Iterator[Figure]:
     try:
         import matplotlib as mpl
         from cycler import cycler
-        from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("pictures need matplotlib: pip install 'arcwise[plots]'") from error
     style = {**_STYLE, "axes.prop_cycle": cycler(color=list(COLOURS))}
     with mpl.rc_context(style):
-        yield Figure(figsize=size, layout="constrained")
+        yield style
+
+
+@contextmanager
+def new_figure(size: tuple[float, float]) -> Iterator[Picture]:
+    """Give an empty figure of this size in inches, in the style of all pictures.
+
+    Raises
+    ------
+    MissingExtraError
+        When matplotlib is not installed.
+    """
+    with styled() as style:
+        from arcwise.analysis.plotting.figure import Picture
+
+        yield Picture(figsize=size, layout="constrained", style=style)
+
+
+def entitle(figure: Figure | SubFigure, text: str) -> None:
+    """Write a title over a figure, in as many lines as it needs."""
+    figure.suptitle(lines(text, figure.bbox.width / figure.dpi), fontsize=10)
+
+
+def lines(text: str, width: float) -> str:
+    """Return a text of somebody else's as a title of this width in inches, in as many lines as it needs."""
+    from matplotlib.textpath import TextPath
+
+    for letters in _LETTERS:
+        title = [literal(line) for line in wrap(text, max(int(letters * width), 8))]
+        if all(TextPath((0, 0), line, size=10.0).get_extents().width <= 72.0 * width for line in title):
+            break
+    return "\n".join(title)
+
+
+_LETTERS = (14.0, 12.0, 10.0, 8.0, 7.0)
+"""Letters of a title in an inch: most texts have room at the first, capitals at the last."""
 
 
 def finish(axes: Axes, *, x: str, y: str, title: str = "", legend: bool = True) -> None:

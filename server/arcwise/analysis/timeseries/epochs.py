@@ -155,7 +155,8 @@ def no_reports(task: Task) -> dict[str, Any]:
     """Return the JSON object of a task without reports: it has an epsilon, n = 0 and no estimate."""
     delta = task.mechanism.certificate().delta / UNIT
     loss = {"epsilon": task.epsilon, "delta": delta} if delta else {"epsilon": task.epsilon}
-    return {"task": task.name, "task_id": task.id, **loss, "n": 0}
+    unit = {} if task.unit is None else {"unit": task.unit}
+    return {"task": task.name, "task_id": task.id, **loss, **unit, "n": 0}
 
 
 def span_to_dict(task: Task, span: Span) -> dict[str, Any]:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from arcwise.analysis.estimators.result import Shares
 from arcwise.analysis.estimators.small_samples import FEW
+from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.timeseries.epochs import utc
 from arcwise.digits import written
+from arcwise.notebook import Form, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
-
-    from matplotlib.figure import Figure
 
     from arcwise.analysis.estimators.result import Value
     from arcwise.analysis.timeseries.change import Change
@@ -35,7 +34,7 @@ _HUGE = 4e307
 """Numbers beyond it are drawn there: differences of what is left are floats."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Point(Shares):
     """What the reports of some successive epochs tell, merged.
 
@@ -92,9 +91,13 @@ class Point(Shares):
                 result[name] = {key: value.to_dict() for key, value in values.items()}
         return result
 
+    def __repr__(self) -> str:
+        first = next((f": {name} {value}" for name, value in self.values().items()), "")
+        return f"<Point from {utc(self.start)}, {self.n:,} report{'s' * (self.n != 1)}{first}>"
 
-@dataclass(frozen=True)
-class Series:
+
+@dataclass(frozen=True, repr=False)
+class Series(Shown):
     """Estimates of one task over time.
 
     Attributes
@@ -166,26 +169,21 @@ class Series:
         result["points"] = [point.to_dict() for point in self.points]
         return result
 
-    def plot(self) -> Figure:
-        """Return the picture as a matplotlib figure: ``series.plot().savefig("x.png")``.
+    def _document(self) -> dict[str, Any]:
+        return self.to_dict()
 
-        One row for each estimate, its intervals as a band over time, directions across the wrap.
+    def _form(self) -> Form:
+        tables = []
+        for name in self.columns():
+            head, *rows = ((row[:4]) for row in _table(self, name, _LEAST_BAR))
+            tables.append(Table(head, rows))
+        return Form(_head(self), tables, _said(self))
 
-        Raises
-        ------
-        MissingExtraError
-            When matplotlib is not installed: the extra is `plots`.
-        """
-        from arcwise.analysis.plotting.series import draw_series, series_size
-        from arcwise.analysis.plotting.style import new_figure
-
-        with new_figure(series_size(self)) as figure:
-            draw_series(figure, self)
-        return figure
-
-    def _repr_html_(self) -> str:
-        """Return a table for notebooks."""
-        return _html(self)
+    def __repr__(self) -> str:
+        filled = [(name, value) for point in self.points for name, value in point.values().items()][:1]
+        return short_repr(
+            self, self.n, [(f"{len(self.points)} points, first {name}", v) for name, v in filled]
+        )
 
     def __str__(self) -> str:
         return _text(self)
@@ -194,7 +192,7 @@ class Series:
 def _numbers(value: Value | None) -> tuple[float, float, float]:
     if value is None:
         return math.nan, math.nan, math.nan
-    numbers = (value.value, value.low, value.high)
+    numbers = (value.value, *(value.ends() or (None, None)))
     point, low, high = (math.nan if number is None else number for number in numbers)
     return point, low, high
 
@@ -245,24 +243,6 @@ def _text(series: Series) -> str:
     if any(0 < point.n < FEW for point in series.points):
         lines.append(f"* fewer than {FEW} reports")
     return "\n".join([*lines, *(f"note: {note}" for note in _said(series))])
-
-
-def _html(series: Series) -> str:
-    """Return the head and a table for each estimate."""
-    parts = [f"<p>{'<br>'.join(escape(line) for line in _head(series))}</p>"]
-    for name in series.columns():
-        head, *rows = _table(series, name, 2 * _LEAST_BAR)
-        cells = [f"<th style='text-align:left'>{escape(cell)}</th>" for cell in head[:4]]
-        bar = "<t{0} style='font-family:monospace;white-space:pre'>{1}</t{0}>"
-        body = ""
-        for row in rows:
-            plain = "".join(f"<td>{escape(cell)}</td>" for cell in row[:4])
-            body += f"<tr>{plain}{bar.format('d', escape(row.bar))}</tr>"
-        parts.append(
-            f"<table><thead><tr>{''.join(cells)}{bar.format('h', escape(head.bar))}</tr></thead>"
-            f"<tbody>{body}</tbody></table>"
-        )
-    return "".join([*parts, *(f"<p>{escape(note)}</p>" for note in _said(series))])
 
 
 def _head(series: Series) -> list[str]:
@@ -326,8 +306,8 @@ def _table(series: Series, name: str, bar: int) -> Iterator[_Row]:
 
 
 def _interval(value: Value) -> str:
-    _, low, high = value.written()
-    return f"[{low}, {high}]" if low else ""
+    words = value.interval_words()
+    return f"[{words}]" if words else ""
 
 
 def _bar_width(series: Series, name: str) -> int:

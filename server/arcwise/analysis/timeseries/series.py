@@ -230,7 +230,7 @@ def point_values(
     survey = Survey(task.mechanism, counts)
     if task.mechanism.kernel.circular:
         return {
-            "direction": direction.direction(survey, level=level),
+            "direction": direction.direction(survey, level=level).on_circle(task.domain.length),
             "resultant_length": direction.resultant_length(survey, level=level),
         }
     return {"mean": mean.mean(survey, level=level)}

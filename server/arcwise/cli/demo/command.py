@@ -122,7 +122,7 @@ def _print_table(console: Console, results: list[Result]) -> None:
                 line.quantity,
                 f"{line.truth:.{line.decimals}f}{unit}",
                 f"{line.value:.{line.decimals}f}{unit}",
-                f"{line.low:.{line.decimals}f} to {line.high:.{line.decimals}f}",
+                line.interval,
                 "inside" if line.contains else "MISSED",
                 end_section=position == len(result.lines) - 1,
             )

@@ -110,5 +110,5 @@ def _row(line: Line, unit: str) -> str:
     return (
         f'<tr><td>{escape(line.quantity)}</td><td class="n">{line.truth:.{d}f}{unit}</td>'
         f'<td class="n">{line.value:.{d}f}{unit}</td>'
-        f'<td class="n">{line.low:.{d}f} to {line.high:.{d}f}</td><td class="n">{verdict}</td></tr>'
+        f'<td class="n">{line.interval}</td><td class="n">{verdict}</td></tr>'
     )

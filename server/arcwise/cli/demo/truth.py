@@ -32,13 +32,28 @@ class Line:
     @property
     def decimals(self) -> int:
         """Digits after the point that the interval's width warrants."""
-        width = self.high - self.low
+        width = self.ends[1] - self.ends[0]
         return max(0, 1 - math.floor(math.log10(width))) if width > 0 else 3
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The interval without a jump: on a circle low may be negative, or high exceed the period."""
+        return self._known.ends() or (self.low, self.high)
+
+    @property
+    def interval(self) -> str:
+        """The interval in words, with as many digits as it warrants."""
+        through = " (through 0)" if self._known.through_origin else ""
+        return f"{self.low:.{self.decimals}f} to {self.high:.{self.decimals}f}{through}"
 
     @property
     def contains(self) -> bool:
         """Whether the interval contains the truth, modulo the period on a circle."""
-        return Value(self.value, self.low, self.high, "").contains(self.truth, period=self.period)
+        return self._known.contains(self.truth)
+
+    @property
+    def _known(self) -> Value:
+        return Value(self.value, self.low, self.high, "", period=self.period)
 
 
 @dataclass(frozen=True)

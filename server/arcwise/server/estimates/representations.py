@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgpack
 
 from arcwise.analysis.csv_rows import write_rows
+from arcwise.analysis.tidy import COLUMNS, tidy_rows
 from arcwise.server.problems import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["MEDIA_TYPES", "negotiate", "render"]
 
@@ -70,8 +68,7 @@ def _quality(text: str) -> float:
 def render(document: dict[str, Any], form: str) -> bytes:
     """Return a document in the representation of a name in `MEDIA_TYPES`.
 
-    As CSV, a document with points has a row for each of them, any other has one row; a column is the path
-    to a number, such as ``mean.low`` or ``distribution.probabilities.3``; texts are those of `write_rows`.
+    CSV is the tidy table (`tidy_rows`), with the texts of `write_rows`.
     """
     if form == "csv":
         return _csv(document)
@@ -82,21 +79,6 @@ def render(document: dict[str, Any], form: str) -> bytes:
 
 
 def _csv(document: dict[str, Any]) -> bytes:
-    points = document.get("points")
-    rows = [dict(_flat(point)) for point in ([document] if points is None else points)]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
-    write_rows(text, columns, rows)
+    write_rows(text, COLUMNS, tidy_rows(document))
     return text.getvalue().encode()
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        items: Any = value.items()
-    elif isinstance(value, (list, tuple)):
-        items = enumerate(value)
-    else:
-        yield name, value
-        return
-    for key, inner in items:
-        yield from _flat(inner, f"{name}.{key}" if name else str(key))

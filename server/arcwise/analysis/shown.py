@@ -1,0 +1,92 @@
+"""How results show themselves: as a picture, as a table of pandas or Polars, as HTML in notebooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from arcwise.analysis.tidy import frame, tidy_rows
+from arcwise.errors import MissingExtraError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from arcwise.analysis.plotting.figure import Picture
+    from arcwise.notebook import Form
+
+    Axes = TypeVar("Axes")
+
+__all__ = ["Shown", "short_repr"]
+
+
+class Shown:
+    """What can be drawn and put into a table: estimates, time series and comparisons."""
+
+    @overload
+    def plot(self, *, ax: None = None, width: float | None = None) -> Picture: ...
+
+    @overload
+    def plot(self, *, ax: Axes, width: float | None = None) -> Axes: ...
+
+    def plot(self, *, ax: Any = None, width: float | None = None) -> Any:
+        """Return the picture, a matplotlib figure that notebooks show: ``result.plot().savefig("x.svg")``.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw onto, one or several, instead of a new figure; they are returned. The parts of the
+            picture take them in order: density and distribution function of an estimate on an interval; its
+            rose on a circle, for axes with ``projection="polar"``; a series' estimates; a comparison's
+            differences and those of its shares. Parts that are left over are not drawn.
+        width
+            Of a new figure, in inches. Below 6, parts that stand side by side stand one below the other.
+
+        Raises
+        ------
+        MissingExtraError
+            When matplotlib is not installed: the extra is `plots`.
+        ParameterError
+            When `ax` has too many axes, or a rose gets axes that are not polar.
+        """
+        from arcwise.analysis.plotting.pictures import picture
+
+        return picture(self, ax=ax, width=width)
+
+    def to_frame(self, library: Literal["pandas", "polars"] | None = None) -> Any:
+        """Return the tidy table: a row for each number, as `arcwise.analysis.tidy_rows` gives them.
+
+        Parameters
+        ----------
+        library
+            "pandas" or "polars", whose DataFrame is returned. Unless given: pandas where it is installed,
+            else Polars.
+
+        Raises
+        ------
+        MissingExtraError
+            When the library, or both, are not installed.
+        ParameterError
+            When `library` is another.
+        """
+        return frame(list(tidy_rows(self._document())), library)
+
+    def _repr_html_(self) -> str:
+        """Return HTML for notebooks: the picture, where matplotlib is installed, and a table."""
+        try:
+            drawn = self.plot()._repr_svg_()
+        except (MissingExtraError, ParameterError):  # without matplotlib, or without a distribution
+            drawn = ""
+        return self._form().html(drawn)
+
+    def _document(self) -> Mapping[str, Any]:
+        """Return the JSON object that `tidy_rows` takes."""
+        raise NotImplementedError
+
+    def _form(self) -> Form:
+        """Return what notebooks show beside the picture."""
+        raise NotImplementedError
+
+
+def short_repr(result: Any, n: int, values: Sequence[tuple[str, Any]]) -> str:
+    """Return one line that shows what a result is, of how many reports, and its first value."""
+    first = next((f": {name} {value}" for name, value in values), "")
+    return f"<{type(result).__name__} of {result.task!r}, {n:,} report{'s' * (n != 1)}{first}>"
