@@ -11,7 +11,7 @@ from arcwise.tasks import DAY, Caps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CapOptions", "caps_options", "caps_words", "read_caps"]
+__all__ = ["CapOptions", "caps_options", "read_caps"]
 
 
 class CapOptions(TypedDict):
@@ -57,21 +57,3 @@ def read_caps(options: CapOptions) -> Caps:
         options["lifetime_delta_cap"],
         options["rolling_delta_cap"],
     )
-
-
-def caps_words(caps: Caps, what: str) -> str:
-    """Return caps in words; `what` costs the epsilon, a report or a round."""
-
-    def line(name: str, lifetime: float | None, rolling: float | None) -> str:
-        words = [
-            f"{lifetime:g} in all" if lifetime is not None else "",
-            f"{rolling:g} within any {caps.window} s" if rolling is not None else "",
-        ]
-        told = ", ".join(word for word in words if word)
-        return f"{name} {told}" if told else ""
-
-    lines = [
-        line("epsilon", caps.lifetime, caps.rolling),
-        line("delta", caps.lifetime_delta, caps.rolling_delta),
-    ]
-    return "; ".join(each for each in lines if each) or f"none: every {what} costs epsilon again"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from arcwise.checks import checked_integer
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, TaskError
-from arcwise.kernels.certificate import EPSILON_MIN, check_epsilon
+from arcwise.kernels.certificate import EPSILON_MIN, UNIT, check_epsilon
 from arcwise.mechanisms.base import Mechanism
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
 from arcwise.randomness import SYSTEM
@@ -37,6 +37,7 @@ from arcwise.tasks.optional import (
     optional_from_fields,
     optional_to_fields,
 )
+from arcwise.tasks.words import caps_words, privacy_words
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -186,6 +187,29 @@ class Task(Document):
         said = {"epsilon": self.epsilon, "goal": self.goal, **self._optional()}
         parts = (f", {name}={value!r}" for name, value in said.items() if value is not None)
         return f"Task({self.name!r}, {self.domain!r}{''.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """Return HTML for notebooks: what is asked, what a report reveals, and the numbers behind it."""
+        from arcwise.notebook import Form, Table
+
+        kernel, delta = self.mechanism.kernel, self.charge.delta_units / UNIT
+        rows = {
+            "domain": self.domain_words,
+            "goal": self.goal,
+            "epsilon": f"{self.epsilon:g} per report",
+            "delta": f"{delta:.6g} per report" if delta else "0",
+            "caps": caps_words(self.caps, "report"),
+            "mechanism": f"{self.mechanism.name}, {kernel.nodes} nodes, {kernel.codes} codes",
+            "epoch": f"{self.epoch_seconds} s",
+            "id": self.id,
+        }
+        head = [self.name, *([] if self.description is None else [self.description]), self.privacy_words]
+        return Form(head, [Table((), list(rows.items()))]).html()
+
+    @property
+    def privacy_words(self) -> str:
+        """What a report reveals, as a sentence for people."""
+        return privacy_words(self.epsilon, self.charge.delta_units / UNIT)
 
     @property
     def domain_words(self) -> str:

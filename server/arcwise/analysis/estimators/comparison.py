@@ -55,7 +55,7 @@ _FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "
 """The attributes that hold several differences, and what one of them is called."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Comparison(Shares, Shown):
     """How another population differs from the one that was estimated: the other's numbers less its own.
 

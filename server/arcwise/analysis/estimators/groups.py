@@ -84,6 +84,10 @@ class GroupReports:
         tasks = [{**vars(row), "devices": row.devices.to_dict()} for row in self.tasks]
         return {**vars(self), "tasks": tasks}
 
+    def __repr__(self) -> str:
+        reports = ", ".join(f"{row.task} {row.reports:,}" for row in self.tasks)
+        return f"<GroupReports of {self.group!r}: {reports}>"
+
     def __str__(self) -> str:
         drawn = "every task" if self.sample is None else f"{self.sample} of {len(self.tasks)} tasks"
         width = max(len(row.task) for row in self.tasks)

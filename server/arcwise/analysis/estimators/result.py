@@ -40,7 +40,7 @@ def _refuse(self: object, *_others: object) -> NoReturn:
     )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Value(Noted):
     """A number with an interval.
 
@@ -178,7 +178,7 @@ def _turned(place: float, period: float) -> float:
     return min(place % period, math.nextafter(period, 0.0))  # a tiny negative number rounds up to the period
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Distribution(Noted):
     """A histogram: one bin for each node of the task's grid.
 
@@ -241,7 +241,7 @@ _VALUES = (
 """The attributes of an estimate that are a single value, in the order in which they are shown."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Band(Noted):
     """A band that holds the distribution function F everywhere at once.
 
@@ -312,7 +312,7 @@ def _found(values: Mapping[str, Value], name: str, must: str) -> Value:
         raise ParameterError(f"{must} ({known}), got {name}") from None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Estimate(Shares, Shown):
     """All that the counts of one task tell about the population.
 

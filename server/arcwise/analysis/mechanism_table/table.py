@@ -57,6 +57,10 @@ class ComparisonTable:
     rows: list[MechanismRow]
     left_out: dict[str, str]
 
+    def __repr__(self) -> str:
+        best = f", first {self.rows[0].label}" if self.rows else ""
+        return f"<ComparisonTable of {len(self.rows)} mechanisms{best}>"
+
 
 @one_thread()
 def compare(

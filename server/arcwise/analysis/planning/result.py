@@ -191,6 +191,10 @@ class Plan:
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        row = self.chosen
+        return f"<Plan of {row.reports:,} reports at epsilon {row.epsilon:g}: error {row.error:.4g}>"
+
     def __str__(self) -> str:
         lines = [self.summary()]
         if len(self.rows) > 1:

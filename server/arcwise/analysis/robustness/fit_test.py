@@ -108,6 +108,9 @@ class FitTest:
         damages = [each.to_dict() for each in self.damage]
         return {**asdict(self), "damage": damages, "rejected": self.rejected, "report": str(self)}
 
+    def __repr__(self) -> str:
+        return f"<FitTest of {self.n:,} reports: p {_p(self.p_value)}>"
+
     def __str__(self) -> str:
         return "\n".join(_words(self))
 

@@ -34,7 +34,7 @@ _HUGE = 4e307
 """Numbers beyond it are drawn there: differences of what is left are floats."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Point(Shares):
     """What the reports of some successive epochs tell, merged.
 
@@ -96,7 +96,7 @@ class Point(Shares):
         return f"<Point from {utc(self.start)}, {self.n:,} report{'s' * (self.n != 1)}{first}>"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Series(Shown):
     """Estimates of one task over time.
 

@@ -22,7 +22,7 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>arcwise demo</title>
 <style>
-  :root {{ color-scheme: light; --ink: #22313f; --soft: #5c6b78; --line: #d9dee3; --accent: #2a9d8f; }}
+  :root {{ color-scheme: light; --ink: #22313f; --soft: #5c6b78; --line: #d9dee3; --accent: #0072b2; }}
   body {{ margin: 0; background: #f4f6f8; color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }}
   main {{ max-width: 1120px; margin: 0 auto; padding: 2rem 1rem 3rem; }}
   h1 {{ margin: 0 0 .3rem; font-size: 1.9rem; }}
@@ -49,10 +49,10 @@ randomised what it knows, with epsilon = {epsilon:g} for every report, before an
 makes two reports and spends {twice:g}. The server holds counts of codes and nothing else; all that is
 drawn as estimated comes from them.</p>
 <p class="soft">
-<span class="key" style="background:#94cec7"></span> estimated from the reports &ensp;
+<span class="key" style="background:#8cbfdc"></span> estimated from the reports &ensp;
 <span class="key" style="border:2px solid #22313f;box-sizing:border-box"></span>
 true, known to the devices only &ensp;
-<span class="key" style="background:#e76f51"></span> estimated mean or mean direction with its
+<span class="key" style="background:#d55e00"></span> estimated mean or mean direction with its
 95&nbsp;% interval. In the roses, area is probability.</p>
 <div class="cards">
 {cards}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arcwise.cli.caps import caps_words
 from arcwise.kernels.certificate import UNIT
+from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:
     from arcwise.tasks import Group

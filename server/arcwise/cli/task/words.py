@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arcwise.cli.caps import caps_words
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms import Piecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
 from arcwise.mechanisms.moments import variances
+from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
@@ -32,6 +32,7 @@ def describe(task: Task) -> str:
         "values": _values(task),
         "goal": task.goal,
         "epsilon": f"{task.epsilon:g} per report",
+        "privacy": task.privacy_words,
         "delta": _delta(task),
         "caps": caps_words(task.caps, "report"),
         "epoch": f"{task.epoch_seconds} s",

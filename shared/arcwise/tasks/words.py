@@ -1,0 +1,50 @@
+"""The privacy of tasks and groups in words for people: what a report reveals, and what caps allow."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arcwise.tasks.caps import Caps
+
+__all__ = ["caps_words", "privacy_words"]
+
+
+def privacy_words(epsilon: float, delta: float = 0.0) -> str:
+    """Return what one report reveals, as a sentence.
+
+    Examples
+    --------
+    >>> privacy_words(1.0)
+    'any report changes the odds between any two values by at most a factor 2.72'
+    """
+    beyond = f", but for an additional probability of at most {delta:.3g}" if delta else ""
+    return (
+        f"any report changes the odds between any two values by at most a factor {_factor(epsilon)}{beyond}"
+    )
+
+
+def _factor(epsilon: float) -> str:
+    """Return e^epsilon with three digits, rounded up."""
+    factor = math.exp(epsilon)
+    step = 10.0 ** (math.floor(math.log10(factor)) - 2)
+    return f"{math.ceil(factor / step - 1e-9) * step:,.10g}"
+
+
+def caps_words(caps: Caps, what: str) -> str:
+    """Return caps in words; `what` costs the epsilon, a report or a round."""
+
+    def line(name: str, lifetime: float | None, rolling: float | None) -> str:
+        words = [
+            f"{lifetime:g} in all" if lifetime is not None else "",
+            f"{rolling:g} within any {caps.window} s" if rolling is not None else "",
+        ]
+        told = ", ".join(word for word in words if word)
+        return f"{name} {told}" if told else ""
+
+    lines = [
+        line("epsilon", caps.lifetime, caps.rolling),
+        line("delta", caps.lifetime_delta, caps.rolling_delta),
+    ]
+    return "; ".join(each for each in lines if each) or f"none: every {what} costs epsilon again"
