@@ -154,7 +154,8 @@ class Value(Noted):
         """Return value, low and high with the digits that the interval's width asks for; "" for None."""
         numbers = (self.value, self.low, self.high)
         around = (self.value, *(self.ends() or (self.low, self.high)))
-        digits = digits_apart(*(number for number in around if number is not None), digits=5)
+        turn = self.period if self.through_origin and self.period is not None else 0.0  # to where one end is
+        digits = digits_apart(*(number + turn for number in around if number is not None), digits=5)
         point, low, high = ("" if number is None else f"{number:.{digits}g}" for number in numbers)
         return point, low, high
 

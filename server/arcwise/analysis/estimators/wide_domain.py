@@ -23,6 +23,9 @@ _CELLS, _MOST = 2.5, 0.025
 _SURE = 0.05
 """The part of the domain beyond which the intervals of the two quantiles leave the range open."""
 
+_WORTH = 3.0
+"""How many times shorter proposed bounds are at least."""
+
 _ROOM = 2.0
 """Lengths of that range that proposed bounds leave on either side."""
 
@@ -65,6 +68,8 @@ def wide_note(result: Estimate, task: Task) -> str:
     low = max(math.floor((first.low - _ROOM * width) / step) * step, domain.low)
     high = min(math.ceil((last.high + _ROOM * width) / step) * step, domain.high)
     ratio = domain.length / (high - low)
+    if ratio < _WORTH:
+        return ""
     unit = "" if task.unit is None else f" {task.unit}"
     return (
         f"nine in ten values lie between {first.low:.6g} and {last.high:.6g}{unit}, and the error of a mean "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from html import escape
 from typing import Any
 
 import matplotlib as mpl
@@ -32,4 +33,5 @@ class Picture(Figure):
         buffer = io.StringIO()
         self.savefig(buffer, format="svg", metadata={"Date": None})
         text = buffer.getvalue()
-        return "<svg role='img'" + text[text.index("<svg") + len("<svg") :].strip()
+        title = escape(" ".join(self.get_suptitle().split()).replace(r"\$", "$"))
+        return f'<svg role="img" aria-label="{title}"' + text[text.index("<svg") + len("<svg") :].rstrip()

@@ -1,0 +1,266 @@
+"""What notebooks show: pictures without magic, HTML without markup of others, a task's privacy in words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from typing import Any
+from xml.dom import minidom
+
+import numpy as np
+import pytest
+
+from arcwise.analysis import compare_samples, estimate, plan, series, simulate_counts
+from arcwise.analysis.plotting.circles import labels
+from arcwise.analysis.plotting.pictures import plot_rows
+from arcwise.analysis.plotting.style import lines
+from arcwise.domains import Circle, Interval
+from arcwise.errors import MissingExtraError, ParameterError
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms.additive.truncated_laplace import TruncatedLaplaceMechanism
+from arcwise.tasks import Caps, Task
+
+HOSTILE = "--><script>alert(1)</script><b onload='x'>\"&$x^$"
+UNIT = "<i>&\"'</i>$^$"
+SPAN, ROUND = Interval(0, 120), Circle(360)
+TASKS = {
+    "interval": Task(HOSTILE, SPAN, 2.0, unit=UNIT, mechanism=OptimalPiecewise(SPAN, 2.0, nodes=32)),
+    "circle": Task(HOSTILE, ROUND, 2.0, unit=UNIT, mechanism=OptimalCircular(ROUND, 2.0, nodes=32)),
+    "lattice": Task(HOSTILE, Interval(0, 10, step=1), 2.0, unit=UNIT, description=HOSTILE),
+}
+
+
+@cache
+def a_result(label: str, kind: str) -> Any:
+    task = TASKS[label]
+    rng = np.random.default_rng(1)
+    counts, other = (simulate_counts(task, "uniform", n, rng) for n in (5000, 4000))
+    if kind == "series":
+        return series(task, {20_758: counts, 20_759: other})
+    if kind == "comparison":
+        return compare_samples(task, counts, other, bands=True)
+    return estimate(task, counts, bands=kind == "bands")
+
+
+RESULTS = [
+    *(("interval", kind) for kind in ("bands", "series", "comparison")),
+    ("circle", "estimate"),
+    ("circle", "bands"),
+    ("lattice", "bands"),
+]
+
+
+class Elements(HTMLParser):
+    """Collects the names of elements and of attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize(("label", "kind"), RESULTS)
+def test_html_has_a_picture_a_table_and_no_markup_of_others(label: str, kind: str) -> None:
+    text = a_result(label, kind)._repr_html_()
+    found = Elements(text)
+    assert found.open == []
+    assert {"svg", "table", "td"} <= found.names
+    assert not {"script", "b onload", "i", "img", "iframe"} & found.names
+    assert not {name for name in found.attributes if name.startswith("on")}
+    assert "&lt;script&gt;" in text
+
+
+@pytest.mark.parametrize(("label", "kind"), RESULTS)
+def test_a_picture_is_svg_of_its_own_and_the_same_each_time(label: str, kind: str) -> None:
+    result = a_result(label, kind)
+    figure = result.plot()
+    text = figure._repr_svg_()
+    root: Any
+    (root,) = minidom.parseString(text).childNodes
+    assert root.tagName == "svg"
+    assert root.getAttribute("aria-label").startswith(HOSTILE if kind != "comparison" else "4,000 other")
+    assert text == result.plot()._repr_svg_()
+    assert len(text) < 200_000
+
+
+def test_pyplot_knows_no_picture_of_ours() -> None:
+    """Or the inline backend would show it a second time when the cell ends."""
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    a_result("interval", "bands").plot()
+    assert plt.get_fignums() == before
+
+
+def test_without_matplotlib_html_is_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = a_result("interval", "bands")._repr_html_()
+    assert "<svg" not in text
+    assert "quantile 0.5" in text
+    with pytest.raises(MissingExtraError, match=r"pip install 'arcwise\[plots\]'"):
+        a_result("interval", "bands").plot()
+
+
+def test_importing_estimate_loads_no_library_of_pictures_or_tables() -> None:
+    code = (
+        "import sys\nfrom arcwise.analysis import estimate\nfrom arcwise.domains import Interval\n"
+        "from arcwise.tasks import Task\ntask = Task('x', Interval(0, 1), 1.0)\n"
+        "print(repr(estimate(task, [5] * task.mechanism.kernel.codes)))\ntask._repr_html_()\n"
+        "assert not {'matplotlib', 'pandas', 'polars', 'fastapi', 'click'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(("label", "kind"), RESULTS)
+def test_pictures_take_axes_of_ones_own(label: str, kind: str) -> None:
+    from matplotlib.figure import Figure
+
+    result = a_result(label, kind)
+    whole = result.plot()
+    polar = {"projection": "polar"} if label == "circle" and kind in {"estimate", "bands"} else {}
+    figure = Figure()
+    ax = figure.subplots(subplot_kw=polar)
+    assert result.plot(ax=ax) is ax
+    assert (
+        ax.get_title()
+        .replace("\n", "")
+        .replace(" ", "")
+        .startswith(whole.get_suptitle().replace("\n", "").replace(" ", "")[:20])
+    )
+    assert ax.get_xlabel() or ax.get_ylabel()
+    several = Figure().subplots(1, len(whole.axes), subplot_kw=polar, squeeze=False)
+    assert result.plot(ax=several) is several
+    for drawn, wanted in zip(several.flat, whole.axes, strict=True):
+        assert len(drawn.lines) == len(wanted.lines)
+        assert len(drawn.patches) == len(wanted.patches)
+    with pytest.raises(ParameterError, match=f"ax must be at most {len(whole.axes)} axes"):
+        result.plot(ax=Figure().subplots(1, len(whole.axes) + 1))
+    figure.savefig("/dev/null", format="svg")
+
+
+def test_a_rose_needs_polar_axes() -> None:
+    from matplotlib.figure import Figure
+
+    with pytest.raises(ParameterError, match=r"ax must be polar for a circle.*got rectilinear axes"):
+        a_result("circle", "estimate").plot(ax=Figure().subplots())
+    made = plan(SPAN, reports=1000, epsilon=1.0)
+    ax = Figure().subplots()
+    assert made.plot(ax=ax) is ax
+    assert ax.lines
+    assert made.plot()._repr_svg_().startswith("<svg")
+
+
+@pytest.mark.parametrize(("label", "kind"), RESULTS)
+@pytest.mark.parametrize("width", [None, 4.1])
+def test_nothing_reaches_beyond_the_picture(label: str, kind: str, width: float | None) -> None:
+    """Titles, labels and legends lie within the figure, and the legend of a rose covers nothing."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = a_result(label, kind).plot(width=width)
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    whole = figure.bbox
+    for artist in [figure._suptitle, *figure.legends, *figure.axes]:
+        box = artist.get_tightbbox(renderer)
+        assert box.x0 > whole.x0 - 1
+        assert box.x1 < whole.x1 + 1
+        assert box.y0 > whole.y0 - 1
+        assert box.y1 < whole.y1 + 1
+    if figure.legends:
+        (rose,), (legend,) = figure.axes, figure.legends
+        assert legend.get_tightbbox(renderer).y1 <= rose.get_tightbbox(renderer).y0 + 1
+        assert rose.get_legend() is None
+    if width is not None:
+        assert figure.get_figwidth() == width
+
+
+def test_circles_have_compass_points_hours_and_units() -> None:
+    for unit in ("°", "deg", "degrees"):
+        assert labels(360.0, unit) == ["N", "45°", "E", "135°", "S", "225°", "W", "315°"]
+    assert labels(24.0, "h")[:3] == ["00:00", "03:00", "06:00"]
+    assert labels(24.0, None)[:3] == ["0", "3", "6"]
+    assert labels(360.0, None)[:2] == ["0", "45"]
+    assert labels(60.0, "min")[1] == "7.5 min"
+    assert labels(60.0, "minutes of the hour")[1] == "7.5"
+    assert labels(24.0, "$")[1] == r"3 \$"
+    task = Task("heading", Circle(360), 2.0, unit="°")
+    (rose,) = estimate(task, [30] * task.mechanism.kernel.codes).plot().axes
+    assert [label.get_text() for label in rose.get_xticklabels()] == labels(360.0, "°")
+
+
+def test_a_lattice_is_drawn_as_probabilities_and_steps() -> None:
+    result = a_result("lattice", "bands")
+    left, right = result.plot().axes
+    assert left.get_ylabel() == "probability"
+    (stairs,) = [patch for patch in left.patches if hasattr(patch, "get_data")]
+    np.testing.assert_allclose(stairs.get_data().values, result.distribution.probabilities)
+    (steps,) = [line for line in right.lines if line.get_drawstyle() == "steps-post"]
+    x, y = steps.get_data()
+    for value in range(11):
+        assert y[np.flatnonzero(x <= value)[-1]] == pytest.approx(
+            sum(result.distribution.probabilities[: value + 1])
+        )
+
+
+def test_pictures_stand_in_rows() -> None:
+    figure = plot_rows(
+        [a_result("interval", "bands"), a_result("circle", "bands"), a_result("interval", "series")]
+    )
+    assert len(figure.axes) == 4
+    assert figure._repr_svg_().startswith("<svg")
+
+
+def test_long_titles_have_several_lines() -> None:
+    assert lines("short: 5 reports", 4.0) == "short: 5 reports"
+    wide = lines("W" * 64 + ": 5,000 reports at epsilon 1", 4.0)
+    assert wide.count("\n") >= 2
+    assert "".join(wide.split()) == "W" * 64 + ":5,000reportsatepsilon1"
+
+
+def test_a_task_tells_its_privacy() -> None:
+    task = Task("heading", Circle(360), 1.0, unit="°", description="Where?", caps=Caps(lifetime=2.0))
+    text = task._repr_html_()
+    assert "any report changes the odds between any two values by at most a factor 2.72" in text
+    for told in (
+        "1 per report",
+        "128 nodes, 128 codes",
+        "epsilon 2 in all",
+        task.id,
+        "Where?",
+        "[0, 360) modulo 360 °",
+    ):
+        assert told in text
+    assert Elements(text).open == []
+    spends = TruncatedLaplaceMechanism(Interval(0, 1), 1.0, delta=1e-6)
+    approximate = Task("x", Interval(0, 1), 1.0, mechanism=spends)
+    assert "but for an additional probability of at most 1e-06" in approximate._repr_html_()
+    assert Elements(TASKS["lattice"]._repr_html_()).names == {
+        "p",
+        "b",
+        "br",
+        "table",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+    }
+    assert Task("x", Interval(0, 1), 0.5).privacy_words.endswith("a factor 1.65")
+    assert Task("x", Interval(0, 1), 12.0).privacy_words.endswith("a factor 163,000")
