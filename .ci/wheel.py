@@ -78,6 +78,25 @@ else:
     raise SystemExit("arcwise.server imports without its extra")
 """
 
+PLOTS = """
+from importlib.util import find_spec
+from arcwise.analysis import estimate
+from arcwise.domains import Circle
+from arcwise.tasks import Task
+
+for name in ("fastapi", "uvicorn", "click", "rich"):
+    assert find_spec(name) is None, f"the extra brings {name}"
+task = Task("heading", Circle(360), epsilon=2.0)
+result = estimate(task, [20] * task.mechanism.kernel.codes)
+assert result.plot()._repr_svg_().startswith("<svg")
+try:
+    result.to_frame()
+except ImportError as error:
+    assert "pip install pandas or pip install polars" in str(error), error
+else:
+    raise SystemExit("a table without pandas and Polars")
+"""
+
 SERVER = """
 import json, subprocess, sys, urllib.request
 from pathlib import Path
@@ -139,6 +158,7 @@ def main() -> None:
         for label, extra, script in (
             ("bare", "", BARE),
             ("analysis", "[analysis]", ANALYSIS),
+            ("plots", "[plots]", PLOTS),
             ("server", "[server]", SERVER),
         ):
             environment = folder / label

@@ -170,7 +170,8 @@ def test_series_and_strata_move_them_too() -> None:
     for point in over_time.points:
         assert point.direction is not None
         assert point.direction.through_origin
-    assert "(through 0)]" in str(over_time)
+    assert "[LOW to HIGH] (through 0)" in str(over_time)
+    assert f"[{over_time.points[0].direction.written()[1]} to " in str(over_time)  # type: ignore[union-attr]
     low, high = over_time.numbers("direction")[0, 1:]
     assert low < 0 < high  # pictures go on across 0
     whole = post_stratify(HEADING, {"a": counts, "b": counts}, {"a": 1, "b": 2}, bands=True)

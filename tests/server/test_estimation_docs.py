@@ -19,6 +19,7 @@ BLOCKS = [block for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) if 
 CODE = [block for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL) if "savefig" in block]
 SHOWN = re.findall(r"```sh\n([^`]*?)```\n\n```\n\.\.\.\n(.*?)```", TEXT, re.DOTALL)
 SERIES = TEXT.split("(pictures/series.png)")[1].split("```")[1]
+RESULTS = TEXT.split("## Results in tables")[1].split("\n## ")[0]
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 PICTURES = re.findall(r"!\[[^\]]*\]\((pictures/[^)]*)\)", TEXT)
 
@@ -68,6 +69,15 @@ def test_the_commands_print_what_the_page_shows(tmp_path: Path, monkeypatch: pyt
             assert result.exit_code == 0, result.output
             output = result.output
         check_shown(shown, output)
+
+
+def test_results_are_as_the_page_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, object] = {}
+    shown = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", RESULTS, re.DOTALL)
+    assert len(shown) == RESULTS.count("```python") == 3
+    for block, output in shown:
+        exec(compile(block, "estimation.md", "exec"), namespace)
+        check_shown(output, capsys.readouterr().out)
 
 
 def check_shown(shown: str, output: str) -> None:

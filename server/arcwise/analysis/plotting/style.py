@@ -68,7 +68,7 @@ _STYLE: Any = {
     "lines.linewidth": 1.5,
     "lines.markersize": 4,
     "svg.hashsalt": "arcwise",  # the same numbers give the same bytes
-    "savefig.dpi": 200,
+    "savefig.dpi": 150,
 }
 
 

@@ -30,6 +30,7 @@ _WIDTH = 79
 _LEAST_BAR = 12
 _MOST_NOTES = 6
 _NOT_DETERMINED = "undetermined"
+_THROUGH = " (through 0)"
 _HUGE = 4e307
 """Numbers beyond it are drawn there: differences of what is left are floats."""
 
@@ -242,6 +243,8 @@ def _text(series: Series) -> str:
             lines.append(f"{time}  {n}  {value}  {interval}  {row.bar}".rstrip())
     if any(0 < point.n < FEW for point in series.points):
         lines.append(f"* fewer than {FEW} reports")
+    if any(value.through_origin for point in series.points for value in point.values().values()):
+        lines.append(f"[LOW to HIGH]{_THROUGH}")
     return "\n".join([*lines, *(f"note: {note}" for note in _said(series))])
 
 
@@ -306,7 +309,7 @@ def _table(series: Series, name: str, bar: int) -> Iterator[_Row]:
 
 
 def _interval(value: Value) -> str:
-    words = value.interval_words()
+    words = value.interval_words().removesuffix(_THROUGH)  # said once, below the table
     return f"[{words}]" if words else ""
 
 
