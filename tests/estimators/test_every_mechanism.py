@@ -58,9 +58,9 @@ def test_a_survey_is_estimated(example: Example, epsilon: float) -> None:
         slack = 0.1 * domain.length / mechanism.kernel.nodes
         direction = domain.length * (math.atan2(moment.imag, moment.real) / (2 * math.pi) % 1.0)
         assert result.direction.value is not None
-        assert result.direction.high is not None
-        assert result.direction.low is not None
-        width = result.direction.high - result.direction.low
+        ends = result.direction.ends()
+        assert ends is not None
+        width = ends[1] - ends[0]
         gap = (result.direction.value - direction + domain.length / 2) % domain.length - domain.length / 2
         assert abs(gap) <= 5 / 3.92 * width + slack
         assert width < domain.length / 8

@@ -39,7 +39,7 @@ def estimate_size(estimate: Estimate, width: float | None = None) -> tuple[float
 
 def estimate_title(estimate: Estimate) -> str:
     """Return what stands over the picture."""
-    return f"{estimate.task}: {estimate.n:,} reports at epsilon {estimate.epsilon:g}"
+    return f"{estimate.task}: {estimate.n:,} report{'s' * (estimate.n != 1)} at epsilon {estimate.epsilon:g}"
 
 
 def estimate_parts(estimate: Estimate) -> list[Callable[[Axes], None]]:

@@ -254,7 +254,7 @@ def _head(series: Series) -> list[str]:
     of = "all points together" if series.simultaneous else "each point by itself"
     length = _duration(series.points[0].end - series.points[0].start)
     lines = [
-        f"{series.task}: {series.n:,} reports at {loss}, values in {series.domain}",
+        f"{series.task}: {series.n:,} report{'s' * (series.n != 1)} at {loss}, values in {series.domain}",
         f"{filled} of {len(series.points)} points with reports, {length} each, in UTC",
         f"intervals at level {series.level:g} of {of}, for",
         series.target,
