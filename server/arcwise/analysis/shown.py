@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from arcwise.analysis.tidy import frame, tidy_rows
+from arcwise.digits import counted
 from arcwise.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
@@ -89,4 +90,4 @@ class Shown:
 def short_repr(result: Any, n: int, values: Sequence[tuple[str, Any]]) -> str:
     """Return one line that shows what a result is, of how many reports, and its first value."""
     first = next((f": {name} {value}" for name, value in values), "")
-    return f"<{type(result).__name__} of {result.task!r}, {n:,} report{'s' * (n != 1)}{first}>"
+    return f"<{type(result).__name__} of {result.task!r}, {counted(n, 'report')}{first}>"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from arcwise.analysis.estimators.notes import Noted, note_lines
 from arcwise.analysis.shown import Shown, short_repr
-from arcwise.digits import digits_apart
+from arcwise.digits import counted, digits_apart
 from arcwise.errors import ParameterError
 from arcwise.notebook import Form, Table
 
@@ -419,7 +419,7 @@ class Estimate(Shares, Shown):
     def _head(self) -> list[str]:
         loss = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:.3g}" if self.delta else "")
         return [
-            f"{self.task}: {self.n:,} report{'s' * (self.n != 1)} at {loss}, values in {self.domain}",
+            f"{self.task}: {counted(self.n, 'report')} at {loss}, values in {self.domain}",
             *([] if self.description is None else [self.description]),
             f"intervals at level {self.level:g}, for {self.target}",
         ]

@@ -13,6 +13,7 @@ import numpy as np
 
 from arcwise.analysis.plotting.circles import as_circle
 from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
+from arcwise.digits import counted
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def estimate_size(estimate: Estimate, width: float | None = None) -> tuple[float
 
 def estimate_title(estimate: Estimate) -> str:
     """Return what stands over the picture."""
-    return f"{estimate.task}: {estimate.n:,} report{'s' * (estimate.n != 1)} at epsilon {estimate.epsilon:g}"
+    return f"{estimate.task}: {counted(estimate.n, 'report')} at epsilon {estimate.epsilon:g}"
 
 
 def estimate_parts(estimate: Estimate) -> list[Callable[[Axes], None]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
 from arcwise.analysis.timeseries.result import shown_range
+from arcwise.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ def draw_series(figure: Figure | SubFigure, series: Series) -> None:
 
 def series_title(series: Series) -> str:
     """Return what stands over the picture."""
-    return f"{series.task}: {series.n:,} reports at epsilon {series.epsilon:g}"
+    return f"{series.task}: {counted(series.n, 'report')} at epsilon {series.epsilon:g}"
 
 
 def series_parts(series: Series) -> list[Callable[[Axes], None]]:

@@ -13,7 +13,7 @@ from arcwise.analysis.estimators.result import Shares
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.timeseries.epochs import utc
-from arcwise.digits import written
+from arcwise.digits import counted, written
 from arcwise.notebook import Form, Table
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Point(Shares):
 
     def __repr__(self) -> str:
         first = next((f": {name} {value}" for name, value in self.values().items()), "")
-        return f"<Point from {utc(self.start)}, {self.n:,} report{'s' * (self.n != 1)}{first}>"
+        return f"<Point from {utc(self.start)}, {counted(self.n, 'report')}{first}>"
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def _head(series: Series) -> list[str]:
     of = "all points together" if series.simultaneous else "each point by itself"
     length = _duration(series.points[0].end - series.points[0].start)
     lines = [
-        f"{series.task}: {series.n:,} report{'s' * (series.n != 1)} at {loss}, values in {series.domain}",
+        f"{series.task}: {counted(series.n, 'report')} at {loss}, values in {series.domain}",
         f"{filled} of {len(series.points)} points with reports, {length} each, in UTC",
         f"intervals at level {series.level:g} of {of}, for",
         series.target,
