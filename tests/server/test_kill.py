@@ -58,6 +58,16 @@ def test_nothing_acknowledged_is_lost_or_counted_twice(store: str, url: str, tmp
     assert figures.twins > 0
 
 
+@pytest.mark.slow
+def test_archive_and_counts_agree_after_kills(store: str, url: str, tmp_path: Path) -> None:
+    with Soak(tmp_path, url, workers=WORKERS[store], senders=12, seed=10, archive=True) as soak:
+        for kind in (Kind.RUNNING, Kind.RUNNING, Kind.ALL):
+            soak.end(kind)
+        soak.wait_for(250)
+        figures = soak.finish()  # compares every batch with the files and with what waits for them
+    assert figures.archived == figures.batches >= 250
+
+
 class Store:
     """A store that counted what a test says, and senders who know of ten batches."""
 

@@ -45,8 +45,8 @@ SETTINGS = {
 }
 
 
-def run(setting: Setting, kills: int, seed: int, senders: int) -> Figures:
-    """Kill workers so many times, and return how it went."""
+def run(setting: Setting, kills: int, seed: int, senders: int, *, archive: bool = False) -> Figures:
+    """Kill workers so many times, and return how it went; `archive`: they write one."""
     generator = random.Random(seed)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -59,7 +59,15 @@ def run(setting: Setting, kills: int, seed: int, senders: int) -> Figures:
             database = CrashingDatabase(server, url, stack.enter_context(LossyProxy(url)))
         faults = 0 if database is None else -(-kills // _KILLS_PER_FAULT)
         soak = stack.enter_context(
-            Soak(folder, url, workers=setting.workers, senders=senders, seed=seed, database=database)
+            Soak(
+                folder,
+                url,
+                workers=setting.workers,
+                senders=senders,
+                seed=seed,
+                database=database,
+                archive=archive,
+            )
         )
         todo = kinds(kills, setting.workers, faults, generator)
         news = time.monotonic()
@@ -94,6 +102,11 @@ def table(setting: Setting, figures: Figures) -> str:
             f"crashed {crashed}, with {statistics.mean(figures.in_flight_at_crashes):.1f} requests in flight"
             f" on average; {figures.replies_lost} of its replies lost"
         )
+    if figures.archived:
+        rows["archive"] = (
+            f"{figures.archived:,} batches in files, each once; with all workers dead {figures.waiting:,}"
+            f" waited for one, and {figures.begun:,} files were begun"
+        )
     first = f"{setting}: {kills} kills in {figures.seconds:.0f} s, nothing lost, nothing counted twice"
     return "\n".join([first, *(f"  {name:17}{what}" for name, what in rows.items())])
 
@@ -115,10 +128,10 @@ def main() -> None:
     sys.exit(1 if failed else 0)
 
 
-def passes(setting: Setting, kills: int, seed: int, senders: int) -> bool:
+def passes(setting: Setting, kills: int, seed: int, senders: int, *, archive: bool = False) -> bool:
     """Run a setting and print how it went; return whether all is right."""
     try:
-        print(table(setting, run(setting, kills, seed, senders)), flush=True)
+        print(table(setting, run(setting, kills, seed, senders, archive=archive)), flush=True)
     except (Violation, EndedError) as error:
         print(f"{setting}: VIOLATION\n{error}", flush=True)
         return False

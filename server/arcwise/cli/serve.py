@@ -39,7 +39,7 @@ def _with_options(command: click.Command) -> click.Command:
         else:
             choices = get_args(setting.read_as)
             words["type"] = click.Choice(choices) if choices else setting.read_as
-            text += f"  [default: {setting.default}]"
+            text += f"  [default: {setting.default}]" if setting.default else ""
         command.params.append(click.Option([flag, name], help=text, metavar=setting.metavar, **words))
     return command
 

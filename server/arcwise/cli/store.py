@@ -16,6 +16,7 @@ from arcwise.cli.terminal import progress_bar
 from arcwise.digits import counted
 from arcwise.server.store import migrate_store, open_store
 from arcwise.server.store.export import BatchIds, Counts, Header, read_export, write_export
+from arcwise.server.store.staging import StagingStore, staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -53,6 +54,8 @@ def info(url: str) -> None:
             if each.open_from > 0:
                 click.echo(f"  refused   epochs before {each.open_from}, whose batch ids were deleted")
         good = sum(key.revoked is None for key in opened.keys())  # noqa: SIM118 (a store is no dict)
+        if isinstance(opened, StagingStore) and (waiting := opened.staged_size()).batches:
+            click.echo(f"{waiting.batches:,} batches wait for the archive")
         click.echo(f"{counted(len(tasks), 'task')}, {counted(good, 'key')}, {opened.size:,} bytes")
 
 
@@ -207,6 +210,20 @@ def _check_readable(other: str) -> None:
     if not Path(other).is_fifo():
         with _records(other, ids=False) as records:
             next(iter(records))
+
+
+@store.command("forget-archive")
+@_URL
+def forget_archive(url: str) -> None:
+    """Let the next `arcwise serve --archive` begin another archive, in a new folder.
+
+    What waits in the store goes there. A file that was being written when a server crashed may be in the old
+    folder too.
+    """
+    with _existing(url) as opened:
+        staging(opened).forget_archive()
+        batches = staging(opened).staged_size().batches
+    click.echo(f"the archive is forgotten; {batches:,} batches wait for another one")
 
 
 @contextmanager

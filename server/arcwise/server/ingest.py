@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from arcwise.server.gate import Gate
     from arcwise.server.process.metrics import Metrics
     from arcwise.server.settings import Settings
-    from arcwise.server.store import Store
+    from arcwise.server.store.writer import Adds
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
@@ -82,7 +82,7 @@ class Ingest:
         self._max_waiting_bytes = settings.max_waiting_bytes
         self._writer: Writer | None = None  # while it runs
 
-    def start(self, store: Store) -> None:
+    def start(self, store: Adds) -> None:
         """Hand batches to a store from now on; before this, and after `stop`, every batch is a 503."""
         self._writer = Writer(store, max_waiting_bytes=self._max_waiting_bytes, watcher=self._metrics)
 

@@ -9,9 +9,12 @@ import threading
 import time
 from contextlib import suppress
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
+from arcwise.server.archive.archiver import Archiver
+from arcwise.server.archive.folder import require_pyarrow
 from arcwise.server.catalogue import Catalogue
 from arcwise.server.clock import EpochClock
 from arcwise.server.estimates.service import Estimates
@@ -23,6 +26,8 @@ from arcwise.server.store.epochs import epochs_in
 from arcwise.server.turns import Turns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from arcwise.server.clock import Clock
     from arcwise.server.settings import Settings
     from arcwise.tasks import Task
@@ -56,9 +61,12 @@ class Runtime:
     """
 
     def __init__(self, settings: Settings, clock: Clock = time) -> None:
+        if settings.archive:
+            require_pyarrow()
         self._settings = settings
         self.clock = clock
         self._store: Store | None = None
+        self.archiver: Archiver | None = None
         self.gate = Gate(
             open=settings.open,
             per_key=settings.requests_per_minute_per_key,
@@ -87,7 +95,35 @@ class Runtime:
         gauge("arcwise_queue_batches", "Batches that wait for the store", lambda: ingest.waiting)
         gauge("arcwise_queue_bytes", "Bytes of batches that wait for the store", lambda: ingest.waiting_bytes)
         gauge("arcwise_reading_bytes", "Bytes of bodies being received", lambda: ingest.bodies.held)
+        if self._settings.archive:
+            self._show_archive()
         gauge("arcwise_ready", "1 when reports can be accepted", lambda: self.trouble() is None)
+
+    def _show_archive(self) -> None:
+        def of_archiver(read: Callable[[Archiver], float]) -> Callable[[], float]:
+            return lambda: read(self.archiver) if self.archiver is not None else 0.0
+
+        gauge = self.metrics.gauge
+        gauge(
+            "arcwise_archive_staged_batches",
+            "Batches of all workers that wait for the archive",
+            of_archiver(lambda archiver: archiver.waiting.batches),
+        )
+        gauge(
+            "arcwise_archive_staged_bytes",
+            "Bytes of batches of all workers that wait for the archive",
+            of_archiver(lambda archiver: archiver.waiting.bytes),
+        )
+        gauge(
+            "arcwise_archive_failing",
+            "1 when the archive could not be written the last time",
+            of_archiver(lambda archiver: archiver.failing),
+        )
+        gauge(
+            "arcwise_archive_batches",
+            "Batches that this worker has written to the archive",
+            of_archiver(lambda archiver: archiver.written),
+        )
 
     def store(self) -> Store:
         """Return the store.
@@ -117,12 +153,15 @@ class Runtime:
             self.keep_time()
             self.show_sources()
             self._warn_about_tasks()
+            self.archiver = self._archiver(store)
         except BaseException:
             self._store = None
             store.close()
             raise
         self.estimates.start()
-        self.ingest.start(store)
+        self.ingest.start(self.archiver or store)
+        if self.archiver is not None:
+            self.archiver.start()
         self._watching = asyncio.create_task(self._watch(), name="arcwise-watch")
         # Not on the writer's thread: a large store takes minutes to prune, and reports go on meanwhile.
         self._stopping = threading.Event()
@@ -150,12 +189,27 @@ class Runtime:
                 "; ".join(same),
             )
 
+    def _archiver(self, store: Store) -> Archiver | None:
+        settings = self._settings
+        if not settings.archive:
+            return None
+        return Archiver(
+            store,
+            Path(settings.archive),
+            believed=self.epoch_clock.believed,
+            seconds=settings.archive_seconds,
+            retention_days=settings.archive_retention_days,
+            most_bytes=settings.archive_max_staged_bytes,
+        )
+
     async def stop(self) -> None:
         """Write everything that was taken, and close the store."""
         self._watching.cancel()
         with suppress(asyncio.CancelledError):
             await self._watching
         await self.ingest.stop()
+        if self.archiver is not None:
+            await asyncio.to_thread(self.archiver.stop)
         await asyncio.to_thread(self.estimates.close)
         self._stopping.set()
         store, self._store = self.store(), None
@@ -189,6 +243,8 @@ class Runtime:
             return "The store does not answer."
         if self.ingest.waiting_bytes > _FULL * self._settings.max_waiting_bytes:
             return "The queue before the store is full."
+        if self.archiver is not None and self.archiver.is_full:
+            return "The queue before the archive is full."
         return None
 
     def drain(self) -> None:

@@ -183,6 +183,12 @@ class Settings:
         a program that sets this must not start a server when it is merely imported. `arcwise serve` does.
     body_seconds
         Seconds within which a body must have come.
+    archive
+        A folder that accepted batches are written to as Parquet, made if there is none. It takes pyarrow (the
+        extra ``lake``). "", the default: no archive.
+    archive_seconds, archive_retention_days, archive_max_staged_bytes
+        For how long batches are gathered in the store before they are written, for how many days after their
+        epoch their files are kept (0: for ever), and how many bytes of them may wait in the store.
 
     Attributes
     ----------
@@ -256,6 +262,21 @@ class Settings:
         1,
         36_500,
         "With min_reports: days, from Mondays on, whose epochs are shown together or not at all.",
+    )
+    archive: str | PathLike[str] = _declared(  # noqa: RUF009 (it is a text)
+        "",
+        str,
+        "Directory that accepted batches are written to as Parquet; none without it.",
+        metavar="DIRECTORY",
+    )
+    archive_seconds: float = _seconds(
+        600.0, 86_400, "Seconds for which accepted batches are gathered before the archive gets them."
+    )
+    archive_retention_days: int = _whole(
+        0, 0, 36_500, "Days after its epoch for which a file of the archive is kept. 0: for ever."
+    )
+    archive_max_staged_bytes: int = _whole(
+        1 << 30, 1 << 20, 1 << 50, "Bytes of batches waiting for the archive in the store; beyond that, 503."
     )
     estimates_apart: bool = _declared(False, bool, _APART, "True or False", _is_bool, stated="false")
     served: tuple[Task, ...] = field(init=False, repr=False)

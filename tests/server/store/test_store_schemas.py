@@ -23,6 +23,7 @@ from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.server.store import SourceTask, StoredKey, StoredSource, migrate_store, open_store
 from arcwise.server.store.postgres import database as postgres
 from arcwise.server.store.sqlite import database as sqlite
+from arcwise.server.store.staging import staging
 from arcwise.tasks import Task
 from tests.support.postgres import fresh_schema
 from tests.support.store_samples import CLOSED, COUNTED, REPLAYED, batch, counted
@@ -47,6 +48,7 @@ CLOSED_AT, OPEN_FROM, CLOCK, REPLACED = 86_400, 10, 1_700_000_000, 1_700_000_100
 WITHOUT_KEYS = {("sqlite", 1)}
 WITHOUT_CLOCK = {("sqlite", 1), ("sqlite", 2), ("postgres", 1)}
 WITHOUT_SOURCES = {("sqlite", 1), ("sqlite", 2), ("sqlite", 3), ("postgres", 1), ("postgres", 2)}
+WITHOUT_STAGED = WITHOUT_SOURCES | {("sqlite", 4), ("postgres", 3)}
 LAKE = batch(DELAY, [2, 2], number=7, epoch=31)
 
 
@@ -54,7 +56,8 @@ def fill(url: str) -> None:
     """Write a store with what this arcwise can."""
     with closing(open_store(url)) as store:
         store.register([DELAY, HEADING])
-        store.add([batch(DELAY, [0], number=9, epoch=9), OLD, NEW, SHUT])
+        store.add([batch(DELAY, [0], number=9, epoch=9), OLD, SHUT])
+        staging(store).add_staged([NEW])
         store.prune(DELAY, OPEN_FROM)
         for key in KEYS:
             store.add_key(key)
@@ -168,6 +171,8 @@ def test_a_store_of_any_schema_keeps_everything(frozen: tuple[str, int, str]) ->
             (DELAY, None, OPEN_FROM),
             (HEADING, closed_at, 0),
         ]
+        waiting = [each.batch for each in staging(store).staged(-1, 10, 1000)]
+        assert waiting == ([] if (kind, version) in WITHOUT_STAGED else [NEW])
         late = batch(DELAY, [0], number=3, epoch=OPEN_FROM - 1)
         fresh = batch(DELAY, [0], number=4, epoch=OPEN_FROM)
         shut = CLOSED if closed_at else REPLAYED

@@ -44,6 +44,8 @@ class Cluster:
         How many requests there are at once.
     seed
         Of the batches and the senders.
+    archive
+        Where the workers write an archive; None: nowhere.
 
     Attributes
     ----------
@@ -55,7 +57,9 @@ class Cluster:
         What became of it, as the senders know it.
     """
 
-    def __init__(self, folder: Path, store: str, *, workers: int, senders: int, seed: int) -> None:
+    def __init__(
+        self, folder: Path, store: str, *, workers: int, senders: int, seed: int, archive: Path | None = None
+    ) -> None:
         self.batches = Batches(TASKS[0].epoch(time.time()), seed)
         tasks = folder / "tasks"
         tasks.mkdir()
@@ -63,6 +67,8 @@ class Cluster:
             task.save(tasks / f"{task.name}.json")
         ports = free_ports(workers, random.Random())
         command = serve_command(tasks, store)
+        if archive is not None:
+            command += ["--archive", str(archive), "--archive-seconds", "0.1"]
         self.workers = [Worker(command, port, folder / f"worker-{port}.log") for port in ports]
         self.tally = Tally(folder / "tally", CAPACITY)
         self._told, self._teller = _SPAWN.Pipe(duplex=False)

@@ -34,6 +34,12 @@ class Figures:
     """Batches not acknowledged when all workers were dead, in all."""
     counted: int = 0
     """How many of them were counted nevertheless: their commit came before the kill, their answer did not."""
+    archived: int = 0
+    """Batches in the archive at the end, each of them once; 0 without an archive."""
+    waiting: int = 0
+    """Batches that waited for the archive when all workers were dead, in all."""
+    begun: int = 0
+    """Files of the archive that were begun then, in all."""
     batches: int = 0
     replays: int = 0
     """Batches that were acknowledged again; these and those below as in `Number`."""

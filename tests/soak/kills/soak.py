@@ -7,6 +7,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from tests.soak.kills.archive import Archived, archived
 from tests.soak.kills.cluster import Cluster, Violation
 from tests.soak.kills.figures import Figures
 from tests.soak.kills.kinds import Kind
@@ -39,6 +40,8 @@ class Soak:
         Of everything that is drawn; what the machine does at which moment is not repeated.
     database
         The store's server, where it is to fail too; workers reach it through its proxy.
+    archive
+        Have the workers write an archive, and compare it too.
 
     Attributes
     ----------
@@ -55,13 +58,17 @@ class Soak:
         senders: int,
         seed: int,
         database: CrashingDatabase | None = None,
+        archive: bool = False,
     ) -> None:
         self.figures = Figures()
         self._store = store
         self._database = database
         self._random = random.Random(seed)
         reached = store if database is None else database.proxy.url
-        self._cluster = Cluster(folder, reached, workers=workers, senders=senders, seed=seed)
+        self._archive = folder / "archive" if archive else None
+        self._cluster = Cluster(
+            folder, reached, workers=workers, senders=senders, seed=seed, archive=self._archive
+        )
 
     def __enter__(self) -> Soak:
         self._begun = time.monotonic()
@@ -115,6 +122,12 @@ class Soak:
         """
         self._cluster.finish()
         self._look()
+        if (found := self._look_into_the_archive()) is not None:
+            self.figures.archived = found.in_files
+            if found.waiting or found.begun:
+                raise Violation(
+                    f"{found.waiting} batches and {found.begun} files are left when all is written"
+                )
         if wrong := wrong_ids(self._store, self._cluster.batches, self._cluster.tally):
             raise Violation("\n".join(wrong))
         figures, numbers = self.figures, self._cluster.tally.numbers
@@ -142,6 +155,17 @@ class Soak:
         unanswered, counted = self._look()
         self.figures.unanswered += unanswered
         self.figures.counted += counted
+        if (found := self._look_into_the_archive()) is not None:
+            self.figures.waiting += found.waiting
+            self.figures.begun += found.begun
+
+    def _look_into_the_archive(self) -> Archived | None:
+        if self._archive is None:
+            return None
+        found = archived(self._store, self._archive, self._cluster.batches, self._cluster.made)
+        if found.wrong:
+            raise Violation("\n".join(found.wrong))
+        return found
 
     def _serving(self, count: int) -> list[Worker]:
         """Return workers that take batches, after a while at random."""

@@ -20,12 +20,12 @@ from arcwise.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arcwise.server.store.base import Outcome, Store
+    from arcwise.server.store.base import Outcome
     from arcwise.wire import Batch
 
     _Group = list[tuple[Batch, asyncio.Future[Outcome]]]
 
-__all__ = ["Busy", "Watcher", "Writer", "batch_bytes"]
+__all__ = ["Adds", "Busy", "Watcher", "Writer", "batch_bytes"]
 
 _log = logging.getLogger("arcwise.server")
 
@@ -35,6 +35,13 @@ _MAX_GROUP = 4096
 
 class Busy(Exception):  # noqa: N818 (a state, not an error)
     """More is waiting for the store than the server holds; try again later."""
+
+
+class Adds(Protocol):
+    """What batches are handed to: a store, or who stages them in one."""
+
+    def add(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Count batches; see `Store.add`."""
 
 
 class Watcher(Protocol):
@@ -60,7 +67,7 @@ class Writer:
         Who is told about groups.
     """
 
-    def __init__(self, store: Store, *, max_waiting_bytes: int, watcher: Watcher | None = None) -> None:
+    def __init__(self, store: Adds, *, max_waiting_bytes: int, watcher: Watcher | None = None) -> None:
         self._store = store
         self._watcher = watcher
         self._max_waiting = max_waiting_bytes

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.postgres.database import Connection
 
-__all__ = ["Array", "bigint_array", "bytea_array", "integer_array", "register_arrays"]
+__all__ = ["Array", "bigint_array", "bodies_array", "bytea_array", "integer_array", "register_arrays"]
 
 _INTEGER, _BIGINT, _BYTEA = (
     (23, 1007),
@@ -24,32 +24,41 @@ _INTEGER, _BIGINT, _BYTEA = (
 
 
 class Array:
-    """One dimension of elements of one size, none of them NULL, in PostgreSQL's binary format."""
+    """One dimension of so many elements, none of them NULL, in PostgreSQL's binary format."""
 
-    def __init__(self, types: tuple[int, int], elements: NDArray[Any]) -> None:
+    def __init__(self, types: tuple[int, int], elements: bytes, length: int) -> None:
         self.oid = types[1]
-        size = elements.dtype.itemsize
-        framed = np.empty(len(elements), np.dtype([("size", ">i4"), ("value", elements.dtype)]))
-        framed["size"] = size
-        framed["value"] = elements
         # Dimensions (an empty array has none), whether there are NULLs, type; length and lower bound.
-        header = struct.pack(">iiIii", 1, 0, types[0], len(elements), 1)
-        self.data = header + framed.tobytes() if len(elements) else struct.pack(">iiI", 0, 0, types[0])
+        header = struct.pack(">iiIii", 1, 0, types[0], length, 1)
+        self.data = header + elements if length else struct.pack(">iiI", 0, 0, types[0])
+
+
+def _array(types: tuple[int, int], elements: NDArray[Any]) -> Array:
+    framed = np.empty(len(elements), np.dtype([("size", ">i4"), ("value", elements.dtype)]))
+    framed["size"] = elements.dtype.itemsize
+    framed["value"] = elements
+    return Array(types, framed.tobytes(), len(elements))
 
 
 def integer_array(numbers: Any) -> Array:
     """Return whole numbers, shape (n,), as ``integer[]``."""
-    return Array(_INTEGER, np.asarray(numbers, np.int32).astype(">i4"))
+    return _array(_INTEGER, np.asarray(numbers, np.int32).astype(">i4"))
 
 
 def bigint_array(numbers: Any) -> Array:
     """Return whole numbers, shape (n,), as ``bigint[]``."""
-    return Array(_BIGINT, np.asarray(numbers, np.int64).astype(">i8"))
+    return _array(_BIGINT, np.asarray(numbers, np.int64).astype(">i8"))
 
 
 def bytea_array(values: list[bytes], size: int) -> Array:
     """Return byte strings of one size as ``bytea[]``."""
-    return Array(_BYTEA, np.frombuffer(b"".join(values), f"V{size}"))
+    return _array(_BYTEA, np.frombuffer(b"".join(values), f"V{size}"))
+
+
+def bodies_array(values: list[bytes]) -> Array:
+    """Return byte strings of any sizes as ``bytea[]``."""
+    framed = b"".join(part for value in values for part in (len(value).to_bytes(4, "big"), value))
+    return Array(_BYTEA, framed, len(values))
 
 
 def register_arrays(connection: Connection) -> None:

@@ -12,15 +12,22 @@ import psycopg
 from psycopg.errors import UniqueViolation
 
 from arcwise.errors import StoreError
-from arcwise.server.store.base import Outcome, Store
+from arcwise.server.store.base import Outcome
 from arcwise.server.store.counting import sparse_counts, summed_counts
 from arcwise.server.store.epochs import last_closable
-from arcwise.server.store.postgres import sources, transfer, upkeep
-from arcwise.server.store.postgres.arrays import bigint_array, bytea_array, integer_array, register_arrays
+from arcwise.server.store.postgres import sources, staging, transfer, upkeep
+from arcwise.server.store.postgres.arrays import (
+    bigint_array,
+    bodies_array,
+    bytea_array,
+    integer_array,
+    register_arrays,
+)
 from arcwise.server.store.postgres.database import Connection, Database, Link
 from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.sources import checked_counts, checked_name
+from arcwise.server.store.staging import StagingStore
 from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
     from arcwise.server.store.records import SourceReport, StoredSource
+    from arcwise.server.store.staging import ArchiveFile, Staged, StagedSize
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
@@ -41,10 +49,12 @@ _FETCHED = 50_000
 """Sums of a code that are in memory as tuples at a time."""
 _ADD = "SELECT batch_place, batch_counted FROM add_batches(%b::bigint, %b, %b, %b, %b, %b, %b)"
 _ADD_NEW = "SELECT add_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
+_STAGE = "SELECT batch_place, batch_counted FROM stage_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
+_STAGE_NEW = "SELECT stage_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b, %b)"
 _ALONE = "SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)"
 
 
-class PostgresStore(Store):
+class PostgresStore(StagingStore):
     """Counts in the tables of a PostgreSQL database; made when there are none, unless `create` is False.
 
     Any number of processes may open one database. Each adds to counts under a shard of its own, which it
@@ -152,39 +162,44 @@ class PostgresStore(Store):
 
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count the batches whose id is new, durably, all or none; see `Store.add`."""
+        return self._add(batches, stage=False)
+
+    def _add(self, batches: Sequence[Batch], *, stage: bool) -> list[Outcome]:
         if not batches:
             return []
         # Ids make it safe to try again when a lost connection leaves open whether the first try was
         # committed.
         with self._database.errors("write to"):
-            if _again_when_lost(self._writer, lambda connection: self._add_new(connection, batches)):
+            if _again_when_lost(self._writer, lambda link: self._add_new(link, batches, stage=stage)):
                 return [Outcome.COUNTED] * len(batches)
-            return _again_when_lost(self._writer, lambda connection: self._add_each(connection, batches))
+            return _again_when_lost(self._writer, lambda link: self._add_each(link, batches, stage=stage))
 
-    def _add_new(self, connection: Connection, batches: Sequence[Batch]) -> bool:
+    def _add_new(self, connection: Connection, batches: Sequence[Batch], *, stage: bool) -> bool:
         """Count batches that are all new; return False, having changed nothing, when some are not."""
         rows = []
         groups: dict[tuple[int, int], list[Batch]] = {}
         for batch in batches:
             number = self._number(connection, batch.task_id)
-            rows.append((number, batch.batch_id, batch.epoch))
+            rows.append((number, batch.batch_id, batch.epoch, batch.codes))
             groups.setdefault((number, batch.epoch), []).append(batch)
         numbers, epochs, codes, reports = summed_counts(groups, self._tasks)
         rows.sort()  # in one order everywhere, or two workers with the same batches deadlock
         values = (
             self._shard,
-            integer_array([number for number, _, _ in rows]),
-            bytea_array([identity for _, identity, _ in rows], BATCH_ID_BYTES),
-            bigint_array([epoch for _, _, epoch in rows]),
+            integer_array([number for number, *_ in rows]),
+            bytea_array([identity for _, identity, *_ in rows], BATCH_ID_BYTES),
+            bigint_array([epoch for _, _, epoch, _ in rows]),
             integer_array(numbers),
             bigint_array(epochs),
             integer_array(codes),
             bigint_array(reports),
         )
-        row = connection.execute(_ADD_NEW, values, prepare=True, binary=True).fetchone()
+        packed = (bodies_array([codes for *_, codes in rows]),) if stage else ()
+        call = _STAGE_NEW if stage else _ADD_NEW
+        row = connection.execute(call, values + packed, prepare=True, binary=True).fetchone()
         return row is not None and bool(row[0])
 
-    def _add_each(self, connection: Connection, batches: Sequence[Batch]) -> list[Outcome]:
+    def _add_each(self, connection: Connection, batches: Sequence[Batch], *, stage: bool) -> list[Outcome]:
         """Count those of the batches that are new; return what became of each."""
         values = (
             self._shard,
@@ -193,8 +208,10 @@ class PostgresStore(Store):
             bigint_array([batch.epoch for batch in batches]),
             *map(integer_array, sparse_counts(batches, self._tasks)),
         )
+        packed = (bodies_array([batch.codes for batch in batches]),) if stage else ()
+        call = _STAGE if stage else _ADD
         outcomes = [Outcome.REPLAYED] * len(batches)
-        for place, counted in connection.execute(_ADD, values, prepare=True, binary=True).fetchall():
+        for place, counted in connection.execute(call, values + packed, prepare=True, binary=True).fetchall():
             outcomes[place - 1] = Outcome.COUNTED if counted else Outcome.CLOSED
         return outcomes
 
@@ -340,6 +357,45 @@ class PostgresStore(Store):
         """Forget a source; see `Store.drop_source`."""
         with self._database.session("write to") as connection:
             return sources.drop(connection, name, closed_too=closed_too)
+
+    def add_staged(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Do as `add`, and keep what is counted for the archive; see `StagingStore.add_staged`."""
+        return self._add(batches, stage=True)
+
+    def staged(self, after: int, most: int, most_bytes: int) -> list[Staged]:
+        """Return batches that wait for the archive; see `StagingStore.staged`."""
+        return self._read(lambda connection: staging.read(connection, after, most, most_bytes))
+
+    def staged_size(self) -> StagedSize:
+        """Return how much waits for the archive; see `StagingStore.staged_size`."""
+        return self._read(staging.size)
+
+    def unstage(self, numbers: Sequence[int]) -> None:
+        """Forget batches that are in a file; see `StagingStore.unstage`."""
+        with self._database.session("write to") as connection:
+            staging.remove(connection, numbers)
+
+    def begin_files(self, files: Iterable[ArchiveFile]) -> None:
+        """Take note of files that are about to be; see `StagingStore.begin_files`."""
+        with self._database.session("write to") as connection:
+            staging.begin_files(connection, files)
+
+    def begun_files(self) -> list[ArchiveFile]:
+        """Return the files that were begun; see `StagingStore.begun_files`."""
+        return self._read(staging.begun_files)
+
+    def end_files(self) -> None:
+        """Take note that no file is being written; see `StagingStore.end_files`."""
+        self._read(staging.end_files)
+
+    def archive_id(self, new: bytes | None = None) -> bytes | None:
+        """Return the id of the archive's folder; see `StagingStore.archive_id`."""
+        return self._read(lambda connection: staging.archive_id(connection, new))
+
+    def forget_archive(self) -> None:
+        """Forget the archive's folder; see `StagingStore.forget_archive`."""
+        with self._database.session("write to") as connection:
+            staging.forget_archive(connection)
 
     def clock(self) -> int | None:
         """Return the latest time that a server believed; see `Store.clock`."""

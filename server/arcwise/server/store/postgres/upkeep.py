@@ -58,7 +58,7 @@ _FOLD_TOTAL = """
 """
 
 
-_TABLES = b"task, batch, counts, total, api_key, origin, state, source"
+_TABLES = b"task, batch, counts, total, api_key, origin, state, source, staged, archive_file"
 
 
 def size(connection: Connection) -> int:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.errors import ParameterError, StoreError
-from arcwise.server.store.base import Outcome, Store
+from arcwise.server.store.base import Outcome
 from arcwise.server.store.counting import count_codes
 from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.sources import checked_counts, checked_name
-from arcwise.server.store.sqlite import sources, transfer, upkeep
+from arcwise.server.store.sqlite import sources, staging, transfer, upkeep
 from arcwise.server.store.sqlite.database import Database
 from arcwise.server.store.sqlite.rows import spread, unpack
+from arcwise.server.store.staging import StagingStore
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
     from arcwise.server.store.records import SourceReport, StoredSource
+    from arcwise.server.store.staging import ArchiveFile, Staged, StagedSize
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
@@ -44,7 +46,7 @@ class _NotAllNew(Exception):  # noqa: N818 (a way out of a transaction, not an e
     pass
 
 
-class SQLiteStore(Store):
+class SQLiteStore(StagingStore):
     """Counts in a SQLite file; made when it does not exist, unless `create` is False.
 
     Several processes may open one file: every change reads and writes within one immediate transaction, so
@@ -120,14 +122,17 @@ class SQLiteStore(Store):
 
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count the batches whose id is new, durably, all or none; see `Store.add`."""
+        return self._add(batches, stage=False)
+
+    def _add(self, batches: Sequence[Batch], *, stage: bool) -> list[Outcome]:
         with self._database.errors("write to"):
             with suppress(_NotAllNew), self._database.transaction():
-                self._add_new(batches)
+                self._add_new(batches, stage=stage)
                 return [Outcome.COUNTED] * len(batches)
             with self._database.transaction():
-                return self._add_each(batches)
+                return self._add_each(batches, stage=stage)
 
-    def _add_new(self, batches: Sequence[Batch]) -> None:
+    def _add_new(self, batches: Sequence[Batch], *, stage: bool) -> None:
         """Count batches that are all new, as those of nearly all groups are.
 
         Raises
@@ -146,6 +151,8 @@ class SQLiteStore(Store):
                 raise _NotAllNew
             counts = count_codes([batch.codes for batch in group], self._codes(key))
             self._database.add_counts(number, epoch, counts)
+            if stage:
+                staging.stage(self._database, number, epoch, group)
 
     def _insert_ids(self, number: int, epoch: int, ids: list[bytes]) -> int:
         """Insert those of the ids that are new; return how many.
@@ -162,11 +169,11 @@ class SQLiteStore(Store):
             new += self._database.writer.execute(_insert_statement(size), (number, epoch, *part)).rowcount
         return new
 
-    def _add_each(self, batches: Sequence[Batch]) -> list[Outcome]:
+    def _add_each(self, batches: Sequence[Batch], *, stage: bool) -> list[Outcome]:
         """Count those of the batches that are new, in their order; return what became of each."""
         outcomes: list[Outcome] = []
         states: dict[bytes, tuple[int, int, int | None]] = {}
-        groups: dict[tuple[bytes, int], list[bytes]] = {}
+        groups: dict[tuple[bytes, int], list[Batch]] = {}
         for batch in batches:
             state = states.get(batch.task_id)
             if state is None:
@@ -176,11 +183,14 @@ class SQLiteStore(Store):
                 outcomes.append(Outcome.CLOSED)
             elif self._insert_ids(number, batch.epoch, [batch.batch_id]):
                 outcomes.append(Outcome.COUNTED)
-                groups.setdefault((batch.task_id, batch.epoch), []).append(batch.codes)
+                groups.setdefault((batch.task_id, batch.epoch), []).append(batch)
             else:
                 outcomes.append(Outcome.REPLAYED)
-        for (key, epoch), packed in groups.items():
-            self._database.add_counts(states[key][0], epoch, count_codes(packed, self._codes(key)))
+        for (key, epoch), group in groups.items():
+            counts = count_codes([batch.codes for batch in group], self._codes(key))
+            self._database.add_counts(states[key][0], epoch, counts)
+            if stage:
+                staging.stage(self._database, states[key][0], epoch, group)
         return outcomes
 
     def _codes(self, key: bytes) -> int:
@@ -287,6 +297,42 @@ class SQLiteStore(Store):
     def drop_source(self, name: str, *, closed_too: bool = False) -> int:
         """Forget a source; see `Store.drop_source`."""
         return sources.drop(self._database, name, closed_too=closed_too)
+
+    def add_staged(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Do as `add`, and keep what is counted for the archive; see `StagingStore.add_staged`."""
+        return self._add(batches, stage=True)
+
+    def staged(self, after: int, most: int, most_bytes: int) -> list[Staged]:
+        """Return batches that wait for the archive; see `StagingStore.staged`."""
+        return staging.read(self._database, after, most, most_bytes)
+
+    def staged_size(self) -> StagedSize:
+        """Return how much waits for the archive; see `StagingStore.staged_size`."""
+        return staging.size(self._database)
+
+    def unstage(self, numbers: Sequence[int]) -> None:
+        """Forget batches that are in a file; see `StagingStore.unstage`."""
+        staging.remove(self._database, numbers)
+
+    def begin_files(self, files: Iterable[ArchiveFile]) -> None:
+        """Take note of files that are about to be; see `StagingStore.begin_files`."""
+        staging.begin_files(self._database, files)
+
+    def begun_files(self) -> list[ArchiveFile]:
+        """Return the files that were begun; see `StagingStore.begun_files`."""
+        return staging.begun_files(self._database)
+
+    def end_files(self) -> None:
+        """Take note that no file is being written; see `StagingStore.end_files`."""
+        staging.end_files(self._database)
+
+    def archive_id(self, new: bytes | None = None) -> bytes | None:
+        """Return the id of the archive's folder; see `StagingStore.archive_id`."""
+        return staging.archive_id(self._database, new)
+
+    def forget_archive(self) -> None:
+        """Forget the archive's folder; see `StagingStore.forget_archive`."""
+        staging.forget_archive(self._database)
 
     def clock(self) -> int | None:
         """Return the latest time that a server believed; see `Store.clock`."""

@@ -1,0 +1,3 @@
+"""The archive of `arcwise serve --archive`: accepted batches as Parquet, each of them once."""
+
+__all__: list[str] = []

@@ -1,0 +1,243 @@
+"""From the batches that wait in a store to files, so that after any crash none is missing and none is twice.
+
+A batch waits from the commit that counts it. The one writer takes those that wait, notes in the store which
+files it begins, writes each beside its name, syncs it, renames it, syncs the folder, deletes what is in the
+files from those that wait, and forgets the note. Whoever comes after a crash reads the note first: of a file
+that has its name, everything is deleted from those that wait; one without is as if it had never been begun.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from arcwise.errors import StoreError
+from arcwise.server.archive.folder import Folder
+from arcwise.server.store.epochs import epochs_in
+from arcwise.server.store.staging import ROW_BYTES, ArchiveFile, StagedSize, staging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from arcwise.server.store import Outcome, Store
+    from arcwise.server.store.staging import Staged, StagingStore
+    from arcwise.tasks import Task
+    from arcwise.wire import Batch
+
+__all__ = ["Archiver"]
+
+_log = logging.getLogger("arcwise.server")
+
+_PAGE = 10_000
+"""Batches that are read at once: others read between."""
+_MOST_BATCHES = 250_000
+_MOST_BYTES = 64 << 20
+"""Of the batches that are written at once, which are in memory; as many are not waited for any longer."""
+_TICK_SECONDS = 5.0
+"""How often it is looked how much waits, and whether the process that writes has ended."""
+_LAST_SECONDS = 3.0
+"""For how long a process that ends waits for another one that writes."""
+_STOP_SECONDS = 30.0
+
+
+class Archiver:
+    """Stages batches, and writes them to files on a thread of its own.
+
+    Parameters
+    ----------
+    store
+        That the batches are counted in.
+    path
+        The folder.
+    believed
+        Returns the time that closes epochs, in Unix seconds.
+    seconds
+        For how long batches are gathered.
+    retention_days
+        For how many days after their epoch files are kept; 0: for ever.
+    most_bytes
+        That may wait.
+    tick_seconds
+        How often it is looked how much waits.
+
+    Raises
+    ------
+    StoreError
+        When the folder is not that of the store, or cannot be used.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        path: Path,
+        *,
+        believed: Callable[[], float],
+        seconds: float,
+        retention_days: int,
+        most_bytes: int,
+        tick_seconds: float = _TICK_SECONDS,
+    ) -> None:
+        self._store: StagingStore = staging(store)
+        self._folder = Folder(path, self._store)
+        self._believed = believed
+        self._seconds = seconds
+        self._retention_days = retention_days
+        self._most_bytes = most_bytes
+        self._tick = min(tick_seconds, seconds)
+        self._looked = self._store.staged_size()
+        self._since = StagedSize(0, 0)
+        self._counting = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self.failing = False
+        self.written = 0
+        self._written_at = -float("inf")
+        self._thread = threading.Thread(target=self._run, name="arcwise-archive", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what waits, if that can be done within half a minute, and end."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(_STOP_SECONDS)
+
+    @property
+    def waiting(self) -> StagedSize:
+        """How much waits, of all workers, some seconds ago, and what this one has added since."""
+        with self._counting:
+            return StagedSize(*map(sum, zip(self._looked, self._since, strict=True)))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much waits as may."""
+        return self.waiting.bytes >= self._most_bytes
+
+    def add(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Count and stage batches; see `Store.add`.
+
+        Raises
+        ------
+        StoreError
+            Also when too much waits for the archive; nothing is counted.
+        """
+        if self.is_full:
+            raise StoreError(
+                f"{self.waiting.bytes:,} bytes wait for the archive {self._folder.path}: it cannot be "
+                "written as fast as reports come. See the log, or set archive_max_staged_bytes higher"
+            )
+        outcomes = self._store.add_staged(batches)
+        with self._counting:  # replays as well, until the next look
+            size = ROW_BYTES * len(batches) + sum(len(batch.codes) for batch in batches)
+            self._since = StagedSize(self._since.batches + len(batches), self._since.bytes + size)
+        if _is_enough(self.waiting):
+            self._wake.set()
+        return outcomes
+
+    def _look(self) -> None:
+        with self._counting:
+            before = self._since
+        found = self._store.staged_size()
+        with self._counting:
+            self._looked = found
+            self._since = StagedSize(*(now - then for now, then in zip(self._since, before, strict=True)))
+
+    def _run(self) -> None:
+        while True:
+            stopping = self._stopping
+            self._wake.clear()
+            try:
+                self.turn(last=stopping)
+                self.failing = False
+            except Exception as error:  # the thread must outlive whatever a disk or a database does
+                self.failing = True
+                if isinstance(error, (OSError, StoreError)):
+                    words = getattr(error, "strerror", None) or error
+                    _log.error("cannot write the archive %s: %s", self._folder.path, words)
+                else:
+                    _log.exception("cannot write the archive %s", self._folder.path)
+            if stopping:
+                self._folder.unlock()
+                return
+            if self.failing:
+                time.sleep(min(self._tick, 1.0))
+            self._wake.wait(self._tick)
+
+    def turn(self, *, last: bool = False) -> None:
+        """Write what waits, if it is time and no other process does.
+
+        Raises
+        ------
+        OSError, StoreError
+            When the folder or the store does not let it.
+        """
+        self._look()
+        until = time.monotonic() + (_LAST_SECONDS if last else 0.0)
+        while not self._folder.lock():
+            if time.monotonic() >= until:
+                return
+            time.sleep(0.05)  # who writes may be ending, too, and have read what waits already
+        due = time.monotonic() >= self._written_at + self._seconds
+        if not (last or due or _is_enough(self.waiting)):
+            return
+        self._settle()
+        while batches := self._take():
+            self._write(batches)
+        self._written_at = time.monotonic()
+        self._look()
+        if self._retention_days:
+            for task in self._tasks().values():
+                oldest = task.epoch(self._believed()) - epochs_in(self._retention_days, task)
+                self._folder.remove_before(task, oldest)
+
+    def _settle(self) -> None:
+        """Delete from those that wait what is in files that were begun before a crash."""
+        files = self._store.begun_files()
+        if not files:
+            return
+        self._folder.sync(files)  # they may have their names, and not durably
+        done = {(file.task_id, batch_id) for file in files for batch_id in self._folder.ids(file)}
+        after = -1
+        while done and (page := self._store.staged(after, _PAGE, _MOST_BYTES)):
+            after = page[-1].number
+            self._store.unstage([n for n, batch in page if (batch.task_id, batch.batch_id) in done])
+        self._store.end_files()
+
+    def _tasks(self) -> dict[bytes, Task]:
+        # Of the store: another worker may have made one just now.
+        return {bytes.fromhex(stored.task.id): stored.task for stored in self._store.tasks()}
+
+    def _take(self) -> list[Staged]:
+        taken: list[Staged] = []
+        size = 0
+        while len(taken) < _MOST_BATCHES and size < _MOST_BYTES:
+            page = self._store.staged(taken[-1].number if taken else -1, _PAGE, _MOST_BYTES - size)
+            if not page:
+                break
+            taken += page
+            size += sum(len(each.batch.codes) for each in page)
+        return taken
+
+    def _write(self, staged: Sequence[Staged]) -> None:
+        tasks = self._tasks()
+        cells: dict[tuple[bytes, int], list[Staged]] = {}
+        for each in staged:
+            cells.setdefault((each.batch.task_id, each.batch.epoch), []).append(each)
+        files = [ArchiveFile(secrets.token_hex(8), *cell) for cell in cells]
+        self._store.begin_files(files)
+        for file, members in zip(files, cells.values(), strict=True):
+            self._folder.write(file, tasks[file.task_id], [each.batch for each in members])
+        self._folder.sync(files)
+        self._store.unstage([each.number for each in staged])
+        self._store.end_files()
+        self.written += len(staged)
+
+
+def _is_enough(waiting: StagedSize) -> bool:
+    return waiting.batches >= _MOST_BATCHES or waiting.bytes >= _MOST_BYTES

@@ -1,0 +1,469 @@
+"""`arcwise serve --archive`: counts and files agree to the integer, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from pyarrow import parquet
+
+from arcwise.analysis import count_table
+from arcwise.cli import main
+from arcwise.errors import MissingExtraError, ParameterError, StoreError
+from arcwise.server import create_app
+from arcwise.server.archive import archiver as module
+from arcwise.server.archive.archiver import Archiver
+from arcwise.server.archive.folder import Folder
+from arcwise.server.store import Store, open_store
+from arcwise.server.store.staging import ArchiveFile, StagedSize, StagingStore, staging
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from tests.server.store.conftest import opener, store, url  # noqa: F401 (fixtures)
+from tests.support.store_samples import (
+    CLOSED,
+    COUNTED,
+    DELAY,
+    HEADING,
+    REPLAYED,
+    TASKS,
+    WIDE,
+    batch,
+    counted,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import httpx
+    from fastapi import FastAPI
+
+    from arcwise.tasks import Task
+
+
+@pytest.fixture
+def staged_store(store: Store) -> StagingStore:  # noqa: F811 (a fixture)
+    return staging(store)
+
+
+def archiver(store: Store, path: Path, **options: Any) -> Archiver:  # noqa: F811 (its argument)
+    given: dict[str, Any] = {
+        "seconds": 0.0,
+        "retention_days": 0,
+        "most_bytes": 1 << 30,
+        "believed": time.time,
+    } | options
+    return Archiver(store, path, **given)
+
+
+def rows(path: Path) -> list[tuple[str, int, bytes, tuple[int, ...]]]:
+    """Return what lies in the files of an archive, in their order."""
+    found = []
+    for file in sorted(path.rglob("*.parquet")):
+        table = parquet.read_table(file)
+        columns = [table.column(name).to_pylist() for name in ("task_id", "epoch", "batch_id", "codes")]
+        found += [
+            (task, epoch, name, tuple(codes)) for task, epoch, name, codes in zip(*columns, strict=True)
+        ]
+    return found
+
+
+def agree(store: Store, path: Path) -> None:  # noqa: F811 (its argument)
+    """Check that counts, ids and files agree."""
+    found = rows(path)
+    assert len({(task, name) for task, _, name, _ in found}) == len(found)
+    for task in TASKS:
+        by_epoch: dict[int, list[int]] = {}
+        for key, epoch, _, codes in found:
+            if key == task.id:
+                by_epoch.setdefault(epoch, []).extend(codes)
+        counts = {epoch: row.tolist() for epoch, row in store.counts_by_epoch(task).items()}
+        assert counts == {epoch: counted(task, codes) for epoch, codes in by_epoch.items()}
+
+
+def test_what_is_counted_waits_and_what_is_not_does_not(staged_store: StagingStore) -> None:
+    first, second = batch(DELAY, [3, 1]), batch(WIDE, [300], number=1, epoch=101)
+    assert staged_store.add_staged([first, second]) == [COUNTED, COUNTED]
+    assert staged_store.add_staged([first]) == [REPLAYED]
+    third = batch(DELAY, [2], number=2)
+    assert staged_store.add_staged([first, third, third]) == [REPLAYED, COUNTED, REPLAYED]
+    staged_store.close_task(DELAY.id, 9_000)
+    assert staged_store.add_staged([batch(DELAY, [2], number=3)]) == [CLOSED]
+    staged_store.open_task(DELAY.id)
+    assert staged_store.add([batch(DELAY, [2], number=4)]) == [COUNTED]
+    waiting = staged_store.staged(-1, 10, 1000)
+    assert {each.batch for each in waiting} == {first, second, third}
+    assert staged_store.staged_size() == StagedSize(3, 300 + 2 + 2 + 1)
+    assert [each.number for each in waiting] == sorted(each.number for each in waiting)
+    assert staged_store.staged(waiting[0].number, 10, 1000) == waiting[1:]
+    assert staged_store.staged(-1, 2, 1000) == waiting[:2]
+    assert staged_store.staged(-1, 10, 2) == waiting[: 1 + (len(waiting[0].batch.codes) < 2)]
+    staged_store.unstage([each.number for each in waiting[:2]])
+    assert staged_store.staged(-1, 10, 1000) == waiting[2:]
+    assert staged_store.check() == []
+
+
+@pytest.mark.parametrize("replays", [0, 1])
+def test_large_groups(staged_store: StagingStore, replays: int) -> None:
+    group = [batch(DELAY, [n % 7] * (1 + n % 3), number=n, epoch=100 + n % 2) for n in range(1500)]
+    staged_store.add_staged(group + group[:replays])
+    assert {each.batch for each in staged_store.staged(-1, 5000, 1 << 20)} == set(group)
+    assert staged_store.staged_size().batches == 1500
+
+
+def test_archive_and_counts_agree(staged_store: StagingStore, tmp_path: Path) -> None:
+    path = tmp_path / "archive"
+    writing = archiver(staged_store, path)
+    group = [batch(DELAY, [n % 7, n % 5], number=n, epoch=100 + n % 2) for n in range(40)]
+    writing.add([*group, batch(WIDE, [300, 0, 479], number=1), batch(HEADING, [1], number=2)])
+    writing.turn()
+    agree(staged_store, path)
+    assert len(rows(path)) == 42
+    writing.add([group[0], batch(DELAY, [9], number=99)])
+    writing.turn()
+    agree(staged_store, path)
+    assert staged_store.staged_size() == StagedSize(0, 0)
+    assert staged_store.begun_files() == []
+    assert writing.written == 43
+
+
+def test_counting_the_files_gives_the_counts_of_the_server_and_of_a_source(
+    staged_store: StagingStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "archive"
+    writing = archiver(staged_store, path)
+    writing.add([batch(DELAY, [n % 7, n % 5], number=n, epoch=100 + n % 2) for n in range(40)])
+    writing.add([batch(WIDE, [300, 0, 479], number=1), batch(HEADING, [1], number=2)])
+    writing.turn()
+    found = count_table(path, TASKS)
+    assert not found.rejected
+    with closing(open_store(f"sqlite:///{tmp_path / 'lake.db'}")) as lake:
+        lake.register(TASKS)
+        counts = {(bytes.fromhex(task_id), epoch): row for (task_id, epoch), row in found.counts.items()}
+        ids = [(bytes.fromhex(task_id), epoch, name) for task_id, epoch, name in found.batch_ids]
+        lake.replace_source("archive", counts, ids)
+        with pytest.raises(ParameterError, match="42 batches are counted by the server"):
+            staged_store.replace_source("archive", counts, ids)
+        for task in TASKS:
+            expected = {epoch: row.tolist() for epoch, row in staged_store.counts_by_epoch(task).items()}
+            assert {epoch: row.tolist() for epoch, row in found.by_epoch(task).items()} == expected
+            assert {epoch: row.tolist() for epoch, row in lake.counts_by_epoch(task).items()} == expected
+
+
+def test_files_tell_nothing_of_when_and_in_which_order_batches_came(
+    staged_store: StagingStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "archive"
+    writing = archiver(staged_store, path)
+    writing.add([batch(DELAY, [1], number=n) for n in range(300)])
+    old = os.umask(0)
+    try:
+        writing.turn()
+    finally:
+        os.umask(old)
+    (file,) = path.rglob("*.parquet")
+    assert file.stat().st_mtime_ns == DELAY.epoch_seconds * 100 * 10**9
+    assert file.parent == path / DELAY.id / "100"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    folders = [path, *(each for each in path.rglob("*") if each.is_dir())]
+    assert {stat.S_IMODE(each.stat().st_mode) for each in folders} == {0o700}
+    assert stat.S_IMODE((path / "_arcwise_archive").stat().st_mode) == 0o600
+    table = parquet.read_table(file)
+    assert table.schema.to_string(show_schema_metadata=False) == (
+        "task_id: string\nepoch: int64\nbatch_id: fixed_size_binary[16]\ncodes: list<element: uint16>\n"
+        "  child 0, element: uint16"
+    )
+    numbers = [int.from_bytes(name, "big") for name in table.column("batch_id").to_pylist()]
+    assert sorted(numbers) == list(range(300))
+    assert numbers != sorted(numbers)  # with odds of 300! to one
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+def crash(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, after: bool, calls: int) -> None:
+    """Let a call of a function be the last thing that happens, or the next one of its class."""
+    real = getattr(owner, name)
+    left = [calls]
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0 and not after:
+            raise Crash
+        result = real(*arguments, **named)
+        if left[0] == 0:
+            raise Crash
+        return result
+
+    monkeypatch.setattr(owner, name, dying)
+
+
+STEPS = [
+    ("store", "begin_files", 1),
+    ("folder", "write", 1),
+    ("folder", "write", 2),
+    ("os", "fsync", 2),
+    ("folder", "sync", 1),
+    ("store", "unstage", 1),
+    ("store", "end_files", 1),
+]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("owner", "name", "calls"), STEPS)
+def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(
+    opener: Callable[[], Store],  # noqa: F811 (a fixture)
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: str,
+    name: str,
+    calls: int,
+    after: bool,
+) -> None:
+    path = tmp_path / "archive"
+    group = [batch(DELAY, [n % 7], number=n, epoch=100 + n % 3) for n in range(30)]
+    with closing(opener()) as opened:
+        writing = archiver(opened, path)
+        writing.add(group)
+        target = {"store": writing._store, "folder": writing._folder, "os": os}[owner]
+        with monkeypatch.context() as patch:
+            crash(patch, target, name, after=after, calls=calls)
+            with pytest.raises(Crash):
+                writing.turn()
+        writing._folder.unlock()
+    with closing(opener()) as opened:
+        writing = archiver(opened, path)
+        writing.add([batch(DELAY, [1], number=99), group[5]])
+        writing.turn()
+        agree(opened, path)
+        assert len(rows(path)) == 31
+        assert staging(opened).staged_size().batches == 0
+        assert not list(path.rglob("*.part"))
+
+
+def test_one_process_writes_at_a_time(opener: Callable[[], Store], tmp_path: Path) -> None:  # noqa: F811
+    path = tmp_path / "archive"
+    with closing(opener()) as first, closing(opener()) as second:
+        one, two = archiver(first, path), archiver(second, path)
+        one.turn()
+        two.add([batch(DELAY, [1])])
+        two.turn()
+        assert rows(path) == []
+        assert two.waiting.batches == 1
+        one.turn()
+        assert len(rows(path)) == 1
+        two.add([batch(DELAY, [1], number=1)])
+        one._folder.unlock()  # its process has ended
+        two.turn()
+        agree(second, path)
+
+
+def test_batches_are_gathered_until_it_is_time_or_there_are_enough(
+    staged_store: StagingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "archive"
+    writing = archiver(staged_store, path, seconds=3600.0)
+    writing.turn()
+    writing.add([batch(DELAY, [1], number=n) for n in range(3)])
+    writing.turn()
+    assert rows(path) == []
+    monkeypatch.setattr(module, "_MOST_BATCHES", 4)
+    writing.add([batch(DELAY, [1], number=n) for n in range(3, 6)])
+    writing.turn()
+    assert len(rows(path)) == 6
+    writing.add([batch(DELAY, [1], number=6)])
+    writing.turn()
+    writing.turn(last=True)
+    agree(staged_store, path)
+
+
+def test_a_folder_that_is_another_one_is_not_written_to(staged_store: StagingStore, tmp_path: Path) -> None:
+    path = tmp_path / "archive"
+    writing = archiver(staged_store, path)
+    writing.turn()
+    writing.add([batch(DELAY, [1])])
+    path.rename(tmp_path / "moved")  # as if its disk were not mounted
+    with pytest.raises(OSError, match="No such file"):
+        writing.turn()
+    path.mkdir()
+    with pytest.raises(OSError, match="No such file"):
+        writing.turn()
+    with pytest.raises(StoreError, match="is not the archive of this store: is its disk mounted"):
+        archiver(staged_store, path)
+    path.rmdir()
+    (tmp_path / "moved").rename(path)
+    writing.turn()
+    agree(staged_store, path)
+    (path / "_arcwise_archive").write_text("00" * 16)
+    with pytest.raises(StoreError, match="is not the archive of this store"):
+        archiver(staged_store, path)
+
+
+def test_an_archive_begins_in_an_empty_folder(staged_store: StagingStore, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="must be an empty folder at first"):
+        archiver(staged_store, tmp_path)
+    with pytest.raises(StoreError, match=r"cannot use the archive .*: No such file"):
+        archiver(staged_store, tmp_path / "no" / "archive")
+    with pytest.raises(StoreError, match=r"cannot use the archive .*: "):
+        archiver(staged_store, tmp_path / "file")
+    archiver(staged_store, tmp_path / "archive")
+    with pytest.raises(StoreError, match="is not the archive of this store"):
+        archiver(staged_store, tmp_path / "other")
+    assert staged_store.archive_id(bytes(16)) != bytes(16)
+    staged_store.forget_archive()
+    archiver(staged_store, tmp_path / "another")
+
+
+def test_a_crash_between_the_marker_and_the_store_is_made_good(
+    staged_store: StagingStore, tmp_path: Path
+) -> None:
+    archiver(staged_store, tmp_path / "archive")
+    known = staged_store.archive_id()
+    staged_store.forget_archive()
+    archiver(staged_store, tmp_path / "archive")
+    assert staged_store.archive_id() == known
+
+
+def test_a_full_disk_stops_the_archive_and_not_the_counting(
+    staged_store: StagingStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    path = tmp_path / "archive"
+    writing = archiver(staged_store, path, seconds=0.01)
+    full = threading.Event()
+    real = Folder.write
+
+    def write(self: Folder, file: ArchiveFile, task: Task, batches: list[Batch]) -> None:
+        if not full.is_set():
+            real(self, file, task, batches)
+            return
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Folder, "write", write)
+    full.set()
+    writing.start()
+    try:
+        assert writing.add([batch(DELAY, [1])]) == [COUNTED]
+        wait_until(lambda: writing.failing)
+        assert writing.add([batch(DELAY, [2], number=1)]) == [COUNTED]
+        assert f"cannot write the archive {path}: No space left on device" in caplog.text
+        full.clear()
+        wait_until(lambda: writing.written == 2 and not writing.failing)
+    finally:
+        writing.stop()
+    agree(staged_store, path)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_waits_is_bounded(staged_store: StagingStore, tmp_path: Path) -> None:
+    writing = archiver(staged_store, tmp_path / "archive", most_bytes=1000)
+    codes = [1] * 500
+    assert writing.add([batch(DELAY, codes)]) == [COUNTED]
+    assert writing.add([batch(DELAY, codes, number=1)]) == [COUNTED]
+    with pytest.raises(
+        StoreError, match=r"1,200 bytes wait for the archive .*: it cannot be written as fast"
+    ):
+        writing.add([batch(DELAY, codes, number=2)])
+    assert staged_store.report_count(DELAY) == 1000
+    writing.turn()
+    assert writing.add([batch(DELAY, codes, number=2)]) == [COUNTED]
+    writing.turn()
+    agree(staged_store, tmp_path / "archive")
+
+
+def test_files_are_kept_as_long_as_asked_for(staged_store: StagingStore, tmp_path: Path) -> None:
+    path = tmp_path / "archive"
+    now = float(DELAY.epoch_seconds * 120)
+    writing = archiver(staged_store, path, retention_days=10, believed=lambda: now)
+    writing.add([batch(DELAY, [1], number=epoch, epoch=epoch) for epoch in (108, 109, 110, 120)])
+    writing.turn()
+    assert sorted(epoch for _, epoch, *_ in rows(path)) == [110, 120]
+    assert (path / "_arcwise_archive").exists()
+
+
+def test_a_server_archives_what_it_accepts(
+    with_app: Callable[..., None],
+    tmp_path: Path,
+    url: str,  # noqa: F811 (a fixture)
+) -> None:
+    today = DELAY.epoch(time.time())
+    sent = [batch(DELAY, [1, 2, 3], number=n, epoch=today) for n in range(3)]
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        for each in [*sent, sent[0]]:
+            answer = await http.post(
+                f"/v1/tasks/{DELAY.id}/reports",
+                content=encode_batch(each),
+                headers={"content-type": MEDIA_TYPE},
+            )
+            assert answer.status_code == 204
+        told = (await http.get("/metrics")).text
+        assert "arcwise_archive_failing 0.0" in told
+        waiting = app.state.runtime.archiver.waiting.batches
+        assert f"arcwise_archive_staged_batches {float(waiting)}" in told
+        assert waiting >= 3 - app.state.runtime.archiver.written
+
+    with_app([DELAY], scenario, store=url, archive=tmp_path / "archive")
+    with closing(open_store(url)) as opened:
+        agree(opened, tmp_path / "archive")
+    assert len(rows(tmp_path / "archive")) == 3
+
+
+def test_a_full_backlog_is_a_503_and_not_ready(with_app: Callable[..., None], tmp_path: Path) -> None:
+    codes = [1] * 600_000
+    sent = [batch(DELAY, codes, number=n, epoch=DELAY.epoch(time.time())) for n in range(3)]
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        archive = tmp_path / "archive"
+        wait_until(lambda: app.state.runtime.archiver._written_at > 0)
+        archive.rename(tmp_path / "gone")
+        answers = [
+            await http.post(
+                f"/v1/tasks/{DELAY.id}/reports",
+                content=encode_batch(each),
+                headers={"content-type": MEDIA_TYPE},
+            )
+            for each in sent
+        ]
+        assert [answer.status_code for answer in answers] == [204, 204, 503]
+        assert answers[2].headers["retry-after"] == "1"
+        assert (await http.get("/health/ready")).status_code == 503
+        (tmp_path / "gone").rename(archive)
+
+    with_app([DELAY], scenario, archive=tmp_path / "archive", archive_max_staged_bytes=1 << 20)
+
+
+def test_without_pyarrow_the_server_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtraError, match=r"an archive needs pyarrow: pip install 'arcwise\[lake\]'"):
+        create_app(tasks=[DELAY], archive=tmp_path / "archive")
+
+
+def test_an_archive_can_be_forgotten(opener: Callable[[], Store], url: str, tmp_path: Path) -> None:  # noqa: F811
+    with closing(opener()) as opened:
+        archiver(opened, tmp_path / "archive").add([batch(DELAY, [1])])
+    told = CliRunner().invoke(main, ["store", "info", url])
+    assert "1 batches wait for the archive" in told.stdout
+    told = CliRunner().invoke(main, ["store", "forget-archive", url])
+    assert told.stdout == "the archive is forgotten; 1 batches wait for another one\n"
+    with closing(opener()) as opened:
+        archiver(opened, tmp_path / "another").turn()
+        agree(opened, tmp_path / "another")

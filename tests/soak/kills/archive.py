@@ -1,0 +1,121 @@
+"""What an archive holds beside what its store counted, and what still waits there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from pyarrow import parquet
+
+from arcwise.server.store import open_store
+from arcwise.server.store.export import BatchIds, TaskState
+from arcwise.server.store.staging import staging
+from arcwise.wire import decode_batch
+from tests.soak.kills.batches import TASKS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from arcwise.server.store.staging import StagingStore
+    from tests.soak.kills.batches import Batches
+
+__all__ = ["Archived", "archived"]
+
+_Batch = tuple[str, int, bytes, tuple[int, ...]]
+"""Task, epoch, id and codes."""
+
+
+class Archived(NamedTuple):
+    """Of a look into an archive, while nobody writes to it.
+
+    Attributes
+    ----------
+    wrong
+        Sentences; none when all is right.
+    in_files, waiting
+        How many batches are there.
+    begun
+        How many files were begun, and not ended.
+    """
+
+    wrong: list[str]
+    in_files: int
+    waiting: int
+    begun: int
+
+
+def archived(url: str, folder: Path, batches: Batches, made: int) -> Archived:
+    """Compare each batch that is counted with what was sent, and with the files and what waits for them.
+
+    Parameters
+    ----------
+    url
+        The store.
+    folder
+        The archive.
+    batches
+        What was sent.
+    made
+        How many of them.
+    """
+    sent = {_sent(batches, number) for number in range(made)}
+    names = {(task, name) for task, _, name, _ in sent}
+    with closing(open_store(url, create=False)) as opened:
+        store = staging(opened)
+        counted = _counted(store)
+        waits = Counter(_waiting(store))
+        begun = {file.name for file in store.begun_files()}
+    files: Counter[_Batch] = Counter()
+    unfinished: set[_Batch] = set()
+    for path in folder.rglob("*.parquet"):
+        rows = _rows(path)
+        files.update(rows)
+        if path.stem in begun:
+            unfinished.update(rows)
+    wrong = [f"{each[:3]}: is not what was sent" for each in (files | waits).keys() - sent]
+    wrong += [f"{each}: counted, and not sent" for each in counted - names]
+    for each in sent:
+        places = files[each] + waits[each]
+        if each in unfinished and places == 2 and files[each] == 1:
+            places = 1  # who settles finds it in the file
+        if places != ((each[0], each[2]) in counted):
+            wrong.append(f"{each[:3]}: in files {files[each]} times, waits {waits[each]} times")
+    return Archived(wrong[:20], files.total(), waits.total(), len(begun))
+
+
+def _sent(batches: Batches, number: int) -> _Batch:
+    batch = decode_batch(batches.request(number).partition(b"\r\n\r\n")[2])
+    codes = np.frombuffer(batch.codes, "<u2").tolist()
+    return batch.task_id.hex(), batch.epoch, batch.batch_id, tuple(codes)
+
+
+def _counted(store: StagingStore) -> set[tuple[str, bytes]]:
+    found = set()
+    task = ""
+    with closing(store.export(ids=True)) as records:
+        for record in records:
+            if isinstance(record, TaskState):
+                task = record.task.id
+            elif isinstance(record, BatchIds):
+                found |= {(task, name) for name in record.ids}
+    return found
+
+
+def _waiting(store: StagingStore) -> list[_Batch]:
+    found: list[_Batch] = []
+    after = -1
+    while page := store.staged(after, 10_000, 1 << 30):
+        after = page[-1].number
+        for _, batch in page:
+            codes = np.frombuffer(batch.codes, "<u2").tolist()
+            found.append((batch.task_id.hex(), batch.epoch, batch.batch_id, tuple(codes)))
+    return found
+
+
+def _rows(path: Path) -> list[_Batch]:
+    table = parquet.read_table(path)
+    columns = [table.column(name).to_pylist() for name in ("task_id", "epoch", "batch_id", "codes")]
+    assert {task.id for task in TASKS} >= set(columns[0])
+    return [(task, epoch, name, tuple(codes)) for task, epoch, name, codes in zip(*columns, strict=True)]
