@@ -448,6 +448,19 @@ def test_a_full_backlog_is_a_503_and_not_ready(with_app: Callable[..., None], tm
     with_app([DELAY], scenario, archive=tmp_path / "archive", archive_max_staged_bytes=1 << 20)
 
 
+def test_a_worker_without_the_archive_of_its_store_says_so(
+    with_app: Callable[..., None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def nothing(_http: httpx.AsyncClient, _app: FastAPI) -> None:
+        pass
+
+    with_app([DELAY], nothing)
+    with_app([DELAY], nothing, archive=tmp_path / "archive")
+    assert "the store has an archive" not in caplog.text
+    with_app([DELAY], nothing)
+    assert "the store has an archive, in which the batches of this worker will be missing" in caplog.text
+
+
 def test_without_pyarrow_the_server_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

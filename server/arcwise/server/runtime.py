@@ -23,6 +23,7 @@ from arcwise.server.ingest import Ingest
 from arcwise.server.process.metrics import Metrics
 from arcwise.server.store import Store, open_store
 from arcwise.server.store.epochs import epochs_in
+from arcwise.server.store.staging import StagingStore
 from arcwise.server.turns import Turns
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ class Runtime:
     def _archiver(self, store: Store) -> Archiver | None:
         settings = self._settings
         if not settings.archive:
+            if isinstance(store, StagingStore) and store.archive_id() is not None:
+                _log.warning("the store has an archive, in which the batches of this worker will be missing")
             return None
         return Archiver(
             store,

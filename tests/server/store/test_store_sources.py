@@ -389,3 +389,31 @@ def test_adding_while_a_source_is_replaced(opener: Opener) -> None:
         adder.join()
         assert adding.counts(task)[[1, 2]].tolist() == [600, 600]
         assert adding.check() == []
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_of_a_server_and_a_source_with_the_same_batches_one_counts_them(opener: Opener, turn: int) -> None:
+    contested = [batch(DELAY, [1], number=n) for n in range(400)]
+    counts, ids = lake(*contested)
+    told: list[str] = []
+    with closing(opener()) as adding, closing(opener()) as replacing:
+        begin = threading.Barrier(2)
+
+        def replace() -> None:
+            begin.wait()
+            try:
+                replacing.replace_source("lake", counts, ids[::-1])
+            except ParameterError as error:
+                told.append(str(error))
+
+        replacer = threading.Thread(target=replace)
+        replacer.start()
+        begin.wait()
+        for start in range(turn, 400, 7):
+            adding.add(contested[start : start + 7])
+        adding.add(contested)
+        replacer.join()
+        assert adding.counts(DELAY).tolist() == counted(DELAY, [1] * 400)
+        assert len(adding.sources()) == 1 - len(told)
+        assert all("batches are counted by the server" in words for words in told)
+        assert adding.check() == []
