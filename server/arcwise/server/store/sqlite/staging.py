@@ -19,10 +19,10 @@ __all__ = [
     "begun_files",
     "end_files",
     "forget_archive",
-    "read",
-    "remove",
-    "size",
     "stage",
+    "staged",
+    "staged_size",
+    "unstage",
 ]
 
 _MOST_ROWS = 256
@@ -48,7 +48,7 @@ def _insert_statement(rows: int) -> str:
     return f"INSERT INTO staged (task, epoch, id, codes) VALUES {values}"  # noqa: S608 (numbers)
 
 
-def read(database: Database, after: int, most: int, most_bytes: int) -> list[Staged]:
+def staged(database: Database, after: int, most: int, most_bytes: int) -> list[Staged]:
     """Return batches that wait; see `StagingStore.staged`."""
     found: list[Staged] = []
     with database.read() as connection:
@@ -64,7 +64,7 @@ def read(database: Database, after: int, most: int, most_bytes: int) -> list[Sta
     return found
 
 
-def size(database: Database) -> StagedSize:
+def staged_size(database: Database) -> StagedSize:
     """Return how much waits; see `StagingStore.staged_size`."""
     with database.read() as connection:
         batches, codes = connection.execute(
@@ -73,7 +73,7 @@ def size(database: Database) -> StagedSize:
     return StagedSize(batches, codes + ROW_BYTES * batches)
 
 
-def remove(database: Database, numbers: Sequence[int]) -> None:
+def unstage(database: Database, numbers: Sequence[int]) -> None:
     """Forget batches, while others add; see `StagingStore.unstage`."""
     for start in range(0, len(numbers), _STEP):
         with database.errors("write to"), database.transaction():

@@ -304,15 +304,15 @@ class SQLiteStore(StagingStore):
 
     def staged(self, after: int, most: int, most_bytes: int) -> list[Staged]:
         """Return batches that wait for the archive; see `StagingStore.staged`."""
-        return staging.read(self._database, after, most, most_bytes)
+        return staging.staged(self._database, after, most, most_bytes)
 
     def staged_size(self) -> StagedSize:
         """Return how much waits for the archive; see `StagingStore.staged_size`."""
-        return staging.size(self._database)
+        return staging.staged_size(self._database)
 
     def unstage(self, numbers: Sequence[int]) -> None:
         """Forget batches that are in a file; see `StagingStore.unstage`."""
-        staging.remove(self._database, numbers)
+        staging.unstage(self._database, numbers)
 
     def begin_files(self, files: Iterable[ArchiveFile]) -> None:
         """Take note of files that are about to be; see `StagingStore.begin_files`."""
