@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from arcwise.domains import Interval
 from arcwise.tasks import Task
 from benchmarks.speed.cpu_share import cpu_share
+from benchmarks.speed.cpu_time import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,11 +50,16 @@ REPORTS = f"/v1/tasks/{TASK.id}/reports"
 
 
 class Load(NamedTuple):
-    """What is sent: to which path, how many requests, of how many codes (0: no body)."""
+    """What is sent: to which path, how many requests, of how many codes (0: no body), and what is answered.
+
+    `kind` is one of `benchmarks.speed.load`; "" is a batch where there are codes, else nothing.
+    """
 
     path: str
     requests: int
     codes: int = 0
+    kind: str = ""
+    answer: str = "204"
 
 
 class Measured(NamedTuple):
@@ -98,6 +104,7 @@ def serve(store: str, port_file: str) -> None:
 
     class Front:
         state = app.state
+        reports = getattr(app, "reports", None)
 
         async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http" and scope["path"] == "/plain":
@@ -119,8 +126,7 @@ class Server:
 
     def cpu(self) -> float:
         """Return the seconds of CPU that all its threads have taken."""
-        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text("ascii").split()[0]) for task in tasks) / 1e9
+        return cpu_seconds([self.process.pid])
 
     def load(self, load: Load, connections: int) -> Measured:
         """Send a load and wait for its end."""
@@ -152,6 +158,7 @@ def start(port: int, load: Load, connections: int) -> subprocess.Popen[bytes]:
     """Start a load generator."""
     job: dict[str, Any] = {
         "port": port,
+        "kind": load.kind or ("batch" if load.codes else "empty"),
         "path": load.path,
         "count": load.requests,
         "connections": connections,
@@ -164,10 +171,10 @@ def start(port: int, load: Load, connections: int) -> subprocess.Popen[bytes]:
 
 
 def finish(generator: subprocess.Popen[bytes], load: Load) -> dict[str, Any]:
-    """Return what a load generator measured; every answer must be 204."""
+    """Return what a load generator measured; every answer must be the right one."""
     output, _ = generator.communicate(timeout=300)
     result: dict[str, Any] = json.loads(output)
-    if result["statuses"] != {"204": load.requests}:
+    if result["statuses"] != {load.answer: load.requests}:
         raise SystemExit(f"unexpected answers: {result['statuses']}")
     return result
 

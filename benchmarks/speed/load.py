@@ -1,8 +1,11 @@
 """A load generator: prepared HTTP/1.1 requests over keep-alive connections, one after the other on each.
 
 Runs in a process of its own, so that it takes another core than the server. Prints the seconds that all
-requests took, the number of answers by status, and percentiles of what an answer took in milliseconds.
-Bounded: it stops when the requests are used up.
+requests took, its own CPU seconds, the number of answers by status, and percentiles of what an answer took in
+milliseconds. Bounded: it stops when the requests are used up.
+
+What a request holds is called its kind: "empty", "batch" (codes of a task on arcwise's wire), "point" (a line
+for InfluxDB with one field and a time of its own) or "push" (a sample for Prometheus Pushgateway).
 """
 
 from __future__ import annotations
@@ -14,20 +17,38 @@ import statistics
 import sys
 import time
 from collections import Counter
-from typing import cast
+from typing import Any, cast
 
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 
 TIMEOUT_SECONDS = 60.0
 
 
-def request(path: str, body: bytes) -> bytes:
+def request(path: str, body: bytes, media: str = MEDIA_TYPE) -> bytes:
     """Return the bytes of one POST."""
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {MEDIA_TYPE}\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {media}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode("ascii") + body
+
+
+def requests_of(job: dict[str, Any]) -> list[bytes]:
+    """Return the requests of a job, all made before the first is sent."""
+    kind, path, count = job["kind"], job["path"], job["count"]
+    if kind == "empty":
+        return [request(path, b"")] * count
+    if kind == "batch":
+        task, epoch = bytes.fromhex(job["task"]), job["epoch"]
+        codes = bytes(i % job["codes"] for i in range(job["batch"]))
+        return [request(path, encode_batch(Batch(task, os.urandom(16), epoch, codes))) for _ in range(count)]
+    if kind == "point":
+        now = time.time_ns()  # points of one time would overwrite one another
+        return [request(path, b"report code=%di %d" % (i % 128, now + i), "text/plain") for i in range(count)]
+    if kind == "push":
+        groups = job["connections"]
+        return [request(f"{path}/{i % groups}", b"code %d\n" % (i % 128), "text/plain") for i in range(count)]
+    raise ValueError(kind)
 
 
 class Connection(asyncio.Protocol):
@@ -81,16 +102,14 @@ class Connection(asyncio.Protocol):
 
 
 async def run(
-    port: int, path: str, count: int, connections: int, bodies: list[bytes]
-) -> tuple[float, Counter[int], list[float]]:
-    """Send `count` requests over `connections` connections; return the seconds, statuses and waits."""
-    requests = [request(path, body) for body in bodies]
-    assert len(requests) == count
+    port: int, requests: list[bytes], connections: int
+) -> tuple[float, float, Counter[int], list[float]]:
+    """Send requests over `connections` connections; return the seconds, CPU seconds, statuses and waits."""
     statuses: Counter[int] = Counter()
     waits: list[float] = []
     loop = asyncio.get_running_loop()
     futures = [loop.create_future() for _ in range(connections)]
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     for future in futures:
         await loop.create_connection(
             lambda future=future: Connection(requests, statuses, waits, future),  # type: ignore[misc]
@@ -98,28 +117,19 @@ async def run(
             port,
         )
     await asyncio.wait_for(asyncio.gather(*futures), TIMEOUT_SECONDS)
-    return time.perf_counter() - start, statuses, waits
+    return time.perf_counter() - start, time.process_time() - cpu, statuses, waits
 
 
 def main() -> None:
     """Read one JSON object of settings from the command line, print one of results."""
     job = json.loads(sys.argv[1])
-    task = job.get("task")
-    count = job["count"]
-    if task is None:
-        bodies = [b""] * count
-    else:
-        codes = bytes(i % job["codes"] for i in range(job["batch"]))
-        bodies = [
-            encode_batch(Batch(bytes.fromhex(task), os.urandom(16), job["epoch"], codes))
-            for _ in range(count)
-        ]
     import uvloop
 
-    seconds, statuses, waits = uvloop.run(run(job["port"], job["path"], count, job["connections"], bodies))
+    seconds, cpu, statuses, waits = uvloop.run(run(job["port"], requests_of(job), job["connections"]))
     percentiles = statistics.quantiles(waits, n=100)
     result = {
         "seconds": seconds,
+        "cpu": cpu,
         "statuses": statuses,
         "p50": percentiles[49] * 1e3,
         "p99": percentiles[98] * 1e3,

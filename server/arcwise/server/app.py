@@ -40,20 +40,21 @@ class _App(FastAPI):
     do, does not see them. All other requests begin in turns, so that they cannot hold reports up.
     """
 
-    reports: Ingest | None = None
+    ingest: Ingest | None = None
     turns: Turns | None = None
+
+    @property
+    def reports(self) -> Ingest | None:
+        """What takes reports past FastAPI; None where middleware must see them."""
+        return None if self.user_middleware else self.ingest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             path = scope["path"].removeprefix(scope.get("root_path", ""))
             task_id = task_in(path) if scope["method"] == "POST" else None
-            if (
-                task_id is not None
-                and self.reports is not None
-                and not self.user_middleware
-                and not scope.get("root_path")
-            ):
-                await self.reports.serve(task_id, scope, receive, send)
+            reports = self.reports
+            if task_id is not None and reports is not None and not scope.get("root_path"):
+                await reports.serve(task_id, scope, receive, send)
                 return
             if task_id is None and self.turns is not None:
                 await self.turns.wait()
@@ -111,7 +112,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
     app.state.runtime = runtime
     app.turns = runtime.turns
     if not settings.origins:  # which need middleware of their own
-        app.reports = runtime.ingest
+        app.ingest = runtime.ingest
     # First in the list: matched before anything else.
     app.router.routes[:0] = routes_for_origins(INGEST_PATH, runtime.ingest, settings.origins)
     app.include_router(reader_routes(runtime))

@@ -48,6 +48,11 @@ class Bodies:
         """Bytes of bodies that are being read now."""
         return self._held
 
+    def check_size(self, size: int) -> None:
+        """Refuse a body of so many bytes when it is too large; raises as `read` does."""
+        if size > self._most:
+            raise _too_large(self._most)
+
     async def read(self, scope: Scope, receive: Receive, *, most: int | None = None) -> bytes:
         """Return the body of a request.
 

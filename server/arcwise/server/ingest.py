@@ -18,6 +18,8 @@ from arcwise.server.store.epochs import DAYS_AHEAD, epochs_in
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from starlette.types import Receive, Scope, Send
 
     from arcwise.server.catalogue import Catalogue
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from arcwise.server.gate import Gate
     from arcwise.server.process.metrics import Metrics
     from arcwise.server.settings import Settings
-    from arcwise.server.store.writer import Adds
+    from arcwise.server.store.writer import Adds, Done
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
@@ -108,8 +110,19 @@ class Ingest:
 
     async def serve(self, task_id: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request for a task; whatever fails, the answer is a problem document."""
+        await self.answer(self._take(task_id, scope, receive), scope, receive, send)
+
+    async def answer(self, taken: Awaitable[Outcome], scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with what becomes of its batch."""
         try:
-            await self._take(task_id, scope, receive)
+            try:
+                outcome = await taken
+            except (Busy, StoreError):
+                raise store_busy(
+                    "The store cannot take the batch now. Send the same bytes again later: they count once."
+                ) from None
+            if outcome is Outcome.CLOSED:
+                raise _epoch_closed()
         except Problem as problem:
             await self._refuse(problem, scope, receive, send)
         except Exception:
@@ -124,21 +137,40 @@ class Ingest:
         self._metrics.refused(problem.kind)
         await problem.response()(scope, receive, send)
 
-    async def _take(self, task_id: str, scope: Scope, receive: Receive) -> None:
+    async def _take(self, task_id: str, scope: Scope, receive: Receive) -> Outcome:
         self._gate.check(scope, "ingest", task_id)
         _check_type(scope)
-        body = await self.bodies.read(scope, receive)
+        batch = self._checked(task_id, await self.bodies.read(scope, receive))
+        if self._writer is None:
+            raise Busy
+        return await self._writer.add(batch)
+
+    def task_of(self, scope: Scope) -> str | None:
+        """Return for which task a request is a report, by method and path; None for other requests."""
+        return task_in(scope["path"]) if scope["method"] == "POST" else None
+
+    def take_whole(self, task_id: str, scope: Scope, body: bytes, done: Done) -> None:
+        """Take a request whose body is there, without a task of its own; the checks are those of `serve`.
+
+        Parameters
+        ----------
+        task_id, scope, body
+            Of the request.
+        done
+            Is called on the event loop with what became of the batch, or the error of the store.
+
+        Raises
+        ------
+        Problem, Busy
+            When the request is refused; `done` is not called then, and `answer` words it.
+        """
+        self._gate.check(scope, "ingest", task_id)
+        _check_type(scope)
+        self.bodies.check_size(len(body))
         batch = self._checked(task_id, body)
-        try:
-            if self._writer is None:
-                raise Busy
-            outcome = await self._writer.add(batch)
-        except (Busy, StoreError):
-            raise store_busy(
-                "The store cannot take the batch now. Send the same bytes again later: they count once."
-            ) from None
-        if outcome is Outcome.CLOSED:
-            raise _epoch_closed()
+        if self._writer is None:
+            raise Busy
+        self._writer.put(batch, done)
 
     def _checked(self, task_id: str, body: bytes) -> Batch:
         rules = self._rules.get(task_id) or self._learn(task_id)

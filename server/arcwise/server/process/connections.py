@@ -9,19 +9,24 @@ not move it.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from arcwise.server.process.slow_readers import SlowReaders
+from arcwise.server.store import Outcome
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sized
+    from collections.abc import Awaitable, Callable, Sized
+
+    from starlette.types import Receive, Scope, Send
 
     from arcwise.server.settings import ProcessSettings
+    from arcwise.server.store.writer import Done
 
 __all__ = ["bounded_protocol"]
 
@@ -46,6 +51,22 @@ _FULL_BODY = (
 )
 
 
+_ACCEPTED = (Outcome.COUNTED, Outcome.REPLAYED)
+
+
+class Reports(Protocol):
+    """Takes reports that have come whole; `arcwise.server.ingest.Ingest` is one."""
+
+    def task_of(self, scope: Scope) -> str | None:
+        """Return for which task a request is a report; None for other requests."""
+
+    def take_whole(self, task_id: str, scope: Scope, body: bytes, done: Done) -> None:
+        """Take a report, and call `done` with what became of it; or raise what `answer` words."""
+
+    async def answer(self, taken: Awaitable[Outcome], scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with what becomes of its report."""
+
+
 class _Part(Enum):
     HEAD = "head"
     BODY = "body"
@@ -54,6 +75,27 @@ class _Part(Enum):
 
 class _Cut(Exception):  # noqa: N818 (a way out of the parser)
     """The connection was cut in a callback of the parser."""
+
+
+async def _known(outcome: Outcome | Exception) -> Outcome:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+class _Accepted:
+    """The answer to a report that was counted, with the header fields that uvicorn adds to all."""
+
+    def __init__(self) -> None:
+        self._fields: list[tuple[bytes, bytes]] | None = None
+        self._answer = b""
+
+    def with_fields(self, fields: list[tuple[bytes, bytes]]) -> bytes:
+        if self._fields is not fields:  # uvicorn makes them anew every second
+            self._fields = fields
+            lines = [b"HTTP/1.1 204 No Content", *(b"%b: %b" % field for field in fields), b"", b""]
+            self._answer = b"\r\n".join(lines)
+        return self._answer
 
 
 class _InTurn(FlowControl):
@@ -69,7 +111,9 @@ class _InTurn(FlowControl):
 
 
 def bounded_protocol(
-    bounds: ProcessSettings, count: Callable[[str], object] = lambda _reason: None
+    bounds: ProcessSettings,
+    count: Callable[[str], object] = lambda _reason: None,
+    reports: Reports | None = None,
 ) -> type[HttpToolsProtocol]:
     """Return the protocol class for uvicorn's ``http=``.
 
@@ -80,8 +124,12 @@ def bounded_protocol(
     count
         Is called with a reason for every connection that the server ends before its client does: "invalid",
         "long-head", "slow-head", "slow-body", "too-far-ahead", "unread" or "too-many".
+    reports
+        Takes reports that have come whole, past ASGI: a task, its messages and uvicorn's way of writing an
+        answer cost as much as all that a report needs. None: every request goes to the app.
     """
     unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
+    accepted = _Accepted()
 
     class BoundedProtocol(HttpToolsProtocol):
         """One connection."""
@@ -91,10 +139,12 @@ def bounded_protocol(
             self._part = _Part.HEAD
             self._message = 0  # messages that came to their end
             self._timed: tuple[int, _Part] | None = None
+            self._deadline = self._rings_at = 0.0
             self._timer: asyncio.TimerHandle | None = None
             self._head_bytes = 0
             self._unfinished = 0
             self._is_deaf = False
+            self._held: tuple[str, Any, Any] | None = None  # a report, until the bytes at hand are parsed
             self._answering: Any = None  # the request that the app answers; `cycle` is the last that came
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -127,9 +177,43 @@ def bounded_protocol(
         def data_received(self, data: bytes) -> None:
             for start in range(0, len(data), _STEP):
                 if self._is_deaf:
-                    return
-                self._feed(data[start : start + _STEP])
-            self._set_timer()
+                    break
+                self._feed(data if len(data) <= _STEP else data[start : start + _STEP])
+            if self._held is not None:
+                held, self._held = self._held, None
+                self._begin(*held)
+            if not self._is_deaf:
+                self._set_timer()
+
+        def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+            task_id = None if reports is None else reports.task_of(cycle.scope)
+            if task_id is None:
+                super()._start_asgi_task(cycle, app)
+            elif cycle.more_body and self._part is _Part.HEAD:
+                self._held = task_id, cycle, app  # its body may come with the same bytes
+            else:
+                self._begin(task_id, cycle, app)
+
+        def _begin(self, task_id: str, cycle: Any, app: Any) -> None:
+            """Let a report be taken: at once when it has come whole, else by the app."""
+            if reports is None or cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
+                super()._start_asgi_task(cycle, app)
+                return
+            try:
+                reports.take_whole(task_id, cycle.scope, bytes(cycle.body), partial(self._taken, cycle))
+            except Exception as error:
+                self._taken(cycle, error)
+
+        def _taken(self, cycle: Any, outcome: Outcome | Exception) -> None:
+            """Answer a report; what is not the usual answer on an open connection is left to ASGI."""
+            if cycle.disconnected:
+                return
+            if outcome in _ACCEPTED and cycle.keep_alive and not self.flow.write_paused:
+                cycle.response_started = cycle.response_complete = True
+                self.transport.write(accepted.with_fields(self.server_state.default_headers))
+                self.on_response_complete()
+            elif reports is not None:
+                super()._start_asgi_task(cycle, partial(reports.answer, _known(outcome)))
 
         def _feed(self, part: bytes) -> None:
             before = self._message, self._head_bytes
@@ -210,30 +294,54 @@ def bounded_protocol(
 
         def on_response_complete(self) -> None:
             self._answering = self.pipeline[-1][0] if self.pipeline else None
-            super().on_response_complete()
-            # uvicorn's timer begins anew with every byte, also with those that begin no request.
-            self._unset_keepalive_if_required()
+            self.server_state.total_requests += 1
+            if not self.transport.is_closing():
+                self.flow.resume_reading()
+                if self.pipeline:
+                    self._start_asgi_task(*self.pipeline.pop())
             self._set_timer()
 
         def _set_timer(self) -> None:
-            """Start the deadline of what is waited for now; one that runs for it goes on."""
-            waits_for = self._message, self._part
+            """Start the deadline of what is waited for now; one that runs for it goes on.
+
+            One timer a connection: it rings no later than the deadline and is set again when it was early.
+            """
             is_answering = self._part is _Part.NONE and self._is_busy()
             # While requests wait for their turn nothing is read: the time is the server's, not the sender's.
             if is_answering or self.pipeline or self._is_deaf or self.transport.is_closing():
-                self._stop_timer()
+                self._timed = None
                 return
-            if self._timer is not None and self._timed == waits_for:
+            waits_for = self._message, self._part
+            if self._timed == waits_for:
                 return
-            self._stop_timer()
             self._timed = waits_for
             if self._part is _Part.HEAD:
-                self._timer = self.loop.call_later(bounds.header_seconds, self._cut, "slow-head")
+                seconds = bounds.header_seconds
             elif self._part is _Part.BODY:
                 seconds = bounds.body_seconds + _GRACE_SECONDS
-                self._timer = self.loop.call_later(seconds, self._cut, "slow-body")
             else:
-                self._timer = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+                seconds = self.timeout_keep_alive
+            now = self.loop.time()
+            self._deadline = now + seconds
+            if self._timer is None or self._rings_at > self._deadline:
+                self._wind(now)
+
+        def _wind(self, now: float) -> None:
+            self._stop_timer()
+            self._rings_at = self._deadline
+            self._timer = self.loop.call_later(self._deadline - now, self._ring)
+
+        def _ring(self) -> None:
+            self._timer = None
+            if self._timed is None:
+                return
+            now = self.loop.time()
+            if now < self._deadline:
+                self._wind(now)
+            elif self._part is _Part.NONE:
+                self.timeout_keep_alive_handler()
+            else:
+                self._cut("slow-head" if self._part is _Part.HEAD else "slow-body")
 
         def _stop_timer(self) -> None:
             if self._timer is not None:

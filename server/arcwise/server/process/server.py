@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from arcwise.server.eager import Eager
 from arcwise.server.process.connections import bounded_protocol
 from arcwise.server.process.file_limit import allow_files
 from arcwise.server.process.logs import finish_logs
@@ -18,6 +20,11 @@ from arcwise.server.settings import ProcessSettings
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
+
+    from starlette.types import Scope
+
+    from arcwise.server.process.connections import Reports
+    from arcwise.server.store.writer import Done
 
 __all__ = ["run"]
 
@@ -54,6 +61,23 @@ class _Server(uvicorn.Server):
         finish_logs()  # uvicorn ends by the signal that it got: nothing runs at exit
 
 
+class _Forwarded:
+    """Reports behind proxies: senders get the addresses that uvicorn's middleware reads from the headers."""
+
+    def __init__(self, reports: Reports, trusted: list[str]) -> None:
+        async def nothing(_scope: Any, _receive: Any, _send: Any) -> None:
+            pass
+
+        self._rename: Any = ProxyHeadersMiddleware(nothing, trusted)
+        self._reports = reports
+        self.task_of = reports.task_of
+        self.answer = reports.answer
+
+    def take_whole(self, task_id: str, scope: Scope, body: bytes, done: Done) -> None:
+        Eager(self._rename(scope, None, None))  # it changes the scope, and waits for nothing
+        self._reports.take_whole(task_id, scope, body, done)
+
+
 def run(app: Any, listener: socket.socket, settings: ProcessSettings | None = None) -> None:
     """Serve an app on a listening socket until SIGINT or SIGTERM.
 
@@ -74,9 +98,14 @@ def run(app: Any, listener: socket.socket, settings: ProcessSettings | None = No
     settings = settings or ProcessSettings()
     allow_files(settings.max_connections)
     runtime = getattr(getattr(app, "state", None), "runtime", None)
+    reports: Reports | None = getattr(app, "reports", None)
+    if reports is not None and settings.trusted_proxies:
+        reports = _Forwarded(reports, list(settings.trusted_proxies))
     config = uvicorn.Config(
         app,
-        http=bounded_protocol(settings, *(() if runtime is None else (runtime.metrics.cut,))),
+        http=bounded_protocol(
+            settings, (lambda _reason: None) if runtime is None else runtime.metrics.cut, reports
+        ),
         ws="none",
         access_log=False,  # it would hold addresses
         server_header=False,

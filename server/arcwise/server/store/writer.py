@@ -13,17 +13,20 @@ import logging
 import queue
 import threading
 import time
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Protocol
 
 from arcwise.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from arcwise.server.store.base import Outcome
     from arcwise.wire import Batch
 
-    _Group = list[tuple[Batch, asyncio.Future[Outcome]]]
+    Done = Callable[[Outcome | StoreError], object]
+    _Group = list[tuple[Batch, Done]]
 
 __all__ = ["Adds", "Busy", "Watcher", "Writer", "batch_bytes"]
 
@@ -89,7 +92,21 @@ class Writer:
         return self._waiting_bytes
 
     def add(self, batch: Batch) -> asyncio.Future[Outcome]:
-        """Queue a batch; the future is done when it is durable, with what became of it.
+        """Queue a batch; the future is done when it is durable, with what became of it; raises as `put`."""
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self.put(batch, partial(_settle, future))
+        return future
+
+    def put(self, batch: Batch, done: Done) -> None:
+        """Queue a batch.
+
+        Parameters
+        ----------
+        batch
+            Checked against its task.
+        done
+            Is called on the event loop with what became of the batch, when that is durable, or with the error
+            of the store.
 
         Raises
         ------
@@ -101,11 +118,9 @@ class Writer:
             raise Busy
         self._waiting += 1
         self._waiting_bytes += size
-        future = self._loop.create_future()
         if not self._gathered:
             self._loop.call_soon(self._hand_over)
-        self._gathered.append((batch, future))
-        return future
+        self._gathered.append((batch, done))
 
     def _hand_over(self) -> None:
         self._queue.put(self._gathered)
@@ -166,15 +181,29 @@ class Writer:
             _log.exception("failed to count a group in the metrics")
 
     def _finish(self, group: _Group, outcomes: list[Outcome] | StoreError) -> None:
-        for position, (batch, future) in enumerate(group):
-            self._waiting -= 1
-            self._waiting_bytes -= batch_bytes(len(batch.codes))
-            if future.done():  # the request was cancelled: its sender is gone
-                continue
-            if isinstance(outcomes, StoreError):
-                future.set_exception(outcomes)
-            else:
-                future.set_result(outcomes[position])
+        self._waiting -= len(group)
+        self._waiting_bytes -= sum(batch_bytes(len(batch.codes)) for batch, _ in group)
+        each: Iterable[Outcome | StoreError] = (
+            repeat(outcomes) if isinstance(outcomes, StoreError) else outcomes
+        )
+        for (_, done), outcome in zip(group, each, strict=False):
+            _call(done, outcome)
+
+
+def _call(done: Done, outcome: Outcome | StoreError) -> None:
+    try:
+        done(outcome)
+    except Exception:  # of one request: the others have their answers to come
+        _log.exception("failed to answer a request")
+
+
+def _settle(future: asyncio.Future[Outcome], outcome: Outcome | StoreError) -> None:
+    if future.done():  # the request was cancelled: its sender is gone
+        return
+    if isinstance(outcome, StoreError):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
 
 
 def batch_bytes(packed: int) -> int:

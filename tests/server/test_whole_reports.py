@@ -1,0 +1,277 @@
+"""Reports that come whole take a short way past ASGI: with the same checks, answers and order."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from arcwise.domains import Interval
+from arcwise.server import create_app
+from arcwise.server.process.connections import bounded_protocol
+from arcwise.server.settings import ProcessSettings
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from tests.support.server_processes import serving
+from tests.support.sockets import connect, rest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+    from fastapi import FastAPI
+
+TASK = Task("delay", Interval(0, 1), 1.0)
+OTHER = Task("speed", Interval(0, 2), 1.0)
+PATH = f"/v1/tasks/{TASK.id}/reports"
+
+
+def body(task: Task = TASK, codes: bytes = b"\3", days: int = 0) -> bytes:
+    epoch = task.epoch(time.time()) + days
+    return encode_batch(Batch(bytes.fromhex(task.id), secrets.token_bytes(16), epoch, codes))
+
+
+def post(content: bytes, *, path: str = PATH, media: str = MEDIA_TYPE, fields: str = "") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {media}\r\n{fields}"
+    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+class Transport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closed = False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return ("127.0.0.1", 8000) if name in ("sockname", "peername") else default
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
+
+
+class Connection:
+    """A connection to an app on the loop that runs; counts the tasks and the timers that it takes."""
+
+    def __init__(self, app: FastAPI) -> None:
+        loop = asyncio.get_running_loop()
+        self.tasks, self.timers = 0, 0
+        connection = self
+
+        class Loop:
+            time = staticmethod(loop.time)
+
+            @staticmethod
+            def create_task(steps: Coroutine[Any, Any, None], **options: Any) -> asyncio.Task[None]:
+                connection.tasks += 1
+                return loop.create_task(steps, **options)
+
+            @staticmethod
+            def call_later(*arguments: Any) -> asyncio.TimerHandle:
+                connection.timers += 1
+                return loop.call_later(*arguments)
+
+        kind = bounded_protocol(ProcessSettings(), reports=getattr(app, "reports", None))
+        config = uvicorn.Config(app, http=kind, ws="none", access_log=False, log_config=None)
+        self.transport = Transport()
+        self.protocol: Any = kind(config=config, server_state=ServerState(), app_state={}, _loop=Loop())  # type: ignore[arg-type]
+        self.protocol.connection_made(self.transport)
+
+    def receive(self, data: bytes) -> None:
+        self.protocol.data_received(data)
+
+    async def answers(self, number: int = 1) -> list[int]:
+        """Wait for so many answers; return their statuses."""
+        found: list[bytes] = []
+        for _ in range(10_000):
+            found = self.transport.written.split(b"HTTP/1.1 ")[1:]
+            if len(found) >= number and not self.protocol._is_busy():
+                break
+            await asyncio.sleep(0.001)
+        return [int(answer[:3]) for answer in found]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., None]:
+    def run(scenario: Callable[[FastAPI], Coroutine[Any, Any, None]], **options: Any) -> None:
+        app = create_app(tasks=[TASK], store=f"sqlite:///{tmp_path / 'a.db'}", **{"open": True, **options})
+
+        async def main() -> None:
+            async with app.router.lifespan_context(app):
+                await scenario(app)
+
+        asyncio.run(main())
+
+    return run
+
+
+Run = Any
+
+
+def counted(app: FastAPI) -> int:
+    return int(app.state.runtime.store().counts(TASK).sum())
+
+
+def test_it_takes_no_task_and_a_connection_keeps_one_timer(run: Run) -> None:
+    async def scenario(app: FastAPI) -> None:
+        connection = Connection(app)
+        for _ in range(20):
+            connection.transport.written = b""
+            connection.receive(post(body()))
+            assert await connection.answers() == [204]
+        assert connection.tasks == 0
+        # Of the first head, a shorter one of the pause after it, and one for all clients that do not read.
+        assert connection.timers <= 3
+        assert counted(app) == 20
+        connection.protocol.connection_lost(None)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("cut", [40, -1], ids=["in the head", "in the body"])
+def test_a_report_in_two_parts_is_served(run: Run, cut: int) -> None:
+    async def scenario(app: FastAPI) -> None:
+        connection = Connection(app)
+        data = post(body())
+        connection.receive(data[:cut])
+        await asyncio.sleep(0)
+        connection.receive(data[cut:])
+        assert await connection.answers() == [204]
+        assert connection.tasks == (cut == -1)
+        assert counted(app) == 1
+        connection.protocol.connection_lost(None)
+
+    run(scenario)
+
+
+def test_reports_that_come_ahead_are_answered_in_their_order(run: Run) -> None:
+    async def scenario(app: FastAPI) -> None:
+        connection = Connection(app)
+        live = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+        bad = post(b"\0")
+        connection.receive(post(body()) + bad + post(body()) + live + post(body())[:-1])
+        assert await connection.answers(4) == [204, 400, 204, 200]
+        replayed = body()
+        connection.receive(replayed[-1:])
+        connection.receive(post(replayed) + post(replayed))
+        assert (await connection.answers(7))[4:] == [204, 204, 204]
+        assert counted(app) == 4
+        connection.protocol.connection_lost(None)
+
+    run(scenario)
+
+
+def test_a_connection_that_is_to_close_is_closed_after_the_answer(run: Run) -> None:
+    async def scenario(app: FastAPI) -> None:
+        asked, stopping = Connection(app), Connection(app)
+        asked.receive(post(body(), fields="Connection: close\r\n"))
+        stopping.receive(post(body()))
+        stopping.protocol.shutdown()  # what a server that stops tells its connections
+        for connection in (asked, stopping):
+            assert await connection.answers() == [204]
+            assert connection.transport.closed
+            assert b"connection: close" in connection.transport.written
+
+    run(scenario)
+
+
+def test_a_sender_that_is_gone_is_not_written_to(run: Run) -> None:
+    async def scenario(app: FastAPI) -> None:
+        connection = Connection(app)
+        connection.receive(post(body()))
+        connection.protocol.connection_lost(None)
+        while counted(app) == 0:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        assert connection.transport.written == b""
+
+    run(scenario)
+
+
+def test_a_request_counts_once_towards_its_limit(run: Run) -> None:
+    async def scenario(app: FastAPI) -> None:
+        connection = Connection(app)
+        found = []
+        for _ in range(4):
+            connection.transport.written = b""
+            connection.receive(post(body()))
+            found += await connection.answers()
+        assert found == [204, 204, 204, 429]
+        connection.protocol.connection_lost(None)
+
+    run(scenario, requests_per_minute_per_address=3)
+
+
+def test_a_defect_is_an_internal_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(app: FastAPI) -> None:
+        def fail(*_: object) -> None:
+            raise RuntimeError("SECRET")
+
+        monkeypatch.setattr(app.state.runtime.gate, "check", fail)
+        connection = Connection(app)
+        connection.receive(post(body()))
+        assert await connection.answers() == [500]
+        assert b"SECRET" not in connection.transport.written
+        connection.protocol.connection_lost(None)
+
+    run(scenario)
+
+
+def test_middleware_sees_reports(run: Run) -> None:
+    async def scenario(app: FastAPI) -> None:
+        connection = Connection(app)
+        connection.receive(post(body()))
+        assert await connection.answers() == [204]
+        assert connection.tasks == 1
+        connection.protocol.connection_lost(None)
+
+    run(scenario, allow_origins=["https://app.example"])
+
+
+def test_both_ways_give_the_same_answers(tmp_path: Path) -> None:
+    TASK.save(tmp_path / "delay.json")
+    requests = {
+        "replayed": post(body()),
+        "another type": post(body(), media="text/plain"),
+        "a parameter": post(body(), media=f"{MEDIA_TYPE}; charset=x"),
+        "not a batch": post(b"\x95\1"),
+        "nothing": post(b""),
+        "another task": post(body(OTHER)),
+        "an unknown task": post(body(), path=PATH.replace(TASK.id, OTHER.id)),
+        "a bad code": post(body(codes=b"\xff")),
+        "a late epoch": post(body(days=-400)),
+        "an early epoch": post(body(days=400)),
+        "too many codes": post(body(codes=bytes(2000))),
+        "too large": post(body(codes=bytes(9000))),
+        "a query": post(body(), path=f"{PATH}?a=b"),
+        "100-continue": post(body(), fields="Expect: 100-continue\r\n"),
+    }
+    with serving(tmp_path, "--open", "--max-batch-codes", "1000", "--max-body-bytes", "8000") as (url, _):
+        for name, data in requests.items():
+            answers = []
+            closing = data.replace(b"Host: x", b"Host: x\r\nConnection: close")
+            for parts in ([closing], [closing[:-1], closing[-1:]]):
+                with connect(url) as connection:
+                    for part in parts:
+                        connection.sendall(part)
+                        time.sleep(0.02)
+                    lines = rest(connection).replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"").split(b"\r\n")
+                answers.append([line for line in lines if not line.startswith(b"date:")])
+            assert answers[0] == answers[1], name
