@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.server import Settings
+from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 from tests.support.server_processes import serving
@@ -53,7 +57,6 @@ def test_estimates_are_the_same_and_a_process_that_dies_is_replaced(tmp_path: Pa
     HEADING.save(tmp_path / "heading.json")
     with serving(tmp_path) as (url, process), httpx.Client(base_url=url, timeout=60) as http:
         assert http.get(ESTIMATE).json()["n"] == 0
-        assert workers(process.pid) == []  # not before there is something to do
         epoch = send(http)
         counts = HEADING.count(CODES)
         assert http.get(ESTIMATE).json() == estimate(HEADING, counts).to_dict()
@@ -74,6 +77,51 @@ def test_estimates_are_the_same_and_a_process_that_dies_is_replaced(tmp_path: Pa
         process.terminate()
         assert process.wait(60) == -signal.SIGTERM
         wait_for_end(second)
+
+
+def test_it_is_there_before_somebody_asks(tmp_path: Path) -> None:
+    HEADING.save(tmp_path / "heading.json")
+    with serving(tmp_path) as (url, process), httpx.Client(base_url=url, timeout=60) as http:
+        deadline = time.monotonic() + 60
+        while not workers(process.pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        (worker,) = workers(process.pid)
+        send(http)
+        assert http.get(ESTIMATE).json()["n"] == 300
+        assert workers(process.pid) == [worker]
+
+
+def test_what_only_warms_up_is_not_waited_for() -> None:
+    worker, others = WorkerProcess(), multiprocessing.active_children()
+    worker._warming = worker._submit(time.sleep, 600.0)  # as `warm` on a machine that is very busy
+    (process,) = set(multiprocessing.active_children()) - set(others)
+    worker.close()
+    process.join(60)
+    assert process.exitcode == 1  # it did not end by itself
+    try:
+        counts = HEADING.count(CODES)
+        assert worker.estimate(HEADING, counts) == estimate(HEADING, counts).to_dict()
+    finally:
+        worker.close()
+
+
+def test_a_warm_process_loads_nothing_for_a_default_estimate() -> None:
+    code = """if True:
+        import sys
+        import numpy as np
+        from arcwise.domains import Circle, Interval
+        from arcwise.server.estimates.worker_process import _estimate, _warm
+        from arcwise.tasks import Task
+        _warm()
+        before = set(sys.modules)
+        for domain in (Interval(0, 180), Interval(0, 20, step=1), Circle(360), Circle(360, step=10)):
+            task = Task("a", domain, 2.0)
+            _estimate(task.to_bytes(), np.arange(task.mechanism.kernel.codes) * 7 % 11)
+        print(sorted(set(sys.modules) - before))
+        """
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
 
 
 def test_it_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Estimates"]
 
 _MAX_WAITING = 16
+_WARM_SECONDS = 1.0
+"""After the start, when the first reports are in: what warms up takes a core for most of a second."""
 
 
 class Answer(NamedTuple):
@@ -76,8 +78,14 @@ class Estimates:
         self._cache = Cache()
 
     def start(self) -> None:
-        """Get ready; before this, and after `close`, every estimate is a 503."""
+        """Get ready, on the event loop; before this, and after `close`, every estimate is a 503."""
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="arcwise-estimates")
+        if self._worker is not None:
+            asyncio.get_running_loop().call_later(_WARM_SECONDS, self._warm, self._worker)
+
+    def _warm(self, worker: WorkerProcess) -> None:
+        if self._executor is not None:
+            self._executor.submit(worker.warm)
 
     async def answer(
         self, task: Task, form: str, known: Container[str], *, span: Span | None = None, every: int = 0

@@ -6,33 +6,48 @@ import multiprocessing
 import os
 import signal
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
+from arcwise.domains import Circle, Interval
 from arcwise.errors import StoreError
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from multiprocessing.connection import Connection
 
     from arcwise.analysis.timeseries.epochs import Span
     from arcwise.typing import IntArray
 
 __all__ = ["WorkerProcess"]
 
+_Result = TypeVar("_Result")
 _NICE = 10
 
 
 class WorkerProcess:
-    """One process for estimates, started with the first of them, and again when it has died.
+    """One process for estimates, started by `warm` or the first of them, and again when it has died.
 
     It is spawned, not forked: a fork would take along the locks of threads that are gone.
     """
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
+        self._warming: Future[None] | None = None
+        self._pipe: tuple[Connection, Connection] | None = None
+
+    def warm(self) -> None:
+        """Start the process and let it load what estimates need: most of a second. Returns at once."""
+        if self._pool is None:
+            with suppress(OSError, BrokenProcessPool):  # the first estimate will tell
+                self._warming = self._submit(_warm)
 
     def estimate(self, task: Task, counts: IntArray) -> dict[str, Any]:
         """Return what `estimate(task, counts).to_dict()` does.
@@ -49,11 +64,8 @@ class WorkerProcess:
         return self._run(_series, task.to_bytes(), dict(by_epoch), every, span.first, span.last)
 
     def _run(self, function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-        if self._pool is None:
-            spawn = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin)
         try:
-            return self._pool.submit(function, *arguments).result()
+            return self._submit(function, *arguments).result()
         except BrokenProcessPool:
             self.close()
             raise StoreError("the process that computes estimates died") from None
@@ -63,28 +75,51 @@ class WorkerProcess:
                 f"the process that computes estimates does not start: {error.strerror}"
             ) from None
 
+    def _submit(self, function: Callable[..., _Result], *arguments: Any) -> Future[_Result]:
+        if self._pool is None:
+            spawn = multiprocessing.get_context("spawn")
+            self._pipe = spawn.Pipe(duplex=False)
+            self._pool = ProcessPoolExecutor(
+                1, mp_context=spawn, initializer=_begin, initargs=(self._pipe[0],)
+            )
+        return self._pool.submit(function, *arguments)
+
     def close(self) -> None:
-        """End the process."""
+        """End the process: when it has done what it was asked for, and at once while it is only warming."""
         pool, self._pool = self._pool, None
+        warming, self._warming = self._warming, None
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None and warming is not None and not warming.done():
+            pipe[1].close()  # which it hears
         if pool is not None:
             pool.shutdown(cancel_futures=True)
+        for end in pipe or ():
+            end.close()
 
 
-def _begin() -> None:
+def _begin(server: Connection) -> None:
     # The server decides when this ends; a terminal and systemd signal all processes at once.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(_NICE)
-    threading.Thread(target=_end_with_parent, name="arcwise-parent", daemon=True).start()
+    threading.Thread(target=_end_with, args=(server,), name="arcwise-parent", daemon=True).start()
 
 
-def _end_with_parent() -> None:
-    # A server that was killed closes nothing: without this, its process would wait for work for ever.
+def _end_with(server: Connection) -> None:
+    # A server that was killed closes nothing but this: without it, its process would wait for work for ever.
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    wait([server] if parent is None else [server, parent.sentinel])
+    os._exit(1)
+
+
+def _warm() -> None:
+    """Load everything that the default estimates load, by making one of each domain."""
+    from arcwise.analysis import estimate
+
+    for domain in (Interval(0, 1), Circle(1)):
+        task = Task("warm", domain, 1.0)
+        estimate(task, np.arange(task.mechanism.kernel.codes) % 3).to_dict()
 
 
 @lru_cache(maxsize=16)
