@@ -22,7 +22,7 @@ help:
 	@echo "make lint          ruff, and a search for code that stands twice"
 	@echo "make types         mypy, strict"
 	@echo "make wheel         build the wheel and check it in bare environments"
-	@echo "make bench         the benchmarks, by hand: minutes"
+	@echo "make bench         the benchmarks, by hand, into docs/performance.md: a quarter of an hour"
 
 demo: $(VENV)/.demo
 	$(BIN)/arcwise demo $(ARGS)
@@ -64,6 +64,7 @@ wheel: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.speed.run
+	$(BIN)/python -m benchmarks.speed.page
 
 clean:
 	rm -rf .venv .venv-* build dist
