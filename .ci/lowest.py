@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
-EXTRAS = ("dependencies", "analysis", "server", "plots", "postgres", "demo")
+EXTRAS = ("dependencies", "analysis", "server", "plots", "postgres", "lake", "demo")
 REQUIREMENT = re.compile(r'"([\w-]+)(?:\[\w+\])?>=([\d.]+)(;[^"]*)?"')
 
 text = PROJECT.read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -43,13 +44,14 @@ class Row(NamedTuple):
     codes: tuple[int | None, ...] | None
 
 
-def tasks() -> list[Task]:
+@cache
+def tasks() -> tuple[Task, ...]:
     """Return tasks of several numbers of codes, one of them of two bytes each, and an hourly one."""
-    return [
+    return (
         Task("heading", Circle(360), epsilon=1.0),
         Task("delay", Interval(0, 600, step=1), epsilon=1.0),
         Task("speed", Interval(0, 100), epsilon=1.0, epoch_seconds=3600),
-    ]
+    )
 
 
 def some_rows(seed: int, count: int = 300, *, nulls: bool = True) -> list[Row]:

@@ -8,10 +8,12 @@ import numpy as np
 
 from arcwise.analysis.counting.bodies import check_bodies, read_fields
 from arcwise.analysis.counting.rules import ACCEPTED
+from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from arcwise.analysis.counting.bodies import Fields
     from arcwise.analysis.counting.rules import Rules
     from arcwise.typing import BoolArray, IntArray
 
@@ -19,36 +21,23 @@ __all__ = ["body_keys", "checked_batches", "checked_bodies"]
 
 
 def body_keys(bodies: Any) -> Any:
-    """Return the task id and batch id of each body, 48 bytes, as an Arrow array; null where none is."""
-    import pyarrow as pa
-
-    fields = read_fields(*_parts(bodies))
-    ids = np.hstack([fields.task_ids, fields.batch_ids])
-    return pa.Array.from_buffers(
-        pa.binary(),
-        len(ids),
-        [_bits(fields.ok), _steps(np.full(len(ids), 48)), pa.py_buffer(np.ascontiguousarray(ids))],
-    )
+    """Return the batch id of each body as an Arrow array; null where there is no batch."""
+    return _ids(read_fields(*_parts(bodies)))
 
 
 def checked_bodies(rules: Rules, bodies: Any) -> Any:
-    """Return what `check_bodies` says of each body, an Arrow array of structs: see `queries.CHECKED`."""
+    """Return what `check_bodies` says of each body: an Arrow array of structs, as `Source` has them."""
     import pyarrow as pa
 
     data, offsets, present = _parts(bodies)
     checked = check_bodies(data, offsets, rules, present)
-    fields, n = checked.fields, len(checked.reasons)
-    batch_ids = pa.Array.from_buffers(
-        pa.binary(),
-        n,
-        [_bits(fields.ok), _steps(np.full(n, 16)), pa.py_buffer(np.ascontiguousarray(fields.batch_ids))],
-    )
+    fields = checked.fields
     ends = pa.array(np.append(0, np.cumsum(checked.lengths)).astype(np.int32))
     columns = {
         "reason": pa.array(checked.reasons),
         "task": pa.array(checked.tasks.astype(np.int16)),
         "epoch": pa.array(np.where(checked.reasons == ACCEPTED, fields.epochs, 0)),
-        "batch_id": batch_ids,
+        "batch_id": _ids(fields),
         "codes": pa.ListArray.from_arrays(ends, pa.array(checked.codes.astype(np.int32))),
         "reports": pa.array(checked.reports),
     }
@@ -56,16 +45,15 @@ def checked_bodies(rules: Rules, bodies: Any) -> Any:
 
 
 def checked_batches(rules: Rules) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return what Spark calls with batches of a column of bodies (mapInArrow): keys and all of the struct."""
+    """Return what Spark calls with batches of a column of bodies (mapInArrow)."""
 
     def convert(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         for batch in batches:
-            bodies = batch.column(0)
-            checked = checked_bodies(rules, bodies)
+            checked = checked_bodies(rules, batch.column(0))
             names = [field.name for field in checked.type]
-            yield pa.RecordBatch.from_arrays([body_keys(bodies), *checked.flatten()], ["key", *names])
+            yield pa.RecordBatch.from_arrays(checked.flatten(), names)
 
     return convert
 
@@ -89,16 +77,16 @@ def _parts(bodies: Any) -> tuple[Any, IntArray, BoolArray | None]:
     )
     present = None if not bodies.null_count else np.asarray(bodies.is_valid())
     raw = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return raw, ends.astype(np.int64), present
+    return raw[ends[0] : ends[-1]], ends.astype(np.int64) - ends[0], present
 
 
-def _bits(valid: BoolArray) -> Any:
+def _ids(fields: Fields) -> Any:
     import pyarrow as pa
 
-    return pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
-def _steps(lengths: IntArray) -> Any:
-    import pyarrow as pa
-
-    return pa.py_buffer(np.append(0, np.cumsum(lengths)).astype(np.int32))
+    count = len(fields.ok)
+    buffers = (
+        np.packbits(fields.ok, bitorder="little"),
+        np.arange(0, BATCH_ID_BYTES * (count + 1), BATCH_ID_BYTES, dtype=np.int32),
+        np.ascontiguousarray(fields.batch_ids),
+    )
+    return pa.Array.from_buffers(pa.binary(), count, [pa.py_buffer(buffer) for buffer in buffers])

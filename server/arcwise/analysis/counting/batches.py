@@ -78,8 +78,8 @@ def count_batches(
     counter = _Counter(rules)
     for some in _portions(bodies):
         offsets = np.fromiter(accumulate(map(len, some), initial=0), np.int64, len(some) + 1)
-        data = np.frombuffer(b"".join(some), np.uint8)
-        counter.add(check_bodies(data, offsets, rules))
+        data = b"".join(some)
+        counter.add(check_bodies(np.frombuffer(data, np.uint8), offsets, rules), data)
     return counter.result()
 
 
@@ -109,9 +109,9 @@ class _Counter:
         # By task: the epoch and a hash of the codes, in one integer, which take less than a pair would.
         self._seen: defaultdict[int, dict[bytes, int]] = defaultdict(dict)
 
-    def add(self, bodies: Bodies) -> None:
-        """Count those of the bodies that are accepted and new."""
-        reasons = self._without_replays(bodies)
+    def add(self, bodies: Bodies, data: bytes) -> None:
+        """Count those of the bodies, whose bytes are the data, that are accepted and new."""
+        reasons = self._without_replays(bodies, data)
         for reason in np.unique(reasons[reasons != ACCEPTED]).tolist():
             theirs = reasons == reason
             self._rejected[reason][0] += int(theirs.sum())
@@ -132,15 +132,13 @@ class _Counter:
             held = self._counts.get((task, epoch))
             self._counts[task, epoch] = new if held is None else held + new
 
-    def _without_replays(self, bodies: Bodies) -> IntArray:
+    def _without_replays(self, bodies: Bodies, data: bytes) -> IntArray:
         reasons = bodies.reasons.astype(np.int64)
-        ids, packed = bodies.fields.batch_ids.tobytes(), bodies.codes.tobytes()
-        ends = np.cumsum(2 * bodies.lengths).tolist()
-        epochs, tasks, lengths = (
-            each.tolist() for each in (bodies.fields.epochs, bodies.tasks, bodies.lengths)
-        )
+        fields = bodies.fields
+        ids, tasks, epochs = fields.batch_ids.tobytes(), bodies.tasks.tolist(), fields.epochs.tolist()
+        begins, ends = fields.begins.tolist(), (fields.begins + fields.sizes).tolist()
         for row in np.flatnonzero(reasons == ACCEPTED).tolist():
-            codes = packed[ends[row] - 2 * lengths[row] : ends[row]]
+            codes = data[begins[row] : ends[row]]
             content = epochs[row] << 64 | hash(codes) & 0xFFFFFFFFFFFFFFFF
             seen, batch_id = self._seen[tasks[row]], ids[BATCH_ID_BYTES * row : BATCH_ID_BYTES * (row + 1)]
             first = seen.get(batch_id)

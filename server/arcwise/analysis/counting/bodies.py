@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from arcwise.typing import BoolArray, IntArray
 
     Bytes = NDArray[np.uint8]
+    Codes = NDArray[np.uint8 | np.uint16]
 
-__all__ = ["Bodies", "Fields", "check_bodies", "read_fields"]
+__all__ = ["BATCH_ID", "BEGINNING", "Bodies", "Fields", "check_bodies", "read_fields"]
 
-_TASK, _BATCH, _EPOCH = 4, 38, 54
+_TASK, BATCH_ID, _EPOCH = 4, 38, 54
 """Where the ids and the epoch of a body begin; the epoch's length decides about what follows."""
 _HEAD = 64
 """Bytes up to the first code at most."""
-_FIXED = {0: 0x95, 1: 0x01, 2: 0xC4, 3: 32, 36: 0xC4, 37: 16}
+BEGINNING = {0: b"\x95\x01\xc4\x20", 36: b"\xc4\x10"}
+"""What stands before the ids in every body that clients write, by its place."""
 _SMALLEST = _EPOCH + 1 + 2 + 1
 
 
@@ -72,7 +74,7 @@ class Bodies(NamedTuple):
     lengths
         Shape (n,): `reports` of those that are accepted, 0 of others.
     codes
-        Shape (sum of `lengths`,), uint16: theirs, one body after the other.
+        Shape (sum of `lengths`,): theirs, one body after the other, of one byte each where all tasks are.
     """
 
     reasons: NDArray[np.int8]
@@ -80,7 +82,7 @@ class Bodies(NamedTuple):
     fields: Fields
     reports: IntArray
     lengths: IntArray
-    codes: NDArray[np.uint16]
+    codes: Codes
 
 
 def read_fields(data: Bytes, offsets: IntArray, present: BoolArray | None = None) -> Fields:
@@ -102,8 +104,8 @@ def read_fields(data: Bytes, offsets: IntArray, present: BoolArray | None = None
         data = np.zeros(1, np.uint8)
     # Beyond a short body lies another one, or the end: the codes' length must lead to the body's own end.
     head = data[np.minimum(starts[:, None] + np.arange(_HEAD), len(data) - 1)]
-    for place, byte in _FIXED.items():
-        ok &= head[:, place] == byte
+    for place, part in BEGINNING.items():
+        ok &= (head[:, place : place + len(part)] == np.frombuffer(part, np.uint8)).all(axis=1)
     wide = head[:, _EPOCH:].astype(np.int64)  # 10 bytes: up to 5 of the epoch, up to 5 of the codes' header
     first = wide[:, 0]
     epochs = np.select(
@@ -127,7 +129,7 @@ def read_fields(data: Bytes, offsets: IntArray, present: BoolArray | None = None
     fields = Fields(
         ok,
         head[:, _TASK : _TASK + 32],
-        head[:, _BATCH : _BATCH + 16],
+        head[:, BATCH_ID : BATCH_ID + 16],
         epochs,
         starts + at,
         np.where(ok, sizes, 0),
@@ -195,15 +197,23 @@ def _task_numbers(task_ids: Bytes, rules: Rules) -> Any:
     return np.where((known[numbers] == task_ids).all(axis=1), numbers, -1)
 
 
-def _unpacked(data: Bytes, begins: IntArray, numbers: IntArray, widths: IntArray) -> NDArray[np.uint16]:
-    """Return the codes that begin at these places, `numbers` of `widths` bytes each, as one array."""
-    total = int(numbers.sum())
-    places = np.repeat(begins - widths * (np.cumsum(numbers) - numbers), numbers)
-    steps = np.arange(total)
-    single = bool((widths == 1).all())
-    places += steps if single else steps * np.repeat(widths, numbers)
-    codes = data[places].astype(np.uint16)
-    if not single:
-        two = np.repeat(widths == 2, numbers)
-        codes[two] |= data[places[two] + 1].astype(np.uint16) << 8
+def _unpacked(data: Bytes, begins: IntArray, numbers: IntArray, widths: IntArray) -> Codes:
+    """Return the codes that begin at these ascending places, so many of so many bytes each, as one array."""
+    sizes = numbers * widths
+    # Runs of bytes that are left out, and of codes, by turns: faster than an index for each code.
+    runs = np.zeros(2 * len(begins) + 1, np.int64)
+    runs[1::2] = sizes
+    runs[0:-1:2] = np.diff(begins, prepend=0) - np.append(0, sizes)[:-1]
+    runs[-1] = len(data) - runs.sum()
+    taken: Bytes = data[np.repeat(np.arange(len(runs)) % 2 == 1, runs)]
+    if (widths == 1).all():
+        return taken
+    if (widths == 2).all():
+        pairs: NDArray[np.uint16] = taken.view("<u2")
+        return pairs
+    codes = np.empty(int(numbers.sum()), np.uint16)
+    two = np.repeat(widths == 2, numbers)
+    of_two = np.repeat(widths == 2, sizes)
+    codes[two] = taken[of_two].view("<u2")
+    codes[~two] = taken[~of_two]
     return codes

@@ -1,6 +1,6 @@
 """The query: checks, the choice among batches with one id, and counts, in terms of Ibis.
 
-Ids are counted first, in a query of their own that reads no codes. Batches whose id is there once, nearly
+Ids of batches are counted first, in a query that reads nothing else. Batches whose id is there once, nearly
 all, go straight to the counts; only the others are sorted. Nothing here needs the number or the place of a
 row, which no two engines have alike.
 """
@@ -38,15 +38,15 @@ class Source(NamedTuple):
     ----------
     table
         An Ibis table.
-    keys
-        The columns that identify a batch together; they are null only where there is no batch.
+    key
+        A column that is equal wherever two batches have one id: only those that share it are compared.
     check
         Adds to a table of this form what is known of each batch: "reason", "task" (its number, where it is
         accepted), "epoch", "batch_id", "codes" (an array of integers) and "reports".
     """
 
     table: Any
-    keys: tuple[str, ...]
+    key: str
     check: Callable[[Any], Any]
 
 
@@ -60,13 +60,12 @@ def of_columns(table: Any, rules: Rules, dialect: str) -> Source:
         batch_id = ibis.cases((text.re_search(f"^[0-9a-f]{{{2 * BATCH_ID_BYTES}}}$"), text))
     if not codes.type().is_array():
         codes = ibis.cases((codes.notnull(), ibis.array([codes])))
-    own = {"task_id": table.task_id.cast("string"), "epoch": table.epoch.cast("int64")}
-    # A table that is in this form already stays as it is: engines may write down what is used three times.
-    if any(not each.equals(table[name]) for name, each in (own | {"batch_id": batch_id}).items()):
-        table = table.select(**own, batch_id=batch_id, codes=codes)
+    # A table of this form stays as it is: some engines write down an expression that is used three times.
+    if not batch_id.equals(table.batch_id):
+        table = table.select("task_id", "epoch", batch_id=batch_id, codes=codes)
     elif not codes.equals(table.codes):
         table = table.mutate(codes=codes)
-    return Source(table, ("task_id", "batch_id"), lambda batches: _checked(batches, rules, dialect))
+    return Source(table, "batch_id", lambda batches: _checked(batches, rules, dialect))
 
 
 def _checked(batches: Any, rules: Rules, dialect: str) -> Any:
@@ -128,13 +127,13 @@ def _batches(source: Source, dialect: str) -> Any:
     """Return all batches with the final reason of each, REPLAYED and CONFLICTING among them."""
     import ibis
 
-    keys = list(source.keys)
-    times = source.table.group_by(keys).agg(times=lambda batches: batches.count())
-    repeated = times.filter(times.times > 1).select(keys)
-    single = source.check(source.table.anti_join(repeated, keys))
-    several = source.check(source.table.semi_join(repeated, keys))
+    key = source.key
+    times = source.table.group_by(key).agg(times=lambda batches: batches.count())
+    repeated = times.filter(times.times > 1).select(key)
+    single = source.check(source.table.anti_join(repeated, key))
+    several = source.check(source.table.semi_join(repeated, key))
     window = ibis.window(
-        group_by=[several.reason == ACCEPTED, *(several[key] for key in keys)],
+        group_by=[several.reason == ACCEPTED, several.task, several.batch_id],
         order_by=[several.epoch, _order(several.codes, dialect)],
     )
     several = several.mutate(row=ibis.row_number().over(window), place=ibis.rank().over(window))
@@ -166,11 +165,12 @@ def count_query(source: Source, dialect: str) -> Any:
 
     batches = _batches(source, dialect)
     accepted = batches.reason == ACCEPTED
+    lost = ibis.array([batches.reports.cast("int32")])
     rows = batches.select(
         "reason",
         task=accepted.ifelse(batches.task, 0).cast("int16"),
-        epoch=accepted.ifelse(batches.epoch, 0),
-        code=accepted.ifelse(batches.codes.cast("array<int64>"), ibis.array([batches.reports])).unnest(),
+        epoch=accepted.ifelse(batches.epoch.cast("int64"), 0),
+        code=accepted.ifelse(batches.codes.cast("array<int32>"), lost).unnest(),
     )
     return rows.group_by(["reason", "task", "epoch", "code"]).agg(times=lambda each: each.count())
 

@@ -11,6 +11,7 @@ from arcwise.analysis.counting.result import BatchCounts
 from arcwise.analysis.counting.rules import ACCEPTED, make_rules, tally
 from arcwise.analysis.counting.sources import LAYOUTS, locate, open_source
 from arcwise.errors import ParameterError
+from arcwise.extras import check_extra
 from arcwise.wire import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def count_table(
     """
     if layout not in LAYOUTS:
         raise ParameterError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    check_extra("lake", "ibis", "pyarrow", user="count_table")
     rules = make_rules(tasks, now, max_batch_codes)
     # Files that come later are left out of the batch ids as they are out of the counts.
     located = locate(table, named=engine is not None)
