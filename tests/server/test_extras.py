@@ -44,6 +44,7 @@ PLAN = ("plan", "--domain", "0:1", "--epsilon", "1", "--reports", "100")
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
                 ("fastapi", ("--help",), "server"),
+                ("ibis", ("count", "lake.parquet", "--task", "heading.json"), "lake"),
                 ("psycopg", ("store", "info", POSTGRES), "postgres"),
                 ("psycopg", ("store", "migrate", POSTGRES), "postgres"),
                 ("psycopg", ("key", "list", "--store", POSTGRES), "postgres"),

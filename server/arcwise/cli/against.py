@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from arcwise.analysis.estimators.comparison import compare_reference, compare_samples
-from arcwise.analysis.timeseries.epochs import epoch_start, utc
-from arcwise.cli.counts import read_counts, read_span, reports_of_namesakes
+from arcwise.analysis.timeseries.epochs import Span, epoch_start, merged, utc
+from arcwise.cli.count_file import CountFile
+from arcwise.cli.counts import opened_counts, read_counts, read_span, reports_of_namesakes
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from arcwise.analysis.estimators.comparison import Comparison
-    from arcwise.analysis.timeseries.epochs import Span
     from arcwise.typing import IntArray
 
 __all__ = ["Against", "against_options"]
@@ -97,7 +97,10 @@ class Against(NamedTuple):
         if self.against is not None:
             if times != (None, None):
                 raise click.UsageError("--against-from and --against-to are for --store, not for --against")
-            return other_task, read_counts(self.against, "--against")
+            given = opened_counts(self.against, "--against")
+            if isinstance(given, CountFile):
+                return other_task, merged(other_task, given.by_epoch(other_task), Span())
+            return other_task, read_counts(given, "--against")
         if self.against_task is None and times == (None, None):
             return None
         if store is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -11,6 +12,7 @@ import numpy as np
 
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
 from arcwise.analysis.timeseries.series import point_starts
+from arcwise.cli.count_file import CountFile
 from arcwise.digits import counted
 from arcwise.server.store import open_store
 
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["read_counts", "read_span", "reports_of_namesakes", "stored_counts"]
+__all__ = ["opened_counts", "read_counts", "read_span", "reports_of_namesakes", "stored_counts"]
+
+
+def opened_counts(file: TextIO, option: str) -> TextIO | CountFile:
+    """Return a file of `arcwise count`, or a file that `read_counts` is for; `option` named it."""
+    try:
+        text = file.read()
+    except ValueError:  # bytes that are no text
+        raise _no_counts(option) from None
+    return CountFile(text, option) if CountFile.begins(text) else StringIO(text)
 
 
 def read_counts(file: TextIO, option: str) -> IntArray:
@@ -32,11 +43,13 @@ def read_counts(file: TextIO, option: str) -> IntArray:
         array = np.asarray(numbers)
         if array.dtype.kind not in "iu" or array.max() > _LARGEST:
             raise ValueError
-    except (ValueError, OverflowError, RecursionError):  # bytes that are no text are a ValueError, too
-        raise click.ClickException(
-            f"{option} must hold whole numbers below 2^63, as a JSON array or one a line"
-        ) from None
+    except (ValueError, OverflowError, RecursionError):
+        raise _no_counts(option) from None
     return array.astype(np.int64)
+
+
+def _no_counts(option: str) -> click.ClickException:
+    return click.ClickException(f"{option} must hold whole numbers below 2^63, as a JSON array or one a line")
 
 
 _LARGEST = np.iinfo(np.int64).max

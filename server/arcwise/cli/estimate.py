@@ -17,7 +17,8 @@ from arcwise.analysis.tidy import COLUMNS, tidy_rows
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, merged
 from arcwise.analysis.timeseries.series import series
 from arcwise.cli.against import Against, against_options
-from arcwise.cli.counts import read_counts, read_span, stored_counts
+from arcwise.cli.count_file import CountFile
+from arcwise.cli.counts import opened_counts, read_counts, read_span, stored_counts
 from arcwise.cli.outcomes import Outcome, estimated, nothing, over
 from arcwise.cli.picture import checked_picture
 from arcwise.cli.terminal import progress_bar
@@ -51,7 +52,8 @@ __all__ = ["estimate"]
 @click.option(
     "--counts",
     type=click.File("r"),
-    help="File with the number of reports per code: a JSON array, or one number a line; - reads stdin.",
+    help="File with the number of reports per code: a JSON array, or one number a line; or of "
+    "`arcwise count -o`, by task and epoch; - reads stdin.",
 )
 @click.option("--from", "start", metavar="TIME", help="Only epochs that start then or later, see below.")
 @click.option("--to", "end", metavar="TIME", help="Only epochs that start before then.")
@@ -143,27 +145,27 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     arcwise estimate delay.json --counts counts.json --reference "normal:40,12"
     arcwise estimate ios.json android.json --store sqlite:///arcwise.db --weights devices.json
 
-    TIME is a date or a time in UTC, or the number of an epoch. Several tasks need --store; with --json they
-    are an array. A task without reports says so, and the exit code is 1 only when no task has any.
-    Where devices draw the tasks of a group, --target users is all devices of the group.
+    TIME is a date or a time in UTC, or the number of an epoch. Several tasks need --store, or a file of
+    `arcwise count`; with --json they are an array. A task without reports says so, and the exit code is 1
+    only when no task has any. Where devices draw the tasks of a group, --target users is all devices of the
+    group.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     if (store is None) == (counts is None):
         raise click.UsageError(
             "give one of --store and --counts; `arcwise serve` uses --store sqlite:///arcwise.db by default"
         )
-    if counts is not None and (start is not None or end is not None):
-        raise click.UsageError("--from and --to are for --store: a file of counts has no epochs")
+    given, bare = _given(counts, {"--from": start, "--to": end})
     _check_step(step, {"--simultaneous": simultaneous, "--quantiles": quantiles}, wanted=True)
     compare = Against(**against)
     _check_step(
-        step, {"--counts": counts, **compare.given(), "--fit-test": tested, "--bands": bands}, wanted=False
+        step, {"--counts": bare, **compare.given(), "--fit-test": tested, "--bands": bands}, wanted=False
     )
     group, tasks = _asked(task_files, group_file)
-    alone = {"--counts": counts, **compare.given()}
+    alone = {"--counts": bare, **compare.given()}
     if weights is None:
         alone |= {"--share": between, "--origin": origin is not None}
     else:
-        unweighted = {"--counts": counts, "--group": group, "--by": step, **compare.given()}
+        unweighted = {"--counts": bare, "--group": group, "--by": step, **compare.given()}
         _refuse(
             {**unweighted, "--fit-test": tested, "--target": target != "population"},
             "does not go with --weights",
@@ -182,7 +184,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     def outcome_of(task: Task, by_epoch: dict[int, IntArray], span: Span) -> Outcome:
         array = merged(task, by_epoch, span)
         reports[task.name] = int(array.sum())
-        if store is not None and not array.any():
+        if not bare and not array.any():
             return nothing(task, span)
         if step is not None:
             every = epochs_in_step(task, step, "--by")
@@ -194,7 +196,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         comparisons = compare.comparisons(task, array, span, store, bands=bands_too, target=target, **options)
         return estimated(task, span, array, result, comparisons, tested=tested)
 
-    counted = _all_counts(tasks, store, counts, start, end, step=step)
+    counted = _all_counts(tasks, store, given, start, end, step=step)
     several = len(tasks) > 1 and weights is None
     outcomes: list[Outcome] = []
     for outcome in _shown(
@@ -242,6 +244,15 @@ def _asked(task_files: Sequence[Path], group_file: Path | None) -> tuple[Group |
     return group, group.tasks
 
 
+def _given(counts: TextIO | None, times: Mapping[str, str | None]) -> tuple[TextIO | CountFile | None, bool]:
+    """Return what the file of --counts is, and whether it has numbers without epochs."""
+    given = None if counts is None else opened_counts(counts, "--counts")
+    bare = given is not None and not isinstance(given, CountFile)
+    if bare and any(time is not None for time in times.values()):
+        raise click.UsageError(f"{' and '.join(times)} are for --store: this file of counts has no epochs")
+    return given, bare
+
+
 def _write(
     documents: Sequence[dict[str, Any]],
     csv_file: Path | None,
@@ -283,16 +294,19 @@ def _bounds(text: str) -> tuple[float, float]:
 def _all_counts(
     tasks: Sequence[Task],
     store: str | None,
-    counts: TextIO | None,
+    counts: TextIO | CountFile | None,
     start: str | None,
     end: str | None,
     *,
     step: str | None,
 ) -> Iterator[tuple[Task, dict[int, IntArray], Span]]:
     """Yield each task with its counts by point and the epochs that are asked for."""
-    if counts is not None:
+    if counts is not None and not isinstance(counts, CountFile):
         yield tasks[0], {0: read_counts(counts, "--counts")}, Span()
         return
     asked = [(task, read_span(task, start, end)) for task in tasks]
+    if counts is not None:
+        yield from ((task, counts.by_epoch(task), span) for task, span in asked)
+        return
     for (task, span), by_point in zip(asked, stored_counts(store or "", asked, step), strict=True):
         yield task, by_point, span

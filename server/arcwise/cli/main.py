@@ -19,6 +19,10 @@ _COMMANDS = {
         "arcwise.cli.compare",
         "Compare every mechanism that serves a domain, at one epsilon.",
     ),
+    "count": (
+        "arcwise.cli.count",
+        "Count the reports in each SOURCE by task and epoch: Parquet, CSV or JSON lines, or a table.",
+    ),
     "demo": (
         "arcwise.cli.demo",
         "Collect a year of flights privately, and show the estimates beside the truth.",

@@ -1,0 +1,157 @@
+"""`arcwise count`: counts of reports that lie in files, in a lake or in a warehouse."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arcwise.analysis import count_table
+from arcwise.analysis.timeseries.epochs import epoch_start, utc
+from arcwise.cli.count_file import write_counts
+from arcwise.cli.terminal import number_table, progress_bar, wide_console, writing_files
+from arcwise.errors import ArcwiseError
+from arcwise.server.settings import load_tasks
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from arcwise.analysis import BatchCounts
+
+__all__ = ["count"]
+
+_ENGINES = {"_duckdb", "duckdb", "ibis", "psycopg", "py4j", "pyarrow", "pyspark"}
+
+
+@click.command()
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option(
+    "--task",
+    "task_files",
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A task's file, or a folder of them. Repeatable.",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(["columns", "bodies"]),
+    default="columns",
+    show_default=True,
+    help="What the rows are: task_id, epoch, batch_id and codes, or raw wire bodies in `body`.",
+)
+@click.option(
+    "--engine",
+    metavar="URL",
+    help="What counts: an embedded DuckDB unless given; spark, or postgresql://USER@HOST/DATABASE, or "
+    "another URL of Ibis. SOURCE is a table's name then, or Parquet files that the engine can read.",
+)
+@click.option("--memory-limit", metavar="SIZE", help="Of the embedded DuckDB, for example 1GB.")
+@click.option("--threads", type=click.IntRange(min=1), help="Of the embedded DuckDB; all cores unless given.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the counts to this file: .csv, or JSON, for `arcwise estimate --counts`.",
+)
+@click.option("--into", metavar="STORE", help="Put the counts into this store, as those of --source.")
+@click.option("--source", metavar="NAME", help="Name of the source in the store of --into.")
+def count(  # noqa: PLR0917 (click calls it by keyword)
+    sources: tuple[str, ...],
+    task_files: tuple[Path, ...],
+    layout: str,
+    engine: str | None,
+    memory_limit: str | None,
+    threads: int | None,
+    output: Path | None,
+    into: str | None,
+    source: str | None,
+) -> None:
+    """Count the reports in each SOURCE by task and epoch: Parquet, CSV or JSON lines, or a table.
+
+    \b
+    arcwise count reports/ --task tasks/ -o counts.json
+    arcwise count "reports/2026-11-*.parquet" --task delay.json --into sqlite:///arcwise.db --source lake
+    arcwise count landed --layout bodies --engine duckdb:///landed.db --task delay.json
+    arcwise count public.reports --engine postgresql://me@db/lake --task delay.json -o counts.csv
+    arcwise estimate delay.json --counts counts.json --by day
+
+    A batch whose id was counted is not counted again. What was not counted stands below the counts, by
+    reason. Counts of --into replace those that the source had of the same task and epoch, so a source that
+    has grown is counted anew, and batches that the server has counted too are refused. Put the password of
+    a database into ~/.pgpass or PGPASSWORD: others can see a command line.
+    """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
+    if (into is None) != (source is None):
+        raise click.UsageError("--into and --source go together")
+    tasks = [
+        task for path in task_files for task in (load_tasks(path) if path.is_dir() else [Task.load(path)])
+    ]
+    options: dict[str, Any] = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
+    table = sources[0] if len(sources) == 1 else list(sources)
+    with progress_bar("counting", counted=False), _engine_errors():
+        result = count_table(table, list(dict.fromkeys(tasks)), layout=layout, **options)  # type: ignore[arg-type]
+    _print(result)
+    if output is not None:
+        with writing_files():
+            write_counts(output, result)
+        click.echo(f"wrote {output}", err=True)
+    if into is not None and source is not None:
+        with progress_bar("storing", counted=False), _engine_errors():
+            words = _store(result, into, source)
+        click.echo(words)
+    if not result.counts:
+        raise click.exceptions.Exit(1)
+
+
+def _print(result: BatchCounts) -> None:
+    console = wide_console(100)
+    counted = number_table("task", ["epoch", "starts", "reports"])
+    for task in result.tasks:
+        for epoch, counts in result.by_epoch(task).items():
+            start = utc(epoch_start(task, epoch))
+            counted.add_row(task.name, str(epoch), start, f"{int(counts.sum()):,}")
+    console.print(counted, highlight=False)
+    console.print(f"{result.reports:,} reports", highlight=False)
+    if result.rejected:
+        rejected = number_table("not counted", ["batches", "reports"])
+        for row in result.rejected:
+            rejected.add_row(row.reason, f"{row.batches:,}", f"{row.reports:,}")
+        console.print(rejected, highlight=False)
+
+
+def _store(result: BatchCounts, url: str, name: str) -> str:
+    with closing(open_store(url)) as opened:
+        opened.register(result.tasks)
+        report = opened.replace_source(
+            name,
+            {(bytes.fromhex(task), epoch): counts for (task, epoch), counts in result.counts.items()},
+            ((bytes.fromhex(task), epoch, batch_id) for task, epoch, batch_id in result.batch_ids),
+        )
+    words = (
+        f"source {report.name}: {report.added:+,} reports, {_epochs(report.changed)} changed, "
+        f"{report.unchanged:,} as before"
+    )
+    return words + (f"; {_epochs(report.closed)} closed, and left as before" if report.closed else "")
+
+
+def _epochs(changes: Sequence[object]) -> str:
+    return f"{len(changes):,} epoch{'s' * (len(changes) != 1)}"
+
+
+@contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Show what an engine says of a file or a table that it cannot read in one line."""
+    try:
+        yield
+    except ArcwiseError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _ENGINES:
+            raise
+        words = next(iter(str(error).splitlines()), type(error).__name__)
+        raise click.ClickException(f"cannot count: {words}") from error

@@ -1,0 +1,152 @@
+"""`arcwise count`, and that its files and its sources go on to `arcwise estimate`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from arcwise.analysis import count_table, estimate
+from arcwise.cli import main
+from arcwise.domains import Circle, Interval
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+from arcwise.wire import Batch, pack_codes
+from tests.support.lake import Row, arrow_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+    Command = Callable[..., Result]
+
+DELAY = Task("delay", Interval(0, 100), 2.0)
+HEADING = Task("heading", Circle(360), 2.0)
+DAY = 20_000
+
+
+def rows(first: int, count: int = 40) -> list[Row]:
+    """Return batches of two tasks over four days."""
+    return [
+        Row(
+            (DELAY if number % 2 else HEADING).id,
+            DAY + number % 4,
+            bytes([number]) * 16,
+            tuple((number * 7 + place * place) % 50 for place in range(20)),
+        )
+        for number in range(first, first + count)
+    ]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "tasks").mkdir()
+    for task in (DELAY, HEADING):
+        task.save(tmp_path / "tasks" / f"{task.name}.json")
+    held = rows(0)
+    pq.write_table(arrow_table([*held, held[0], Row("0" * 64, DAY, bytes(16), (1,))]), "lake/0.parquet")
+    return lambda *args: CliRunner().invoke(main, list(args))
+
+
+def test_it_prints_counts_and_what_was_not_counted(command: Command) -> None:
+    done = command("count", "lake", "--task", "tasks")
+    assert done.exit_code == 0, done.output
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["task", "epoch", "starts", "reports"]
+    assert ["delay", "20001", "2024-10-05", "200"] in lines
+    assert ["800", "reports"] in lines
+    assert ["unknown-task", "1", "1"] in lines
+    assert ["replayed", "1", "20"] in lines
+
+
+@pytest.mark.parametrize("name", ["counts.json", "counts.csv"])
+def test_its_files_go_to_estimate(command: Command, name: str) -> None:
+    assert command("count", "lake/*.parquet", "--task", "tasks", "-o", name).exit_code == 0
+    result = count_table("lake", [DELAY, HEADING])
+
+    def estimated(*options: str) -> Any:
+        done = command("estimate", *options, "--counts", name, "--json")
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    both = estimated("tasks/delay.json", "tasks/heading.json")
+    for task, document in zip((DELAY, HEADING), both, strict=True):
+        assert document == json.loads(json.dumps(estimate(task, result.of(task)).to_dict()))
+    some = estimated("tasks/delay.json", "--from", str(DAY + 3))
+    assert some["n"] == result.of(DELAY, str(DAY + 3)).sum() == 200
+    by_day = estimated("tasks/delay.json", "--by", "day")
+    assert [point["n"] for point in by_day["points"] if point["n"]] == [200, 200]
+    done = command("estimate", "tasks/delay.json", "--counts", name, "--against", name)
+    assert "400 other reports, less delay's 400 reports" in done.output, done.output
+
+
+def test_a_file_that_is_not_one_is_refused(command: Command, tmp_path: Path) -> None:
+    good = json.dumps(
+        {"arcwise_counts": 1, "tasks": [{"task_id": DELAY.id, "epochs": {"20000": [1, 2]}}], "rejected": []}
+    )
+    head = "task,task_id,epoch,code,reports\n"
+    for text, words in (
+        ("{}", "must hold whole numbers"),
+        ('{"arcwise_counts": 1}', "must be a file of arcwise count"),
+        (good.replace("[1, 2]", "[1.5]"), "must be a file of arcwise count"),
+        (good.replace('"arcwise_counts": 1', '"arcwise_counts": 2'), "must be a file of arcwise count"),
+        (good, "must have counts of"),
+        (f"{head}delay,{DELAY.id},20000,9999,5\n", "must have counts of"),
+        (
+            f"{head}delay,{DELAY.id},20000,1,5\ndelay,{DELAY.id},20000,1,5\n",
+            "must be a file of arcwise count",
+        ),
+        (f"{head}delay,{DELAY.id},20000,1,-5\n", "must be a file of arcwise count"),
+    ):
+        (tmp_path / "bad").write_text(text, encoding="utf-8")
+        done = command("estimate", "tasks/delay.json", "--counts", "bad")
+        assert done.exit_code == 1
+        assert words in done.output
+
+
+def test_counts_go_into_a_store_as_a_source_that_is_replaced(command: Command) -> None:
+    into = ("--task", "tasks", "--into", "sqlite:///a.db", "--source", "lake")
+    done = command("count", "lake", *into)
+    assert done.exit_code == 0, done.output
+    assert "source lake: +800 reports, 4 epochs changed, 0 as before" in done.stdout
+    assert "source lake: +0 reports, 0 epochs changed, 4 as before" in command("count", "lake", *into).stdout
+    pq.write_table(arrow_table(rows(40, 4)), "lake/1.parquet")
+    assert "source lake: +80 reports" in command("count", "lake", *into).stdout
+    with closing(open_store("sqlite:///a.db")) as store:
+        assert store.report_count(DELAY) == 440
+        first = rows(1)[0]
+        batch = Batch(bytes.fromhex(DELAY.id), first.batch_id or b"", DAY + 1, pack_codes([1], 1))
+        assert store.add([batch])[0].value == "replayed"
+        other = Batch(bytes.fromhex(DELAY.id), b"x" * 16, DAY + 1, pack_codes([1], 1))
+        store.add([other])
+    pq.write_table(arrow_table([Row(DELAY.id, DAY + 1, b"x" * 16, (1,)), *rows(44, 2)]), "lake/2.parquet")
+    refused = command("count", "lake", *into)
+    assert refused.exit_code == 1
+    assert "counted" in refused.stderr
+    with closing(open_store("sqlite:///a.db")) as store:
+        assert store.report_count(DELAY) == 441
+
+
+def test_mistakes_are_named(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "broken.parquet").write_bytes(b"no")
+    for arguments, code, words in (
+        (("lake", "--task", "tasks", "--into", "sqlite:///a.db"), 2, "go together"),
+        (("lake",), 2, "--task"),
+        (("none.parquet", "--task", "tasks"), 1, "there is no file"),
+        (("broken.parquet", "--task", "tasks"), 1, "cannot count: "),
+        (("lake", "--task", "tasks", "--layout", "bodies"), 1, "body missing"),
+        (("lake", "--task", "tasks", "--engine", "nothing://"), 1, "engine must be"),
+        (("reports", "--task", "tasks", "--engine", "postgresql://127.0.0.1:9/x"), 1, "cannot count: "),
+    ):
+        done = command("count", *arguments)
+        assert done.exit_code == code, done.output
+        assert words in done.output
+        assert "Traceback" not in done.output
