@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := .venv-lowest
+SPARK := .venv-spark
 # Whoever ends a part early takes over what another still has to do. With bytecode, also where it is turned off:
 # tests start a hundred processes, and none should compile what it imports again.
 WORKERS := -n 2 --dist worksteal
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(WORKERS)
 
-.PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest lint types wheel bench clean
+.PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench clean
 
 help:
 	@echo "make demo          collect a year of flights privately; writes arcwise-demo.html"
@@ -19,6 +20,7 @@ help:
 	@echo "make test-shuffled the tests in another order each time; SEED=1 repeats one"
 	@echo "make test-busy     the tests while all cores are busy with something else"
 	@echo "make test-lowest   tests of the core and the client with the oldest libraries that are allowed"
+	@echo "make test-spark    count a lake with Spark on two executors, and kill one; needs Java 17 and 1 GB of packages"
 	@echo "make lint          ruff, and a search for code that stands twice"
 	@echo "make types         mypy, strict"
 	@echo "make wheel         build the wheel and check it in bare environments"
@@ -50,6 +52,9 @@ test-busy: $(VENV)/.dev
 # Needs a Python for which these versions have wheels: 3.10 or 3.11.
 test-lowest: $(LOWEST)/.made
 	PYTHONDONTWRITEBYTECODE= $(LOWEST)/bin/python -m pytest $(WORKERS) -m "not slow" tests/core tests/client $(ARGS)
+
+test-spark: $(SPARK)/.made
+	$(SPARK)/bin/python -m pytest -n 0 tests/counting/test_spark.py $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -86,4 +91,10 @@ $(LOWEST)/.made: pyproject.toml .ci/lowest.py
 	$(PYTHON) .ci/lowest.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint $(LOWEST)/lowest.txt --editable '.[test]'
+	touch $@
+
+$(SPARK)/.made: pyproject.toml
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--editable '.[lake,test]' 'ibis-framework[pyspark]' setuptools
 	touch $@
