@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from arcwise.checks import shown
 from arcwise.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _unit(name: str, unit: str | None) -> str | None:
 def frame(rows: Sequence[Mapping[str, Any]], library: str | None = None) -> Any:
     """Return rows of `tidy_rows` as a DataFrame; times are in UTC, and the rest as `Shown.to_frame` says."""
     if library not in {None, *_LIBRARIES}:
-        raise ParameterError(f"library must be pandas, polars or None, got {library!r}")
+        raise ParameterError(f"library must be pandas, polars or None, got {shown(library)}")
     wanted = _LIBRARIES if library is None else (library,)
     installed = next((name for name in wanted if find_spec(name) is not None), None)
     if installed is None:
