@@ -78,9 +78,12 @@ class _Cut(Exception):  # noqa: N818 (a way out of the parser)
 
 
 async def _known(outcome: Outcome | Exception) -> Outcome:
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
+    try:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+    finally:
+        del outcome  # else an error and this frame keep each other, and the body, until a collection
 
 
 class _Accepted:
