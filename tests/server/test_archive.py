@@ -396,6 +396,43 @@ def test_files_are_kept_as_long_as_asked_for(staged_store: StagingStore, tmp_pat
     assert (path / "_arcwise_archive").exists()
 
 
+def test_what_cannot_be_removed_is_named_and_the_rest_goes(
+    staged_store: StagingStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, elsewhere = tmp_path / "archive", tmp_path / "elsewhere"
+    writing = archiver(
+        staged_store, path, retention_days=10, believed=lambda: float(DELAY.epoch_seconds * 120)
+    )
+    elsewhere.mkdir()
+    (path / DELAY.id).mkdir()
+    (path / DELAY.id / "5").symlink_to(elsewhere)
+    (path / DELAY.id / "6").write_text("")
+    (path / WIDE.id).write_text("")
+    writing.add([batch(DELAY, [1], number=epoch, epoch=epoch) for epoch in (4, 7, 108, 120)])
+    writing.add([batch(HEADING, [1], epoch=9)])
+    writing.turn()
+    assert [epoch for _, epoch, *_ in rows(path)] == [120]
+    assert elsewhere.exists()
+    assert (
+        f"cannot remove {path / DELAY.id / '5'}, which is older than archive_retention_days: " in caplog.text
+    )
+    assert f"cannot remove {path / DELAY.id / '6'}, which" in caplog.text
+    assert f"cannot remove {path / WIDE.id}, which" in caplog.text
+
+
+def test_a_server_on_another_archive_says_so_in_one_line(tmp_path: Path, url: str) -> None:  # noqa: F811
+    with closing(open_store(url)) as opened:
+        archiver(opened, tmp_path / "archive")
+    other = tmp_path / "other"
+    DELAY.save(tmp_path / "delay.json")
+    given = ["serve", "--store", url, "--tasks", str(tmp_path), "--port", "0", "--archive", str(other)]
+    told = CliRunner().invoke(main, given)
+    assert told.exit_code == 1
+    assert told.stdout == ""
+    (line,) = told.stderr.splitlines()
+    assert line.startswith(f"Error: {other} is not the archive of this store: is its disk mounted?")
+
+
 def test_a_server_archives_what_it_accepts(
     with_app: Callable[..., None],
     tmp_path: Path,

@@ -594,3 +594,31 @@ def test_nothing_secret_in_what_a_server_says(tmp_path: Path, form: str) -> None
     assert [each for each in secrets if each in answers + said] == []
     files = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert [each for each in secrets if each.encode() in files] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--task", "typo"], "no store"),
+        (["--label", "x" * 1000], "label"),
+        (["--task", "broken.json"], "broken.json"),
+    ],
+)
+def test_a_key_that_is_refused_leaves_no_store_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broken.json").write_text("{}")
+    told = CliRunner().invoke(main, ["key", "new", "--scope", "read", *options])
+    assert told.exit_code != 0
+    assert words in told.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.json"]
+
+
+def test_a_key_for_a_task_file_makes_the_store(tmp_path: Path) -> None:
+    HEADING.save(tmp_path / "heading.json")
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    make(url, "read", "--task", str(tmp_path / "heading.json"))
+    with contextlib.closing(open_store(url, create=False)) as store:
+        (key,) = store.keys()
+    assert key.tasks == (HEADING.id,)

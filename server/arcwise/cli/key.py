@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arcwise.cli.commands import CommandGroup
-from arcwise.errors import ParameterError
+from arcwise.errors import ParameterError, StoreError
 from arcwise.server.keys import SCOPES, new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from arcwise.server.store import Store, StoredKey
+    from collections.abc import Sequence
+
+    from arcwise.server.store import StoredKey
 
 __all__ = ["key"]
 
@@ -61,9 +63,9 @@ def new(*, scope: str, tasks: tuple[str, ...], label: str, url: str) -> None:
 
     Running servers accept it within ten seconds.
     """
-    with closing(open_store(url)) as store:
-        ids = [_task_id(store, task) for task in tasks] if tasks else None
-        secret, stored = new_key(scope, tasks=ids, label=label, now=time.time())
+    ids = _task_ids(url, tasks) if tasks else None
+    secret, stored = new_key(scope, tasks=ids, label=label, now=time.time())
+    with closing(open_store(url)) as store:  # made only now, when nothing that was given is wrong
         store.add_key(stored)
     click.echo(secret)
     click.echo(f"The key {stored.id} is shown once. arcwise key revoke {stored.id} revokes it.", err=True)
@@ -110,8 +112,18 @@ def revoke(*, key_id: str, url: str) -> None:
     click.echo(f"revoked {name}; running servers refuse it within ten seconds")
 
 
-def _task_id(store: Store, text: str) -> str:
-    stored = [entry.task for entry in store.tasks()]
+def _task_ids(url: str, texts: Sequence[str]) -> list[str]:
+    try:
+        with closing(open_store(url, create=False)) as store:
+            stored = [entry.task for entry in store.tasks()]
+    except StoreError:
+        if not all(Path(text).is_file() for text in texts):
+            raise
+        stored = []  # of task files a key can be made before there is a store
+    return [_task_id(stored, text) for text in texts]
+
+
+def _task_id(stored: Sequence[Task], text: str) -> str:
     found = {task.id for task in stored if text in (task.name, task.id)}
     if len(found) > 1:
         raise ParameterError(

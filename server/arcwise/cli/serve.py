@@ -13,11 +13,13 @@ from arcwise.cli.terminal import progress_bar
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback
 from arcwise.server.app import create_app
+from arcwise.server.archive.folder import Folder
 from arcwise.server.process.configuration import configure
 from arcwise.server.process.logs import configure_logs
 from arcwise.server.process.server import run
 from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.server.store import open_store
+from arcwise.server.store.staging import staging
 
 __all__ = ["serve"]
 
@@ -80,10 +82,15 @@ _with_options(serve)
 
 
 def _check_open(settings: ProcessSettings) -> None:
-    """Say what is wrong with the store before anything listens, and do not serve the world by accident."""
+    """Say what is wrong with the store or its archive before anything listens.
+
+    A server that everybody reaches must not be open by accident.
+    """
     with closing(open_store(settings.store)) as store:
         if not (settings.open or is_loopback(settings.host) or store.keys()):
             raise ParameterError(
                 f"the store has no keys, and {settings.host} is not this machine alone: everybody who "
                 "reaches it could report and read. Make keys with `arcwise key new`, or pass --open"
             )
+        if settings.archive:
+            Folder(Path(settings.archive), staging(store))

@@ -158,8 +158,7 @@ class Archiver:
             except Exception as error:  # the thread must outlive whatever a disk or a database does
                 self.failing = True
                 if isinstance(error, (OSError, StoreError)):
-                    words = getattr(error, "strerror", None) or error
-                    _log.error("cannot write the archive %s: %s", self._folder.path, words)
+                    _log.error("cannot write the archive %s: %s", self._folder.path, _words(error))
                 else:
                     _log.exception("cannot write the archive %s", self._folder.path)
             if stopping:
@@ -194,7 +193,12 @@ class Archiver:
         if self._retention_days:
             for task in self._tasks().values():
                 oldest = task.epoch(self._believed()) - epochs_in(self._retention_days, task)
-                self._folder.remove_before(task, oldest)
+                for folder, error in self._folder.remove_before(task, oldest).items():
+                    _log.error(
+                        "cannot remove %s, which is older than archive_retention_days: %s",
+                        folder,
+                        _words(error),
+                    )
 
     def _settle(self) -> None:
         """Delete from those that wait what is in files that were begun before a crash."""
@@ -241,3 +245,7 @@ class Archiver:
 
 def _is_enough(waiting: StagedSize) -> bool:
     return waiting.batches >= _MOST_BATCHES or waiting.bytes >= _MOST_BYTES
+
+
+def _words(error: Exception) -> object:
+    return getattr(error, "strerror", None) or error

@@ -176,15 +176,27 @@ class Folder:
             return set()
         return set(parquet.read_table(place, columns=["batch_id"]).column(0).to_pylist())
 
-    def remove_before(self, task: Task, epoch: int) -> int:
-        """Remove the files of a task of epochs below this one; return of how many epochs."""
-        removed = 0
-        with suppress(FileNotFoundError):
-            for folder in (self.path / task.id).iterdir():
-                if folder.name.isdecimal() and int(folder.name) < epoch:
+    def remove_before(self, task: Task, epoch: int) -> dict[Path, OSError]:
+        """Remove the files of a task of epochs below this one; return which folders stay, and why."""
+        kept: dict[Path, OSError] = {}
+
+        def keep(folder: Path, error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError):
+                kept[folder] = error
+
+        of_task = self.path / task.id
+        try:
+            folders = sorted(of_task.iterdir())
+        except OSError as error:
+            keep(of_task, error)
+            return kept
+        for folder in folders:
+            if folder.name.isdecimal() and int(folder.name) < epoch:
+                try:
                     shutil.rmtree(folder)
-                    removed += 1
-        return removed
+                except OSError as error:  # the others go all the same
+                    keep(folder, error)
+        return kept
 
     def _place(self, file: ArchiveFile) -> Path:
         return self.path / file.task_id.hex() / str(file.epoch) / f"{file.name}.parquet"
