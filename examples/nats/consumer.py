@@ -3,8 +3,8 @@
 python examples/nats/consumer.py nats://127.0.0.1:4222 --lake landed
 python examples/nats/consumer.py nats://127.0.0.1:4222 --server http://127.0.0.1:8000
 
-A message is acknowledged when its batch is durable where it goes. What is delivered again after a crash
-counts once: `arcwise count` and the server know a batch by its id.
+A message is acknowledged when its batch is durable where it goes, and then the stream deletes it. What is
+delivered again after a crash counts once: `arcwise count` and the server know a batch by its id.
 """
 
 from __future__ import annotations
@@ -14,31 +14,58 @@ import asyncio
 import logging
 import os
 import secrets
+import time
+from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import httpx
 import nats
 from nats.js.api import ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType
+from nats.js.errors import NotFoundError
 
+from arcwise.client.delivery import retry_after_seconds
 from arcwise.errors import WireError
 from arcwise.wire import MEDIA_TYPE, decode_batch
 
-STREAM, SUBJECTS = "ARCWISE", ["arcwise.>"]
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+    from nats.js import JetStreamContext
+
+STREAM, SUBJECTS, SUBJECT = "ARCWISE", ["arcwise.>"], "arcwise.reports"
 MOST = 1000
 """Messages that are taken at once: one file of the lake."""
 ACKNOWLEDGE_SECONDS = 300.0
 """After which a message comes again that was not acknowledged."""
 WAIT_SECONDS = 1.0
+FINAL = (400, 404, 409, 410, 413, 415, 422)
+"""Answers of an arcwise server to a batch that it will never count."""
 
 log = logging.getLogger("consumer")
+
+
+class Fate(Enum):
+    """What became of a batch."""
+
+    TAKEN = "taken"
+    REFUSED = "refused for good"
+    LATER = "later"
+    STOPPED = "nothing can be taken until somebody mends it"
+
+
+class Answer(NamedTuple):
+    """What became of a batch, in how many seconds it should come again, and why nothing is taken."""
+
+    fate: Fate
+    seconds: float = 0.0
+    reason: str = ""
 
 
 class Sink(Protocol):
     """Where batches go."""
 
-    async def take(self, bodies: list[bytes]) -> list[bool]:
-        """Make bodies durable; return for each whether it need not come again."""
+    async def take(self, bodies: list[bytes]) -> list[Answer]:
+        """Make bodies durable, and say for each what became of it."""
 
 
 class Lake:
@@ -48,10 +75,10 @@ class Lake:
         self._folder = folder
         folder.mkdir(mode=0o700, exist_ok=True)
 
-    async def take(self, bodies: list[bytes]) -> list[bool]:
+    async def take(self, bodies: list[bytes]) -> list[Answer]:
         """Write a file, durably."""
         await asyncio.to_thread(self._write, bodies)
-        return [True] * len(bodies)
+        return [Answer(Fate.TAKEN)] * len(bodies)
 
     def _write(self, bodies: list[bytes]) -> None:
         import pyarrow as pa
@@ -82,57 +109,114 @@ class Server:
             base_url=url, headers=headers, limits=limits, timeout=httpx.Timeout(30.0, pool=None)
         )
 
-    async def take(self, bodies: list[bytes]) -> list[bool]:
-        """Post the bodies; one that is refused for good need not come again."""
+    async def take(self, bodies: list[bytes]) -> list[Answer]:
+        """Post the bodies."""
         return await asyncio.gather(*map(self._post, bodies))
 
-    async def _post(self, body: bytes) -> bool:
+    async def _post(self, body: bytes) -> Answer:
         try:
             task_id = decode_batch(body).task_id.hex()
             answer = await self._http.post(f"/v1/tasks/{task_id}/reports", content=body)
         except WireError as error:
-            log.error("dropped a message that is no batch: %s", error)
-            return True
+            log.error("dropped a message that is not a batch: %s", error)
+            return Answer(Fate.REFUSED)
         except httpx.TransportError as error:
             log.warning("the server cannot be reached: %s", type(error).__name__)
-            return False
-        if answer.status_code in (400, 410, 413, 422):
-            log.error("the server refused a batch for good: %d", answer.status_code)
-            return True
-        if answer.status_code != 204:
-            log.warning("the server answered %d", answer.status_code)
-        return answer.status_code == 204
+            return Answer(Fate.LATER, WAIT_SECONDS)
+        return judge(answer)
 
 
-async def consume(servers: str, sink: Sink, name: str, *, until_idle: bool) -> int:
-    """Hand what the stream has to a sink; return how many messages were acknowledged."""
-    connection = await nats.connect(servers, max_reconnect_attempts=-1)
+def judge(answer: httpx.Response) -> Answer:
+    """Return what a server's answer means for the batch that it answers."""
+    status, kind = answer.status_code, _kind(answer)
+    if status == 204:
+        return Answer(Fate.TAKEN)
+    if status in (401, 403):
+        return Answer(Fate.STOPPED, reason=f"{status} {kind}: set ARCWISE_KEY to an ingest key of the server")
+    if status == 404 and kind != "unknown-task":  # a wrong URL must not empty the stream
+        return Answer(Fate.STOPPED, reason="404 for its path: --server must be the URL of an arcwise server")
+    if status in FINAL:
+        log.error("the server refused a batch for good: %d %s", status, kind)
+        return Answer(Fate.REFUSED)
+    log.warning("the server answered %d %s; the batch comes again", status, kind)
+    seconds = retry_after_seconds(answer.headers.get("Retry-After"), time.time())
+    return Answer(Fate.LATER, max(seconds, WAIT_SECONDS))
+
+
+def _kind(answer: httpx.Response) -> str:
+    """Return the kind of the problem that a server of arcwise reports; "" for any other answer."""
     try:
-        stream = connection.jetstream()
+        return str(answer.json()["type"]).removeprefix("urn:arcwise:problem:")
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+async def settle(message: Msg, answer: Answer) -> None:
+    """Let the stream delete a message, or deliver it again."""
+    if answer.fate is Fate.TAKEN:
+        await message.ack()
+    elif answer.fate is Fate.REFUSED:
+        await message.term()
+    else:
+        await message.nak(answer.seconds)
+
+
+async def make_stream(stream: JetStreamContext) -> None:
+    """Make the stream, or take the one that is there, with whatever bounds its operator gave it.
+
+    Raises
+    ------
+    SystemExit
+        When it would keep what was taken, or delete what was not.
+    """
+    try:
+        found = (await stream.stream_info(STREAM)).config
+    except NotFoundError:
         await stream.add_stream(
             name=STREAM,
             subjects=SUBJECTS,
             storage=StorageType.FILE,
-            retention=RetentionPolicy.LIMITS,
+            retention=RetentionPolicy.WORK_QUEUE,  # what is acknowledged makes room
             discard=DiscardPolicy.NEW,  # a full stream refuses, so that devices keep their reports
         )
+        return
+    if found.retention != RetentionPolicy.WORK_QUEUE or found.discard != DiscardPolicy.NEW:
+        raise SystemExit(f"the stream {STREAM} must have workqueue retention and discard new: make it anew")
+
+
+async def consume(servers: str, sink: Sink, *, until_idle: bool) -> int:
+    """Hand what the stream has to a sink; return how many batches it took.
+
+    Raises
+    ------
+    SystemExit
+        When the sink can take nothing until somebody mends it; the messages stay in the stream.
+    """
+    connection = await nats.connect(servers, max_reconnect_attempts=-1)
+    try:
+        stream = connection.jetstream()
+        await make_stream(stream)
+        # One name for all: a work queue has one consumer, which any number of processes may share.
         subscription = await stream.pull_subscribe(
-            "arcwise.reports", durable=name, config=ConsumerConfig(ack_wait=ACKNOWLEDGE_SECONDS)
+            SUBJECT, durable="consumer", config=ConsumerConfig(ack_wait=ACKNOWLEDGE_SECONDS)
         )
-        acknowledged = 0
+        taken, waits_until = 0, 0.0
         while True:
             try:
                 messages = await subscription.fetch(MOST, timeout=WAIT_SECONDS)
             except asyncio.TimeoutError:  # also nats.errors.TimeoutError
-                if until_idle:
-                    return acknowledged
+                if until_idle and time.monotonic() > waits_until:
+                    return taken
                 continue
-            taken = await sink.take([message.data for message in messages])
-            for message, is_taken in zip(messages, taken, strict=True):
-                await (message.ack() if is_taken else message.nak())
-            acknowledged += sum(taken)
-            if not all(taken):
-                await asyncio.sleep(WAIT_SECONDS)
+            answers = await sink.take([message.data for message in messages])
+            for message, answer in zip(messages, answers, strict=True):
+                await settle(message, answer)
+            taken += sum(answer.fate is Fate.TAKEN for answer in answers)
+            if reasons := {answer.reason for answer in answers if answer.fate is Fate.STOPPED}:
+                raise SystemExit(f"the server refuses everything: {', '.join(sorted(reasons))}")
+            if seconds := max(answer.seconds for answer in answers):
+                waits_until = time.monotonic() + seconds + 2 * WAIT_SECONDS  # the stream may be a little late
+                await asyncio.sleep(seconds)
     finally:
         await connection.close()
 
@@ -148,8 +232,7 @@ def main() -> None:
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     sink: Sink = Lake(given.lake) if given.lake else Server(given.server, os.environ.get("ARCWISE_KEY"))
-    name = "lake" if given.lake else "server"
-    print(asyncio.run(consume(given.servers, sink, name, until_idle=given.until_idle)), "messages taken")
+    print(asyncio.run(consume(given.servers, sink, until_idle=given.until_idle)), "messages taken")
 
 
 if __name__ == "__main__":
