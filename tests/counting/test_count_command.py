@@ -139,6 +139,11 @@ def test_mistakes_are_named(command: Command, tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"no")
     for arguments, code, words in (
         (("lake", "--task", "tasks", "--into", "sqlite:///a.db"), 2, "go together"),
+        (
+            ("lake", "--task", "tasks", "--into", "sqlite:///a.db", "--source", "a b"),
+            1,
+            "the name of a source must be",
+        ),
         (("lake",), 2, "--task"),
         (("none.parquet", "--task", "tasks"), 1, "there is no file"),
         (("broken.parquet", "--task", "tasks"), 1, "cannot count: "),
@@ -150,3 +155,4 @@ def test_mistakes_are_named(command: Command, tmp_path: Path) -> None:
         assert done.exit_code == code, done.output
         assert words in done.output
         assert "Traceback" not in done.output
+        assert not (tmp_path / "a.db").exists()

@@ -15,6 +15,7 @@ from arcwise.cli.terminal import number_table, progress_bar, wide_console, writi
 from arcwise.errors import ArcwiseError
 from arcwise.server.settings import load_tasks
 from arcwise.server.store import open_store
+from arcwise.server.store.sources import checked_name
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     if (into is None) != (source is None):
         raise click.UsageError("--into and --source go together")
+    if source is not None:
+        checked_name(source)  # before a long count, and before a store is made
     tasks = [
         task for path in task_files for task in (load_tasks(path) if path.is_dir() else [Task.load(path)])
     ]
