@@ -66,6 +66,10 @@ class Model:
         for _, epoch, codes in given:
             new.setdefault(epoch, []).extend(codes)
         taken = {number: epoch for number, epoch, _ in given if self.is_open(epoch)}
+        for old in {epoch for epoch, holder in self.ids.values() if holder == name and self.is_open(epoch)}:
+            mine = {number for number, held in self.ids.items() if held == (old, name)}
+            if old not in new and mine <= taken.keys():
+                new[old] = []
         kept = {
             number: (epoch, holder)
             for number, (epoch, holder) in self.ids.items()
@@ -76,7 +80,8 @@ class Model:
         held = self.counts.setdefault(name, {})
         differ = {epoch for epoch in new if sorted(new[epoch]) != sorted(held.get(epoch, []))}
         changed = {epoch for epoch in differ if self.is_open(epoch)}
-        held.update({epoch: new[epoch] for epoch in changed})
+        held = held | {epoch: new[epoch] for epoch in changed}
+        self.counts[name] = {epoch: codes for epoch, codes in held.items() if codes}
         self.ids = kept | {number: (epoch, name) for number, epoch in taken.items()}
         return changed, differ - changed
 

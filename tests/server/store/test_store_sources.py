@@ -171,8 +171,6 @@ def test_batches_of_another_source_are_refused(store: Store) -> None:
         store.replace_source("warehouse", *lake(mine, batch(DELAY, [6], number=2)))
     assert [source.name for source in store.sources()] == ["lake"]
     store.replace_source("lake", *lake(mine))
-    with pytest.raises(ParameterError, match="counted by this source, under an epoch that is not replaced"):
-        store.replace_source("lake", *lake(batch(DELAY, [5], number=1, epoch=101)))
     moved, _ = lake(mine)
     moved = {
         cell(DELAY, 100): np.zeros_like(moved[cell(DELAY, 100)]),
@@ -180,6 +178,44 @@ def test_batches_of_another_source_are_refused(store: Store) -> None:
     }
     store.replace_source("lake", moved, [(bytes.fromhex(DELAY.id), 101, mine.batch_id)])
     assert held(store, DELAY) == {101: counted(DELAY, [5])}
+    assert store.check() == []
+
+
+def test_an_epoch_whose_batches_are_all_elsewhere_now_is_emptied(store: Store) -> None:
+    alone, other = batch(DELAY, [5], number=1), batch(DELAY, [6], number=2, epoch=101)
+    pair = [batch(HEADING, [1], number=n, epoch=50) for n in (1, 2)]
+    store.replace_source("lake", *lake(alone, other, *pair))
+    earlier = batch(DELAY, [5], number=1, epoch=99)
+    apart = [batch(HEADING, [1], number=n, epoch=50 + n) for n in (1, 2)]
+    report = store.replace_source("lake", *lake(earlier, other, *apart))
+    assert (SourceChange(DELAY.id, 100, 1, 0) in report.changed, report.added) == (True, 0)
+    assert held(store, DELAY) == {99: counted(DELAY, [5]), 101: counted(DELAY, [6])}
+    assert store.reports_by_epoch(HEADING) == {51: 1, 52: 1}
+    report = store.replace_source("lake", *lake(earlier, other, *apart))
+    assert (report.changed, report.unchanged) == ((), 4)
+    assert store.add([alone, earlier, other]) == [REPLAYED] * 3
+    assert store.check() == []
+
+
+def test_one_batch_that_moves_does_not_empty_an_epoch_with_others(store: Store) -> None:
+    mine, other = batch(DELAY, [5], number=1), batch(DELAY, [6], number=2)
+    store.replace_source("lake", *lake(mine, other))
+    again = batch(DELAY, [5], number=1, epoch=101)
+    said = r"counted by this source, in epochs that are closed or not in these counts .* count it together"
+    with pytest.raises(ParameterError, match=said):
+        store.replace_source("lake", *lake(again))
+    assert held(store, DELAY) == {100: counted(DELAY, [5, 6])}
+    store.replace_source("lake", *lake(other, again))
+    assert held(store, DELAY) == {100: counted(DELAY, [6]), 101: counted(DELAY, [5])}
+
+
+def test_a_batch_does_not_leave_a_closed_epoch(store: Store) -> None:
+    old, new = batch(DELAY, [1], number=1, epoch=10), batch(DELAY, [2], number=2, epoch=20)
+    store.replace_source("lake", *lake(old, new))
+    store.prune(DELAY, before=15)
+    report = store.replace_source("lake", *lake(old, batch(DELAY, [2], number=2, epoch=14)))
+    assert report.closed == (SourceChange(DELAY.id, 14, 0, 1),)
+    assert store.reports_by_epoch(DELAY) == {10: 1, 20: 1}
     assert store.check() == []
 
 

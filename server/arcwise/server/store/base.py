@@ -188,9 +188,10 @@ class Store(ABC):
         """Take over counts that were made elsewhere, such as over the files of a lake, all or nothing.
 
         The counts of a task and epoch replace those that this source had, and add to those of the server and
-        of other sources. An epoch that is not in `counts` stays as it was; to empty one, give zeros. Nothing
-        changes in an epoch that is closed, or of a closed task: the report says what would have. The ids of
-        the batches become known, until they are pruned: to the server such a batch is a replay.
+        of other sources. An epoch that is not in `counts` stays as it was, unless each of its batches is in
+        another open epoch now: then it is emptied. To empty one, give zeros. Nothing changes in an epoch that
+        is closed, or of a closed task: the report says what would have. The ids of the batches become known,
+        until they are pruned: to the server such a batch is a replay.
 
         Parameters
         ----------
@@ -207,8 +208,9 @@ class Store(ABC):
         Raises
         ------
         ParameterError
-            When a batch is counted by the server or by another source, with how many there are and where;
-            when a task is unknown, counts have the wrong shape or numbers, or ids do not fit them.
+            When a batch is counted by the server, by another source, or by this one in an epoch that is
+            closed or has other batches and is not in `counts`, with how many there are and where; when a task
+            is unknown, counts have the wrong shape or numbers, or ids do not fit them.
         """
 
     @abstractmethod

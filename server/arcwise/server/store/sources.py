@@ -27,6 +27,7 @@ __all__ = [
     "checked_ids",
     "checked_name",
     "known_batches",
+    "left_epochs",
     "plan_changes",
     "refuse_ids_without_counts",
     "refuse_known_sources",
@@ -136,6 +137,46 @@ def checked_ids(batch_ids: Iterable[tuple[bytes, int, bytes]]) -> Iterator[list[
         yield chunk
 
 
+def left_epochs(
+    moved: Iterable[tuple[bytes, int, int, int]],
+    batches: Mapping[Cell, int],
+    counts: Mapping[Cell, IntArray],
+    states: Mapping[bytes, tuple[int, int | None]],
+) -> dict[Cell, IntArray]:
+    """Return zeros for the epochs that the source leaves: all their batches are in other epochs now.
+
+    Of batches with one id a lake counts the one with the smallest epoch, so a new file can move a batch out
+    of an epoch that then has none. An epoch that would keep some of its batches stays: `counts` says nothing
+    of these, and one sender that uses an old id again must not empty it.
+
+    Parameters
+    ----------
+    moved
+        Of the batches that the source has in one epoch and is given in another: the task, the epoch given,
+        the epoch so far, and how many there are.
+    batches
+        How many batches the source has so far, at least in the epochs of `moved`.
+    counts
+        The new counts of the source.
+    states
+        By the id of a task: its first open epoch, and when it was closed.
+    """
+    gone: dict[Cell, int] = {}
+    left: dict[Cell, IntArray] = {}
+    for key, epoch, before, number in moved:
+        given = (key, epoch) in counts and (key, before) not in counts
+        if given and _is_open(states[key], min(epoch, before)):
+            gone[key, before] = gone.get((key, before), 0) + number
+            if gone[key, before] == batches.get((key, before), 0):
+                left[key, before] = np.zeros_like(counts[key, epoch])
+    return left
+
+
+def _is_open(state: tuple[int, int | None], epoch: int) -> bool:
+    open_from, closed_at = state
+    return closed_at is None and epoch >= open_from
+
+
 def plan_changes(
     name: str,
     counts: Mapping[Cell, IntArray],
@@ -164,8 +205,7 @@ def plan_changes(
     for cell, new in sorted(counts.items(), key=lambda item: item[0]):
         key, epoch = cell
         before = held.get(cell)
-        open_from, closed_at = states[key]
-        is_open = closed_at is None and epoch >= open_from
+        is_open = _is_open(states[key], epoch)
         if is_open:
             replaced.add(cell)
         if new.any() if before is None else not np.array_equal(new, before):
@@ -245,15 +285,16 @@ def known_batches(rows: Iterable[tuple[str | None, bytes, int, int]], name: str)
         cells = [(key, epoch, batches) for who, key, epoch, batches in found if who == other]
         who = "the server" if other is None else f"source {other}"
         if other == name:
-            who = "this source, under an epoch that is not replaced"
+            who = "this source, in epochs that are closed or not in these counts"
         where = "; ".join(
             f"task {key.hex()}, epoch {epoch}: {batches:,}" for key, epoch, batches in cells[:_MOST_NAMED]
         )
         more = f"; {len(cells) - _MOST_NAMED:,} more epochs" if len(cells) > _MOST_NAMED else ""
         parts.append(f"{sum(cell[2] for cell in cells):,} batches are counted by {who} ({where}{more})")
-    return ParameterError(
-        f"{' and '.join(parts)}, and would count twice. Take them out of the source. Nothing was changed"
-    )
+    cure = "Take them out of the source"
+    if any(row[0] == name for row in found):
+        cure += ", or count it together with the files of those epochs"
+    return ParameterError(f"{' and '.join(parts)}, and would count twice. {cure}. Nothing was changed")
 
 
 def refuse_known_sources(names: Iterable[str], known: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from arcwise.server.store.merging import refuse_more_than_most
 from arcwise.server.store.sources import (
     checked_ids,
     known_batches,
+    left_epochs,
     plan_changes,
     refuse_ids_without_counts,
     refuse_to_drop_closed,
@@ -58,6 +59,17 @@ _KNOWN = """
     WHERE b.source IS DISTINCT FROM %(source)s OR b.epoch <> i.epoch
     GROUP BY 1, 2, 3
 """
+_MOVED = """
+    SELECT i.task, i.epoch, b.epoch, count(*)
+    FROM incoming i JOIN task t ON t.id = i.task JOIN batch b ON b.task = t.number AND b.id = i.id
+    WHERE b.source = %(source)s AND b.epoch <> i.epoch
+    GROUP BY 1, 2, 3
+"""
+_BATCHES = """
+    SELECT t.id, b.epoch, count(*) FROM batch b JOIN task t ON t.number = b.task
+    JOIN unnest(%(keys)s::bytea[], %(epochs)s::bigint[]) AS g (id, epoch) ON g.id = t.id AND g.epoch = b.epoch
+    WHERE b.source = %(source)s GROUP BY 1, 2
+"""
 _TOTALS = """
     INSERT INTO total AS t (task, shard, reports)
     SELECT task, %(shard)s, added FROM unnest(%(tasks)s::integer[], %(added)s::bigint[]) AS g (task, added)
@@ -82,12 +94,9 @@ def replace(
         connection.execute(_OPEN)
         number = _number(connection, name)
         tasks = connection.execute("SELECT number, id, open_from, closed FROM task").fetchall()
-        plan = plan_changes(
-            name,
-            counts,
-            _held(connection, number, counts),
-            {key: (open_from, closed) for _, key, open_from, closed in tasks},
-        )
+        states = {key: (open_from, closed) for _, key, open_from, closed in tasks}
+        counts = {**counts, **_left(connection, number, counts, states)}
+        plan = plan_changes(name, counts, _held(connection, number, counts), states)
         refuse_ids_without_counts(plan, counts, ids)
         numbers = {key: task for task, key, *_ in tasks}
         _replace_counts(connection, number, plan, numbers)
@@ -120,6 +129,21 @@ def _number(connection: Connection, name: str) -> int:
     )
     ((number,),) = connection.execute("SELECT number FROM source WHERE name = %s", (name,)).fetchall()
     return int(number)
+
+
+def _left(
+    connection: Connection,
+    number: int,
+    counts: Mapping[Cell, IntArray],
+    states: Mapping[bytes, tuple[int, int | None]],
+) -> dict[Cell, IntArray]:
+    moved = connection.execute(_MOVED, {"source": number}).fetchall()
+    cells = list({(key, before) for key, _, before, _ in moved})
+    rows = connection.execute(
+        _BATCHES,
+        {"keys": [key for key, _ in cells], "epochs": [before for _, before in cells], "source": number},
+    ).fetchall()
+    return left_epochs(moved, {(key, epoch): batches for key, epoch, batches in rows}, counts, states)
 
 
 def _held(connection: Connection, number: int, counts: Mapping[Cell, IntArray]) -> dict[Cell, IntArray]:

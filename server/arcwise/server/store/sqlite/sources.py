@@ -9,6 +9,7 @@ from arcwise.server.store.merging import refuse_more_than_most
 from arcwise.server.store.sources import (
     checked_ids,
     known_batches,
+    left_epochs,
     plan_changes,
     refuse_ids_without_counts,
     refuse_to_drop_closed,
@@ -54,6 +55,12 @@ _KNOWN = """
     WHERE b.source IS NOT ?1 OR b.epoch <> i.epoch
     GROUP BY 1, 2, 3
 """
+_MOVED = """
+    SELECT i.task, i.epoch, b.epoch, count(*)
+    FROM incoming i CROSS JOIN task t ON t.id = i.task CROSS JOIN batch b ON b.task = t.number AND b.id = i.id
+    WHERE b.source = ?1 AND b.epoch <> i.epoch
+    GROUP BY 1, 2, 3
+"""
 
 
 def replace(
@@ -74,12 +81,9 @@ def replace(
             connection.execute("BEGIN IMMEDIATE")
             number = _number(connection, name)
             tasks = connection.execute("SELECT number, id, open_from, closed FROM task").fetchall()
-            plan = plan_changes(
-                name,
-                counts,
-                _held(connection, number, counts),
-                {key: (open_from, closed) for _, key, open_from, closed in tasks},
-            )
+            states = {key: (open_from, closed) for _, key, open_from, closed in tasks}
+            counts = {**counts, **_left(connection, number, counts, states)}
+            plan = plan_changes(name, counts, _held(connection, number, counts), states)
             refuse_ids_without_counts(plan, counts, ids)
             numbers = {key: task for task, key, *_ in tasks}
             _replace_ids(connection, number, name, plan, numbers)
@@ -110,6 +114,23 @@ def _number(connection: sqlite3.Connection, name: str) -> int:
     connection.execute("INSERT OR IGNORE INTO source (name, replaced) VALUES (?, 0)", (name,))
     (number,) = connection.execute("SELECT number FROM source WHERE name = ?", (name,)).fetchone()
     return int(number)
+
+
+def _left(
+    connection: sqlite3.Connection,
+    number: int,
+    counts: Mapping[Cell, IntArray],
+    states: Mapping[bytes, tuple[int, int | None]],
+) -> dict[Cell, IntArray]:
+    moved = connection.execute(_MOVED, (number,)).fetchall()
+    batches = {}
+    for key, before in {(key, before) for key, _, before, _ in moved}:
+        (batches[key, before],) = connection.execute(
+            "SELECT count(*) FROM batch b JOIN task t ON t.number = b.task"
+            " WHERE t.id = ? AND b.epoch = ? AND b.source = ?",
+            (key, before, number),
+        ).fetchone()
+    return left_epochs(moved, batches, counts, states)
 
 
 def _held(
