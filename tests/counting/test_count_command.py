@@ -112,6 +112,17 @@ def test_a_file_that_is_not_one_is_refused(command: Command, tmp_path: Path) -> 
         assert words in done.output
 
 
+def test_parts_of_a_lake_under_one_name_are_warned_of(command: Command) -> None:
+    into = ("--task", "tasks", "--into", "sqlite:///a.db", "--source", "lake")
+    pq.write_table(arrow_table(rows(1, 1)), "part.parquet")
+    assert "warning" not in command("count", "lake", *into).output
+    assert "warning" not in command("count", "lake", *into).output
+    said = " ".join(command("count", "part.parquet", *into).stderr.split())
+    assert "warning: 1 epoch of source lake shrank, by " in said
+    assert "a source name each" in said
+    assert "warning: 3 epochs of source lake are not in these counts, and stay" in said
+
+
 def test_counts_go_into_a_store_as_a_source_that_is_replaced(command: Command) -> None:
     into = ("--task", "tasks", "--into", "sqlite:///a.db", "--source", "lake")
     done = command("count", "lake", *into)

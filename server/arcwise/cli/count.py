@@ -105,8 +105,10 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
         click.echo(f"wrote {output}", err=True)
     if into is not None and source is not None:
         with progress_bar("storing", counted=False), _engine_errors():
-            words = _store(result, into, source)
+            words, warnings = _store(result, into, source)
         click.echo(words)
+        for warning in warnings:
+            click.echo(f"warning: {warning}", err=True)
     if not result.counts:
         raise click.exceptions.Exit(1)
 
@@ -127,7 +129,8 @@ def _print(result: BatchCounts) -> None:
         console.print(rejected, highlight=False)
 
 
-def _store(result: BatchCounts, url: str, name: str) -> str:
+def _store(result: BatchCounts, url: str, name: str) -> tuple[str, list[str]]:
+    """Return what became of the source, and warnings where these seem to be counts of a part of it."""
     with closing(open_store(url)) as opened:
         opened.register(result.tasks)
         report = opened.replace_source(
@@ -135,11 +138,29 @@ def _store(result: BatchCounts, url: str, name: str) -> str:
             {(bytes.fromhex(task), epoch): counts for (task, epoch), counts in result.counts.items()},
             ((bytes.fromhex(task), epoch, batch_id) for task, epoch, batch_id in result.batch_ids),
         )
+        stored = next(each for each in opened.sources() if each.name == name)
     words = (
         f"source {report.name}: {report.added:+,} reports, {_epochs(report.changed)} changed, "
         f"{report.unchanged:,} as before"
     )
-    return words + (f"; {_epochs(report.closed)} closed, and left as before" if report.closed else "")
+    words += f"; {_epochs(report.closed)} closed, and left as before" if report.closed else ""
+    warnings = []
+    if shrunk := [change for change in report.changed if change.after < change.before]:
+        lost = sum(change.before - change.after for change in shrunk)
+        warnings.append(
+            f"{_epochs(shrunk)} of source {name} shrank, by {lost:,} reports: counts replace those that the "
+            "source had. Give parts of a lake that are counted one by one a source name each"
+        )
+    tasks = {task.id for task in result.tasks}
+    counted = report.unchanged + sum(change.after > 0 for change in report.changed)
+    counted += sum(change.before > 0 for change in report.closed)
+    kept = sum(each.epochs for each in stored.tasks if each.task_id in tasks) - counted
+    if kept > 0:
+        warnings.append(
+            f"{kept:,} epoch{'s' * (kept != 1)} of source {name} {'is' if kept == 1 else 'are'} not in these "
+            f"counts, and stay{'s' * (kept == 1)}"
+        )
+    return words, warnings
 
 
 def _epochs(changes: Sequence[object]) -> str:
