@@ -72,6 +72,12 @@ ARITHMETIC: list[Callable[[Any], Any]] = [
     lambda value: value < 60,
     lambda value: value >= 60,
     lambda value: sorted([value, value]),
+    int,
+    round,
+    lambda value: round(value, 1),
+    math.trunc,
+    math.floor,
+    math.ceil,
 ]
 
 

@@ -45,7 +45,7 @@ class Value(Noted):
     """A number with an interval.
 
     ``float(value)`` is the number, and a format is that of the number: ``f"{value:.2f}"``. Without a format,
-    ``f"{value}"`` is the number with its interval. Arithmetic and order raise `TypeError`, because a result
+    ``f"{value}"`` is the number with its interval. Arithmetic, rounding and order raise `TypeError`: a result
     would have no interval.
 
     Attributes
@@ -168,7 +168,7 @@ class Value(Noted):
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _refuse
-    __neg__ = __pos__ = __abs__ = _refuse
+    __neg__ = __pos__ = __abs__ = __int__ = __round__ = __trunc__ = __floor__ = __ceil__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
