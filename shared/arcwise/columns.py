@@ -7,6 +7,7 @@ NaN, so an integer column with missing values keeps its other values, up to 2**5
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from arcwise.checks import as_float, shown
 from arcwise.errors import DomainError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from arcwise.typing import FloatArray
 
 __all__ = ["read_column"]
@@ -25,7 +28,9 @@ _ADVICE = {
     "list": "flatten it first, and know that each of its numbers is a report",
     "M": "take the number that is asked for out of it, such as the hour of the day on Circle(24)",
     "m": "divide it by a unit, such as one minute, to get a number",
+    "run_end": "decode it first, with pyarrow.compute.run_end_decode",
     "S": "parse the numbers first",
+    "struct": "take the field of numbers out of it",
 }
 _ADVICE["U"] = _ADVICE["S"]
 """What to do with a column, by numpy's kind of its type or by a word for what numpy has no type for."""
@@ -72,14 +77,16 @@ def read_column(values: Any, name: str = "values") -> FloatArray:
             f'{name} must be one column, got a whole {type(values).__name__}: pass table["NAME"]'
         )
     if hasattr(values, "isna") and hasattr(values, "to_numpy") and hasattr(values, "dtype"):
-        return _from_pandas(values, name)
+        with _libraries_errors(values, name):
+            return _from_pandas(values, name)
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         try:
             import pyarrow
         except ImportError:
             pass  # such a column has __array__ too
         else:
-            return _from_arrow(pyarrow, values, name)
+            with _libraries_errors(values, name):
+                return _from_arrow(pyarrow, values, name)
     if hasattr(values, "__next__"):
         raise DomainError(f"{name} must be a sequence or an array, got {shown(values)}: pass list(...) of it")
     try:
@@ -89,6 +96,19 @@ def read_column(values: Any, name: str = "values") -> FloatArray:
     if not hasattr(values, "__array__") and array.dtype.kind in "fiu":
         array = _without_bools(values, array)
     return _from_array(array, name)
+
+
+@contextmanager
+def _libraries_errors(values: Any, name: str) -> Iterator[None]:
+    """Turn what a library says of a column that it cannot convert into advice."""
+    try:
+        yield
+    except DomainError:
+        raise
+    except Exception as error:  # each library has its own
+        words = f"a {type(values).__name__} of {getattr(values, 'dtype', 'unknown type')}"
+        advice = "cast it to 64-bit integers or floats first"
+        raise DomainError(f"{name} must be numbers, got {words}: {advice}") from error
 
 
 def _from_array(array: Any, name: str) -> FloatArray:
@@ -164,11 +184,11 @@ def _from_arrow(pyarrow: Any, values: Any, name: str) -> FloatArray:
         if hasattr(values, "__arrow_c_stream__")
         else pyarrow.chunked_array([pyarrow.array(values)])
     )
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind)):
         reasons = {
+            "run_end": types.is_run_end_encoded,
+            "struct": types.is_struct,
             "b": types.is_boolean,
             "decimal": types.is_decimal,
             "M": lambda kind: types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind),
@@ -178,6 +198,8 @@ def _from_arrow(pyarrow: Any, values: Any, name: str) -> FloatArray:
         }
         reason = next((reason for reason, holds in reasons.items() if holds(kind)), "")
         raise _refused(name, f"a column of {kind}", reason)
+    if kind != column.type:
+        column = column.cast(kind)
     if types.is_null(kind):
         return np.full(len(column), np.nan)
     parts = [chunk.to_numpy(zero_copy_only=False).astype(np.float64, copy=False) for chunk in column.chunks]

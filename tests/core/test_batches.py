@@ -252,6 +252,21 @@ NO_NUMBERS: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (pl.Series(["1"]).cast(pl.Categorical), "parse the numbers first"),
+        (pl.Series([1], dtype=pl.Int128), "of Int128: cast it to 64-bit integers or floats first"),
+        (pl.Series([{"a": 1}]), "take the field of numbers out of it"),
+        (pa.RunEndEncodedArray.from_arrays([2], [1.0]), "run_end_decode"),
+    ],
+    ids=["categories", "128 bits", "struct", "run ends"],
+)
+def test_what_a_library_cannot_convert_is_refused_with_advice(values: Any, words: str) -> None:
+    with pytest.raises(DomainError, match=words):
+        DELAY.randomize(values)
+
+
 @pytest.mark.parametrize(("values", "words"), NO_NUMBERS)
 def test_what_is_no_number_is_refused_with_advice(values: Any, words: str) -> None:
     with pytest.raises(DomainError, match=f"^values must be .*{words}"):
