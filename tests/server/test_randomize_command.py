@@ -201,6 +201,7 @@ def test_what_is_no_value_of_the_task_is_refused(form: str, values: list[Any], w
         ("a.jsonl", b'{"scores": 1}\n', "no line has 'score'"),
         ("a.jsonl", b'{"score": 1}\n\n{"score": \n', "line 3: not a line of JSON"),
         ("a.jsonl", b"[1, 2]\n", "line 1: must be a JSON object"),
+        ("a.json", b'[{"score": 1},\n{"score": 2}]\n', "this is an array; write JSON lines"),
         ("a.jsonl", b"\xff\xfe\n", "line 1: not a line of JSON"),
         ("a.jsonl", b"[" * 100_000, "line 1: not a line of JSON"),
     ],
@@ -272,6 +273,16 @@ def test_what_is_no_time_is_refused(times: list[Any], words: str) -> None:
 @pytest.mark.parametrize("time", [-1, 1e18])
 def test_times_without_an_epoch_are_refused(time: float) -> None:
     assert "times must be from 1970 on" in bad(write("csv", score=[1], at=[time]), "--time", "at")
+
+
+def test_times_in_milliseconds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arcwise.cli.randomize.command.time.time", lambda: 1_772_323_200.0)
+    tomorrow = 1_772_323_200 + 86_400
+    good(write("csv", score=[1], at=[tomorrow]), "--time", "at")
+    Path("reports.parquet").unlink()
+    for time in (tomorrow + 86_400, 1_772_323_200_000):
+        words = bad(write("csv", score=[1], at=[time]), "--time", "at")
+        assert f"at most a day ahead of now, which is 1772323200 in Unix seconds; got {time} (mill" in words
 
 
 @pytest.mark.parametrize("output", ["reports.parquet", "reports.jsonl", "reports.csv"])

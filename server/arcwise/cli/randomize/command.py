@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from arcwise.analysis.timeseries.epochs import DAYS_AHEAD, epochs_in
 from arcwise.cli.new_file import new_path, whole_file
 from arcwise.cli.randomize.reading import READABLE, read_rows, read_seconds
 from arcwise.cli.randomize.writing import WRITABLE, open_reports
@@ -133,6 +134,13 @@ class _Sieve:
         epochs = np.floor(seconds / self._task.epoch_seconds)
         if len(epochs) and not (epochs.min() >= 0 and epochs.max() <= MAX_EPOCH):
             raise DomainError(f"times must be from 1970 on and before epoch {MAX_EPOCH}, got others")
+        last = self._task.epoch(self._now) + epochs_in(DAYS_AHEAD, self._task)
+        if len(epochs) and epochs.max() > last:
+            place = int(epochs.argmax())
+            raise DomainError(
+                f"times must be at most a day ahead of now, which is {self._now:.0f} in Unix seconds; got "
+                f"{seconds[place]:.15g} (milliseconds? divide by 1000)"
+            )
         return epochs.astype(np.int64)
 
     def check(self, file: Path, column: str) -> None:

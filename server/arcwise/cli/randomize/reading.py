@@ -147,6 +147,8 @@ def _json(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
         for line, text in enumerate(file, 1):
             if not text.strip():
                 continue
+            if line == 1 and text.lstrip().startswith(b"[") and path.suffix.lower() == ".json":
+                raise click.ClickException(f"{path}: this is an array; write JSON lines, an object a line")
             try:
                 row = json.loads(text)
             except (ValueError, RecursionError) as error:
