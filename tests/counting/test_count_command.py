@@ -167,3 +167,15 @@ def test_mistakes_are_named(command: Command, tmp_path: Path) -> None:
         assert words in done.output
         assert "Traceback" not in done.output
         assert not (tmp_path / "a.db").exists()
+
+
+def test_a_file_of_counts_is_replaced_only_when_asked(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "counts.csv").write_text("mine", encoding="utf-8")
+    options = ("count", "lake", "--task", "tasks", "-o", "counts.csv")
+    done = command(*options)
+    assert done.exit_code == 1
+    assert "already exists" in done.output
+    assert (tmp_path / "counts.csv").read_text("utf-8") == "mine"
+    assert command(*options, "--force").exit_code == 0
+    assert (tmp_path / "counts.csv").read_text("utf-8").startswith("task,task_id,epoch")
+    assert not list(tmp_path.glob("*.part"))

@@ -308,3 +308,82 @@ def test_the_analysis_imports_no_engine() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+def one_row(number: int, codes: Any, epoch: Any = 20_000) -> dict[str, Any]:
+    batch_id = bytes([number]) * 16
+    return {"task_id": tasks()[0].id, "epoch": epoch, "batch_id": batch_id, "codes": codes}
+
+
+def write_rows(path: Path, *rows: dict[str, Any], codes: pa.DataType | None = None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist(list(rows))
+    if codes is not None:
+        table = table.set_column(3, "codes", table["codes"].cast(pa.list_(codes)))
+    pq.write_table(table, path)
+
+
+def test_a_name_that_exists_is_no_pattern(tmp_path: Path) -> None:
+    write_rows(tmp_path / "lake[1]" / "x.parquet", one_row(1, [3]))
+    write_rows(tmp_path / "lake1" / "x.parquet", one_row(2, [3, 4, 5]))
+    write_rows(tmp_path / "a[1]*?.parquet", one_row(3, [3, 4]))
+    write_rows(tmp_path / "a1xy.parquet", one_row(4, [3, 4, 5]))
+    for name, reports in (("lake[1]", 1), ("lake[1]/x.parquet", 1), ("a[1]*?.parquet", 2), ("lake1", 3)):
+        assert count_table(str(tmp_path / name), tasks(), now=NOW).reports == reports
+
+
+def test_texts_that_are_not_integers_are_not_rounded(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    odd = [one_row(n, c) for n, c in enumerate([[4.7], [1, 2.0], True, 1e30, ["7"], "1,2", "0x3", "1e1"])]
+    rows = [*odd, one_row(20, [3], 20000.6), one_row(21, [3]), one_row(22, 5), one_row(23, "[1, 2]")]
+    lines = [json.dumps(row | {"batch_id": row["batch_id"].hex()}) for row in rows]
+    lines.insert(3, lines[0][:50])  # cut off
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    result = count_table(file, tasks(), now=NOW)
+    assert result.reports == 4
+    assert [(row.reason, row.batches) for row in result.rejected] == [("malformed-batch", 10)]
+    csv = tmp_path / "a.csv"
+    cells = ["4.7", "0x3", "1e1", '"1,2"', '"[2.5,3]"', " 6", '"[1, 2]"']
+    csv.write_text(
+        "task_id,epoch,batch_id,codes\n"
+        + "".join(f"{tasks()[0].id},20000,{number:032x},{cell}\n" for number, cell in enumerate(cells)),
+        encoding="utf-8",
+    )
+    result = count_table(csv, tasks(), now=NOW)
+    assert result.reports == 3
+    assert [(row.reason, row.batches) for row in result.rejected] == [("malformed-batch", 5)]
+
+
+def test_a_folder_does_not_replace_a_column(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a" / "epoch=19999" / "x.parquet", one_row(1, [3]))
+    assert [epoch for _, epoch in count_table(tmp_path / "a", tasks(), now=NOW).counts] == [20_000]
+    row = one_row(1, [3])
+    del row["epoch"]
+    write_rows(tmp_path / "b" / "epoch=19999" / "x.parquet", row)
+    assert [epoch for _, epoch in count_table(tmp_path / "b", tasks(), now=NOW).counts] == [19_999]
+
+
+def test_types_of_all_files_decide(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a.parquet", one_row(1, [3]), codes=pa.uint8())
+    write_rows(tmp_path / "b.parquet", one_row(2, [300]), codes=pa.int32())
+    size = tasks()[0].mechanism.kernel.codes
+    result = count_table(tmp_path, tasks(), now=NOW)
+    assert result.reports == 1 + (size > 300)
+    write_rows(tmp_path / "c.parquet", one_row(3, [3]) | {"batch_id": "0" * 32})
+    with pytest.raises(ParameterError, match=r"bytes in .*a\.parquet and text in .*c\.parquet"):
+        count_table(tmp_path, tasks(), now=NOW)
+
+
+def test_what_an_engine_cannot_read_is_a_wrong_argument(tmp_path: Path) -> None:
+    import duckdb
+
+    file = tmp_path / "lake.duckdb"
+    with pytest.raises(ParameterError, match=r"there is no .*lake\.duckdb"):
+        count_table("reports", tasks(), engine=f"duckdb://{file}")
+    assert not file.exists()
+    duckdb.connect(str(file)).close()
+    with pytest.raises(ParameterError, match="there is no table 'reports'"):
+        count_table("reports", tasks(), engine=f"duckdb://{file}")
+    (tmp_path / "x.parquet").write_bytes(b"junk")
+    with pytest.raises(ParameterError, match="the engine of this table cannot count: "):
+        count_table(tmp_path / "x.parquet", tasks())

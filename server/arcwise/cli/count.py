@@ -11,7 +11,8 @@ import click
 from arcwise.analysis import count_table
 from arcwise.analysis.timeseries.epochs import epoch_start, utc
 from arcwise.cli.count_file import write_counts
-from arcwise.cli.terminal import number_table, progress_bar, wide_console, writing_files
+from arcwise.cli.new_file import new_path, whole_file
+from arcwise.cli.terminal import number_table, progress_bar, wide_console
 from arcwise.errors import ArcwiseError
 from arcwise.server.settings import load_tasks
 from arcwise.server.store import open_store
@@ -60,6 +61,7 @@ _ENGINES = {"_duckdb", "duckdb", "ibis", "psycopg", "py4j", "pyarrow", "pyspark"
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the counts to this file: .csv, or JSON, for `arcwise estimate --counts`.",
 )
+@click.option("--force", is_flag=True, help="Replace the file of --output if it exists.")
 @click.option("--into", metavar="STORE", help="Put the counts into this store, as those of --source.")
 @click.option("--source", metavar="NAME", help="Name of the source in the store of --into.")
 def count(  # noqa: PLR0917 (click calls it by keyword)
@@ -70,6 +72,7 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
     memory_limit: str | None,
     threads: int | None,
     output: Path | None,
+    force: bool,
     into: str | None,
     source: str | None,
 ) -> None:
@@ -78,7 +81,7 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
     \b
     arcwise count reports/ --task tasks/ -o counts.json
     arcwise count "reports/2026-11-*.parquet" --task delay.json --into sqlite:///arcwise.db --source lake
-    arcwise count landed --layout bodies --engine duckdb:///landed.db --task delay.json
+    arcwise count landed --layout bodies --engine duckdb://landed.db --task delay.json
     arcwise count public.reports --engine postgresql://me@db/lake --task delay.json -o counts.csv
     arcwise estimate delay.json --counts counts.json --by day
 
@@ -91,6 +94,8 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
         raise click.UsageError("--into and --source go together")
     if source is not None:
         checked_name(source)  # before a long count, and before a store is made
+    if output is not None:
+        new_path("counts", output, force)  # before the engine takes its time
     tasks = [
         task for path in task_files for task in (load_tasks(path) if path.is_dir() else [Task.load(path)])
     ]
@@ -100,8 +105,8 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
         result = count_table(table, list(dict.fromkeys(tasks)), layout=layout, **options)  # type: ignore[arg-type]
     _print(result)
     if output is not None:
-        with writing_files():
-            write_counts(output, result)
+        with whole_file(output) as part:
+            write_counts(part, result, as_csv=output.suffix.lower() == ".csv")
         click.echo(f"wrote {output}", err=True)
     if into is not None and source is not None:
         with progress_bar("storing", counted=False), _engine_errors():

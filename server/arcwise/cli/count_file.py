@@ -106,15 +106,15 @@ class CountFile:
         return found
 
 
-def write_counts(path: Path, result: BatchCounts) -> None:
-    """Write counts as CSV where the file is named so, else as JSON with what was rejected.
+def write_counts(path: Path, result: BatchCounts, *, as_csv: bool) -> None:
+    """Write counts as CSV, or as JSON with what was rejected.
 
     Raises
     ------
     OSError
         When the file cannot be written.
     """
-    if path.suffix.lower() == ".csv":
+    if as_csv:
         with path.open("w", newline="", encoding="utf-8") as file:
             write_rows(file, _COLUMNS, _rows(result))
         return

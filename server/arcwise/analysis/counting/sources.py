@@ -10,6 +10,7 @@ from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlparse
 
 from arcwise.analysis.counting.arrow import body_keys, checked_batches, checked_bodies
 from arcwise.analysis.counting.bodies import BATCH_ID, BEGINNING
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.counting.rules import Rules
 
-__all__ = ["LAYOUTS", "locate", "open_source"]
+__all__ = ["LAYOUTS", "engine_errors", "locate", "open_source"]
 
 LAYOUTS: Final = {"columns": ("task_id", "epoch", "batch_id", "codes"), "bodies": ("body",)}
 """The columns of each layout."""
@@ -40,6 +41,11 @@ _SUFFIXES = {
 # What `checked_bodies` returns, in the words of each engine.
 _NAMES = ("reason", "task", "epoch", "batch_id", "codes", "reports")
 _DUCKDB = ("TINYINT", "SMALLINT", "BIGINT", "BLOB", "INT[]", "BIGINT")
+_ENGINES = {"_duckdb", "duckdb", "ibis", "psycopg", "py4j", "pyarrow", "pyspark", "sqlite3"}
+# Casts alone would round 4.7 to a code and read 0x3. Later checks reject nulls and negative numbers.
+_CODE = r"(-?[0-9]+|null|NULL)"
+_INTEGER = r"^\s*-?[0-9]+\s*$"
+_LIST = rf"^\s*\[\s*{_CODE}(\s*,\s*{_CODE})*\s*\]\s*$"
 _IBIS = ("int8", "int16", "int64", "binary", "array<int32>", "int64")
 _SPARK = ("tinyint", "smallint", "bigint", "binary", "array<int>", "bigint")
 
@@ -87,7 +93,7 @@ def _files(path: str) -> list[str]:
         return [path]
     if Path(path).is_dir():
         path = f"{glob.escape(path.rstrip('/'))}/**/*.parquet"
-    elif not glob.has_magic(path):
+    elif Path(path).exists() or not glob.has_magic(path):
         if _kind(path) is not None and not Path(path).exists():
             raise ParameterError(f"table must exist: there is no file {path}")
         return [path]
@@ -102,6 +108,26 @@ def _kind(path: str) -> str | None:
     for end in (".gz", ".zst"):
         name = name.removesuffix(end)
     return next((kind for end, kind in _SUFFIXES.items() if name.endswith(end)), None)
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    """Turn what an engine says of a table that it cannot read into a `ParameterError` of one line."""
+    try:
+        yield
+    except ParameterError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _ENGINES:
+            raise
+        text = str(error)
+        words = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+        hint = ""
+        if "httpfs" in text:
+            hint = "; run INSTALL httpfs in DuckDB once, where there is a network"
+        elif "schema" in text.lower() or "cast" in text.lower():
+            hint = "; all files must have columns of the types of the layout"
+        raise ParameterError(f"the engine of this table cannot count: {words}{hint}") from error
 
 
 @contextmanager
@@ -192,8 +218,20 @@ def _connected(url: str, stack: ExitStack) -> Any:
         # psycopg reads the URL itself, with all that libpq takes in one.
         connection = stack.enter_context(psycopg.connect(url, autocommit=True))
         return ibis.postgres.from_connection(connection)
+    options = {}
+    parsed = urlparse(url)
+    if parsed.scheme in {"duckdb", "sqlite"}:
+        file = Path(parsed.netloc + parsed.path)
+        if file.name and file.name != ":memory:" and not parsed.path.startswith("md:"):
+            if not parsed.netloc.startswith(("md:", "motherduck:")) and not file.exists():
+                raise ParameterError(
+                    f"engine must name a file that exists: there is no {file}; "
+                    f"{parsed.scheme}://FILE is relative, {parsed.scheme}:///FOLDER/FILE absolute"
+                )
+            if parsed.scheme == "duckdb":
+                options["read_only"] = True
     try:
-        backend = ibis.connect(url)
+        backend = ibis.connect(url, **options)
     except ValueError as error:
         raise ParameterError(
             "engine must be duckdb, spark, or a URL that Ibis knows, such as postgresql://USER@HOST/DATABASE"
@@ -214,28 +252,67 @@ def _table(backend: Any, located: Any, layout: str, stack: ExitStack) -> Any:
 
 
 def _read(backend: Any, files: Sequence[str], layout: str, stack: ExitStack) -> Any:
+    import ibis
+    from ibis.common.exceptions import TableNotFound
+
     kind = _kind(files[0])
     if kind is None:
         *place, name = files[0].split(".")
-        return backend.table(name, database=".".join(place) or None)
+        try:
+            return backend.table(name, database=".".join(place) or None)
+        except TableNotFound as error:
+            raise ParameterError(f"there is no table {files[0]!r} in the {backend.name} database") from error
     if kind == "parquet" and backend.name == "pyspark":
         return _spark_view(backend, backend._session.read.parquet(*files), stack)
+    if backend.name == "duckdb":  # it reads each name as a pattern
+        files = [path if "://" in path else glob.escape(path) for path in files]
     if kind == "parquet":
-        return backend.read_parquet(list(files))
+        return _parquet(backend, files, layout)
     if backend.name != "duckdb":
         raise ParameterError("table must be Parquet files, or a table's name, unless the engine is DuckDB")
     if layout == "bodies":
         raise ParameterError("layout must be 'columns' for CSV and JSON lines: bodies are bytes")
     # All as texts: what the first rows look like must not decide that an id of digits is a number.
     if kind == "csv":
-        texts = backend.read_csv(list(files), all_varchar=True)
+        texts = backend.read_csv(list(files), all_varchar=True, hive_partitioning=False)
     else:
         columns = dict.fromkeys(LAYOUTS[layout], "VARCHAR")
-        texts = backend.read_json(list(files), columns=columns, format="newline_delimited")
+        # A line that is no JSON, such as one that was cut off, is a row of nulls, and so a malformed batch.
+        texts = backend.read_json(
+            list(files),
+            columns=columns,
+            format="newline_delimited",
+            ignore_errors=True,
+            hive_partitioning=False,
+        )
     _check_columns(texts, layout)
-    codes = texts.codes  # null where one of them is not a number
-    codes = codes.startswith("[").ifelse(codes, "[" + codes + "]").try_cast("array<int64>")
-    return texts.select("task_id", "batch_id", epoch=texts.epoch.try_cast("int64"), codes=codes)
+    epoch = ibis.cases((texts.epoch.re_search(_INTEGER), texts.epoch)).try_cast("int64")
+    codes = texts.codes  # null where one of them is not an integer
+    codes = ibis.cases((codes.re_search(_LIST), codes), (codes.re_search(_INTEGER), "[" + codes + "]"))
+    return texts.select("task_id", "batch_id", epoch=epoch, codes=codes.try_cast("array<int64>"))
+
+
+def _parquet(backend: Any, files: Sequence[str], layout: str) -> Any:
+    """Return the table of Parquet files, each column of a type that holds what all files have in it."""
+    if backend.name != "duckdb":
+        return backend.read_parquet(list(files))
+    # A folder such as epoch=20000 would replace a column of the files themselves.
+    table = backend.read_parquet(list(files), union_by_name=True, hive_partitioning=False)
+    if any(name not in table.columns for name in LAYOUTS[layout]):
+        table = backend.read_parquet(list(files), union_by_name=True)
+    if layout == "columns" and len(files) > 1:
+        # DuckDB would make bytes of text without a word.
+        found = backend.con.execute(
+            "SELECT converted_type IS NOT DISTINCT FROM 'UTF8' OR coalesce(logical_type, '') LIKE 'String%', "
+            "min(file_name) FROM parquet_schema(?) WHERE name = 'batch_id' GROUP BY 1 ORDER BY 1",
+            [list(files)],
+        ).fetchall()
+        if len(found) > 1:
+            raise ParameterError(
+                "batch_id must be of one type in all files: "
+                f"it is bytes in {found[0][1]} and text in {found[1][1]}"
+            )
+    return table
 
 
 def _arrow(table: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from arcwise.analysis.counting.queries import count_query, id_query
 from arcwise.analysis.counting.result import BatchCounts
 from arcwise.analysis.counting.rules import ACCEPTED, make_rules, tally
-from arcwise.analysis.counting.sources import LAYOUTS, locate, open_source
+from arcwise.analysis.counting.sources import LAYOUTS, engine_errors, locate, open_source
 from arcwise.errors import ParameterError
 from arcwise.extras import check_extra
 from arcwise.wire import MAX_BODY_BYTES
@@ -72,7 +72,8 @@ def count_table(
     MissingExtraError
         When Ibis or the engine is not installed.
     ParameterError
-        When an argument is out of its bounds, or the table does not have the columns of the layout.
+        When an argument is out of its bounds, the table does not have the columns of the layout, or the
+        engine cannot read it.
     """
     if layout not in LAYOUTS:
         raise ParameterError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
@@ -83,7 +84,7 @@ def count_table(
     limits = {"memory_limit": memory_limit, "threads": threads}
 
     def ask(query: Callable[[Source, str], Any]) -> Any:
-        with open_source(located, rules, layout, engine, **limits) as (source, backend):
+        with engine_errors(), open_source(located, rules, layout, engine, **limits) as (source, backend):
             return backend.to_pyarrow(query(source, backend.name))
 
     def ids() -> Iterator[tuple[str, int, bytes]]:
