@@ -10,7 +10,7 @@ SPARK := .venv-spark
 WORKERS := -n 2 --dist worksteal
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(WORKERS)
 
-.PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench clean
+.PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench bench-lake clean
 
 help:
 	@echo "make demo          collect a year of flights privately; writes arcwise-demo.html"
@@ -69,6 +69,10 @@ wheel: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.speed.run
+	$(BIN)/python -m benchmarks.speed.page
+
+bench-lake: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.speed.run lake -- --reports 1e8
 	$(BIN)/python -m benchmarks.speed.page
 
 clean:
