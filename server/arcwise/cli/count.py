@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +13,18 @@ from arcwise.analysis.timeseries.epochs import epoch_start, utc
 from arcwise.cli.count_file import write_counts
 from arcwise.cli.new_file import new_path, whole_file
 from arcwise.cli.terminal import number_table, progress_bar, wide_console
-from arcwise.errors import ArcwiseError
+from arcwise.digits import counted
 from arcwise.server.settings import load_tasks
 from arcwise.server.store import open_store
 from arcwise.server.store.sources import checked_name
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from arcwise.analysis import BatchCounts
 
 __all__ = ["count"]
-
-_ENGINES = {"_duckdb", "duckdb", "ibis", "psycopg", "py4j", "pyarrow", "pyspark"}
 
 
 @click.command()
@@ -101,7 +99,7 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
     ]
     options: dict[str, Any] = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
     table = sources[0] if len(sources) == 1 else list(sources)
-    with progress_bar("counting", counted=False), _engine_errors():
+    with progress_bar("counting", counted=False):
         result = count_table(table, list(dict.fromkeys(tasks)), layout=layout, **options)  # type: ignore[arg-type]
     _print(result)
     if output is not None:
@@ -109,7 +107,7 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
             write_counts(part, result, as_csv=output.suffix.lower() == ".csv")
         click.echo(f"wrote {output}", err=True)
     if into is not None and source is not None:
-        with progress_bar("storing", counted=False), _engine_errors():
+        with progress_bar("storing", counted=False):
             words, warnings = _store(result, into, source)
         click.echo(words)
         for warning in warnings:
@@ -120,12 +118,12 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
 
 def _print(result: BatchCounts) -> None:
     console = wide_console(100)
-    counted = number_table("task", ["epoch", "starts", "reports"])
+    rows = number_table("task", ["epoch", "starts", "reports"])
     for task in result.tasks:
         for epoch, counts in result.by_epoch(task).items():
             start = utc(epoch_start(task, epoch))
-            counted.add_row(task.name, str(epoch), start, f"{int(counts.sum()):,}")
-    console.print(counted, highlight=False)
+            rows.add_row(task.name, str(epoch), start, f"{int(counts.sum()):,}")
+    console.print(rows, highlight=False)
     console.print(f"{result.reports:,} reports", highlight=False)
     if result.rejected:
         rejected = number_table("not counted", ["batches", "reports"])
@@ -157,30 +155,16 @@ def _store(result: BatchCounts, url: str, name: str) -> tuple[str, list[str]]:
             "source had. Give parts of a lake that are counted one by one a source name each"
         )
     tasks = {task.id for task in result.tasks}
-    counted = report.unchanged + sum(change.after > 0 for change in report.changed)
-    counted += sum(change.before > 0 for change in report.closed)
-    kept = sum(each.epochs for each in stored.tasks if each.task_id in tasks) - counted
+    present = report.unchanged + sum(change.after > 0 for change in report.changed)
+    present += sum(change.before > 0 for change in report.closed)
+    kept = sum(each.epochs for each in stored.tasks if each.task_id in tasks) - present
     if kept > 0:
         warnings.append(
-            f"{kept:,} epoch{'s' * (kept != 1)} of source {name} {'is' if kept == 1 else 'are'} not in these "
+            f"{counted(kept, 'epoch')} of source {name} {'is' if kept == 1 else 'are'} not in these "
             f"counts, and stay{'s' * (kept == 1)}"
         )
     return words, warnings
 
 
 def _epochs(changes: Sequence[object]) -> str:
-    return f"{len(changes):,} epoch{'s' * (len(changes) != 1)}"
-
-
-@contextmanager
-def _engine_errors() -> Iterator[None]:
-    """Show what an engine says of a file or a table that it cannot read in one line."""
-    try:
-        yield
-    except ArcwiseError:
-        raise
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in _ENGINES:
-            raise
-        words = next(iter(str(error).splitlines()), type(error).__name__)
-        raise click.ClickException(f"cannot count: {words}") from error
+    return counted(len(changes), "epoch")

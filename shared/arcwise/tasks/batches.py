@@ -25,8 +25,9 @@ __all__ = ["count_codes", "randomize_column", "randomize_columns"]
 
 def randomize_column(mechanism: Mechanism, values: Any, missing: str, randomness: Randomness) -> NDArray[Any]:
     """Return one code for each value, see `Task.randomize`."""
-    numbers, absent = _checked(mechanism.domain, values, missing)
+    numbers, absent = _checked(values, missing)
     if absent.any():
+        _check_places(mechanism.domain, numbers, absent)
         numbers = numbers[~absent]
     return mechanism.randomize_many(numbers, randomness=randomness)
 
@@ -69,21 +70,23 @@ def count_codes(bound: int, codes: Any) -> IntArray:
     return total
 
 
-def _checked(domain: Domain, values: Any, missing: str) -> tuple[FloatArray, BoolArray]:
-    """Return a column, all of whose values are in the domain, and where some are missing."""
+def _checked(values: Any, missing: str) -> tuple[FloatArray, BoolArray]:
+    """Return a column and where values are missing, if they may be."""
     if missing not in ("error", "drop"):
         raise ParameterError(f'missing must be "error" or "drop", got {missing!r}')
     numbers = read_column(values)
     absent = np.asarray(np.isnan(numbers))
-    if absent.any():
-        if missing == "error":
-            raise DomainError(
-                f"values must not be missing, got {int(absent.sum()):,} of {absent.size:,} missing, the "
-                f'first at index {int(absent.argmax())}; leave them out with missing="drop"'
-            )
-        # In their places, which errors name, before some are left out.
-        domain.to_unit_many(np.where(absent, domain.start, numbers))
+    if absent.any() and missing == "error":
+        raise DomainError(
+            f"values must not be missing, got {int(absent.sum()):,} of {absent.size:,} missing, the "
+            f'first at index {int(absent.argmax())}; leave them out with missing="drop"'
+        )
     return numbers, absent
+
+
+def _check_places(domain: Domain, numbers: FloatArray, absent: BoolArray) -> None:
+    """Refuse values outside the domain, in their places, which errors name, before some are left out."""
+    domain.to_unit_many(np.where(absent, domain.start, numbers))
 
 
 def _checked_of(name: str, domain: Domain, columns: Any, missing: str) -> tuple[FloatArray, BoolArray]:
@@ -92,8 +95,8 @@ def _checked_of(name: str, domain: Domain, columns: Any, missing: str) -> tuple[
     except Exception:  # each library has its own
         raise ParameterError(f"columns must have one named {name!r}, as the group has a task") from None
     try:
-        numbers, absent = _checked(domain, column, missing)
-        domain.to_unit_many(np.where(absent, domain.start, numbers))  # before any row is randomised
+        numbers, absent = _checked(column, missing)
+        _check_places(domain, numbers, absent)  # before any row is randomised
     except DomainError as error:
         raise DomainError(f"{name!r}: {error}") from None
     return numbers, absent
