@@ -323,12 +323,16 @@ def _arrow(table: Any) -> Any:
     if hasattr(table, "to_arrow") and not hasattr(table, "__arrow_c_stream__"):  # an older frame of Polars
         table = table.to_arrow()
     try:
-        return table if isinstance(table, pa.Table) else pa.table(table)
+        found = table if isinstance(table, pa.Table) else pa.table(table)
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise ParameterError(
             "table must be files, an Ibis, Arrow or Spark table, a frame of pandas or Polars, or with "
             f"engine= a table's name; got {type(table).__name__}"
         ) from error
+    # DuckDB has pyarrow filter what lies in memory, and pyarrow cannot filter views, which Polars makes.
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    fields = [each.with_type(plain.get(each.type, each.type)) for each in found.schema]
+    return found.cast(pa.schema(fields, found.schema.metadata))
 
 
 def _check_columns(table: Any, layout: str) -> None:
