@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv as standard_csv
 import json
-from contextlib import contextmanager
+import math
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import numpy as np
 
+from arcwise.checks import shown
 from arcwise.columns import read_column
 from arcwise.errors import DomainError
 
@@ -66,12 +70,13 @@ def read_seconds(times: Any) -> FloatArray:
     Parameters
     ----------
     times
-        An Arrow column or a list of times, dates, numbers, or texts of these (ISO 8601, UTC unless they say).
+        An Arrow column or a list of times, dates, numbers, or texts of these (ISO 8601, UTC unless they say;
+        dates, times and offsets may be mixed).
 
     Raises
     ------
     DomainError
-        When it is nothing of these.
+        When it is nothing of these; it names the first text that is no time.
     """
     import pyarrow as pa
 
@@ -88,11 +93,29 @@ def read_seconds(times: Any) -> FloatArray:
         except pa.ArrowException:
             continue
         break
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return np.array([_seconds(*each) for each in enumerate(column.to_pylist())])
     if not pa.types.is_timestamp(column.type):
         return read_column(column, "times")
     since = column.cast(pa.int64())
     seconds: FloatArray = read_column(since) / 1e6
     return seconds
+
+
+def _seconds(index: int, text: str | None) -> float:
+    """Return the Unix seconds of one text of a column whose texts pyarrow cannot read alike."""
+    if text is None:
+        return math.nan
+    with suppress(ValueError):
+        return float(text)
+    try:
+        time = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))  # Python 3.10 does not read the Z
+    except ValueError:
+        raise DomainError(
+            "times must be ISO 8601, such as 2026-11-01T06:00Z, or Unix seconds; "
+            f"got {shown(text)} at index {index}"
+        ) from None
+    return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 
 
 def _parquet(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
