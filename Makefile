@@ -7,14 +7,14 @@ LOWEST := .venv-lowest
 SPARK := .venv-spark
 # Whoever ends a part early takes over what another still has to do. With bytecode, also where it is turned off:
 # tests start a hundred processes, and none should compile what it imports again.
-WORKERS := -n 2 --dist worksteal
+WORKERS := -n 3 --dist worksteal
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(WORKERS)
 
 .PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench bench-lake clean
 
 help:
 	@echo "make demo          collect a year of flights privately; writes arcwise-demo.html"
-	@echo "make test          run the tests but the slow ones, in two processes; ARGS='tests/core -n 0' goes to pytest"
+	@echo "make test          run the tests but the slow ones, in three processes; ARGS='tests/core -n 0' goes to pytest"
 	@echo "make test-all      run the slow tests too"
 	@echo "make test-young    the tests as on a machine that has just been started (Linux)"
 	@echo "make test-shuffled the tests in another order each time; SEED=1 repeats one"

@@ -79,6 +79,7 @@ def test_variance_is_near_the_bound_of_all_mechanisms(epsilon: float, bound: flo
         *(pytest.param(each, marks=pytest.mark.slow) for each in (0.25, 3.0, 5.0, 6.5)),
     ],
 )
+@pytest.mark.slow
 def test_variance_is_below_every_published_mechanism(epsilon: float) -> None:
     worst = worst_case(designed(UNIT_INTERVAL, epsilon, "mean"))
     assert worst < best_published_variance(epsilon)

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "adding-an-estimator.md"
 PART = re.compile(r"```(\w+)\n(.*?)```|`([\w/]+\.py)`", re.DOTALL)
@@ -39,6 +41,7 @@ def carry_out(page: str, folder: Path) -> list[str]:
     return list(written)
 
 
+@pytest.mark.slow
 def test_the_page_adds_an_estimator_that_passes_its_tests(tmp_path: Path) -> None:
     source = Path("server", "arcwise", "analysis")
     shutil.copytree(ROOT / source, tmp_path / source, ignore=shutil.ignore_patterns("__pycache__"))

@@ -69,6 +69,7 @@ def test_steps_are_the_published_ones(mechanism: Mechanism, seed: int, steps: in
 
 @pytest.mark.parametrize("smooth", [False, True], ids=["EM", "EMS"])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.slow
 def test_stops_after_the_first_step_that_changes_less_than_the_tolerance(
     smooth: bool, epsilon: float
 ) -> None:

@@ -69,6 +69,7 @@ def band_holds(one: Case, counts: IntArray) -> bool:
 @pytest.mark.parametrize(
     ("epsilon", "n"), [(1.0, 100_000), pytest.param(4.0, 100_000, marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_bands_of_an_atom_between_two_nodes(epsilon: float, n: int) -> None:
     one = case(ATOM, epsilon)
     assert sum(band_holds(one, counts) for counts in drawn(one, n, 10)) >= fewest(10)
@@ -82,6 +83,7 @@ def test_bands_of_ten_populations(epsilon: float, n: int) -> None:
     assert sum(held) >= fewest(len(held))
 
 
+@pytest.mark.slow
 def test_quantiles_that_are_on_an_atom() -> None:
     one = case(ATOM, 4.0)
     surveys, held = 10, dict.fromkeys(LEVELS, 0)
@@ -109,6 +111,7 @@ def test_quantiles_of_a_circle_with_four_atoms(origin: float) -> None:
 @pytest.mark.parametrize(
     ("n", "surveys"), [(1_000_000, 8), pytest.param(100_000, 30, marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_a_share_of_whole_numbers_holds_what_is_at_its_end(n: int, surveys: int) -> None:
     """P(X <= 59) of scores that nobody told arcwise are whole."""
     one = case(Named("whole-scores", "0 to 100", "normal:60,15@1"), 4.0)
@@ -119,6 +122,7 @@ def test_a_share_of_whole_numbers_holds_what_is_at_its_end(n: int, surveys: int)
 
 
 @pytest.mark.parametrize(("epsilon", "surveys"), [(8.0, 10), pytest.param(4.0, 40, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_share_of_a_place_where_nobody_is(epsilon: float, surveys: int) -> None:
     one = case(Named("two-percent", "0 to 1", "uniform:0.613,0.633"), epsilon)
     found = [estimate(one.task, counts, between=[(0, 0.5)]) for counts in drawn(one, 10_000, surveys)]

@@ -162,6 +162,7 @@ def headings_reported(seed: int) -> tuple[FloatArray, FloatArray]:
 
 
 @pytest.mark.parametrize("origin", [pytest.param(12.0, marks=pytest.mark.slow), -11.0, 0.0])
+@pytest.mark.slow
 def test_coverage_of_circular_quantiles(origin: float) -> None:
     """30 surveys of 5 quantiles: at 0.95 each, fewer than 24 of 30 has a probability of 0.003 in all."""
     truth = np.quantile((headings(1.0) - origin) % 24, [0.05, 0.25, 0.5, 0.75, 0.95]) + origin

@@ -148,6 +148,7 @@ def check_weights(mechanism: Mechanism, bounds: Bounds, functionals: FloatArray,
     root=st.floats(0.5, 4.0),
     seed=st.integers(0, 2**32),
 )
+@pytest.mark.slow
 def test_weights_are_valid_at_every_node(
     example: Example, epsilon: float, n: int, spread: float, root: float, seed: int
 ) -> None:
@@ -161,6 +162,7 @@ def test_weights_are_valid_at_every_node(
 
 
 @pytest.mark.parametrize("mechanism", FINE, ids=repr)
+@pytest.mark.slow
 def test_fine_grids_have_weights_in_blocks_that_are_valid_and_tell_something(mechanism: Mechanism) -> None:
     nodes = mechanism.kernel.nodes
     generator = np.random.default_rng(nodes)

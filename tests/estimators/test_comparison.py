@@ -59,6 +59,7 @@ def survey(task: Task, population: str, n: int, generator: np.random.Generator) 
     sizes=st.tuples(st.sampled_from([2, 300, 10**5]), st.sampled_from([30, 10**4])),
     seed=st.integers(0, 2**32),
 )
+@pytest.mark.slow
 def test_sums_of_averages_are_above_differences_of_all_populations(
     example: Example, ends: tuple[float, float], sizes: tuple[int, int], seed: int
 ) -> None:
@@ -116,6 +117,7 @@ def test_roots_undo_upper(value: float, up: float, seed: int) -> None:
         ),
     ],
 )
+@pytest.mark.slow
 def test_coverage_of_comparisons(
     domain: Domain, epsilon: float, populations: tuple[str, str], sizes: tuple[int, int]
 ) -> None:

@@ -244,6 +244,7 @@ def test_there_is_no_fitted_mean_on_a_circle_or_where_end_zones_hold_many_values
         assert "fitted_mean" not in str(result.to_dict())
 
 
+@pytest.mark.slow
 def test_the_fitted_mean_errs_less_than_the_unbiased_one_at_a_small_epsilon() -> None:
     """Twenty surveys of three populations, 1,000 reports at epsilon 1/2; means of squared errors."""
     mechanism = OptimalPiecewise(Interval(0, 1), 0.5)

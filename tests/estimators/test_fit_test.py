@@ -109,6 +109,7 @@ CORNER_RING = OptimalCircular(Circle(360), 8.0)
 
 
 @pytest.mark.parametrize("epsilon", [10.0, pytest.param(12.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_code_with_nearly_all_reports_does_not_stand_out(epsilon: float) -> None:
     """Codes that are rarer than expected make it look too frequent, in units of its own small spread."""
     mechanism = OptimalPiecewise(Interval(0, 127), epsilon)
@@ -176,6 +177,7 @@ def test_the_projection_agrees_with_fits_where_no_node_is_near_zero(n: int) -> N
         assert residual == pytest.approx(residuals(counts, codes).max(), rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_thousandth_or_two_on_one_code_are_found_and_counted() -> None:
     """0.2 % of the reports. At power 0.9 and coverage 0.95 11 and 3 % of seeds would fail; these hold."""
     found = held = 0

@@ -38,6 +38,7 @@ def reported(mechanism: Mechanism, values: FloatArray, seed: int) -> FloatArray:
     return simulate_counts(mechanism, values, len(values), generator, fixed=True).astype(np.float64)
 
 
+@pytest.mark.slow
 def test_coverage_of_the_mean_of_these_users() -> None:
     """300 surveys of the same users; at 0.95 fewer than 269, or more than 298, have probability 1e-4."""
     mechanism = OptimalPiecewise(UNIT, 6.0)

@@ -46,6 +46,7 @@ LINE, CIRCLE = Interval(0, 100), Circle(360)
         ),
     ],
 )
+@pytest.mark.slow
 def test_coverage_of_weighted_estimates(
     domain: Domain,
     epsilon: float,

@@ -37,6 +37,7 @@ def test_points_of_a_known_distribution() -> None:
     assert point(mechanism, f, 0.61) == 1.0
 
 
+@pytest.mark.slow
 def test_more_nodes_than_needed_do_no_harm() -> None:
     """At 0.95 a median is missed in more than 3 of 16 surveys with probability 0.007.
 
@@ -112,6 +113,7 @@ def test_an_atom_at_an_end_is_found() -> None:
     assert result["0.75"].contains(0.583)
 
 
+@pytest.mark.slow
 def test_coverage_of_quantiles() -> None:
     # 40 surveys and 5 quantiles. At a coverage of 0.95 each, fewer than 33 of 40 have probability 7e-4 (4e-3
     # for any of the five). The study with 200 surveys of 10^4 is benchmarks/studies/coverage.py.
@@ -149,6 +151,7 @@ def test_an_end_is_not_beyond_a_place_whose_bound_fails() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [pytest.param(1.0, marks=pytest.mark.slow), 8.0])
+@pytest.mark.slow
 def test_the_smallest_median_is_held_where_half_are_on_either_side_of_a_gap(epsilon: float) -> None:
     """At 0.95 it is missed in more than 11 of 100 surveys with probability 0.004."""
     mechanism = OptimalPiecewise(Interval(0, 1), epsilon, nodes=41)

@@ -27,6 +27,7 @@ def asked(mechanism: OptimalPiecewise, values: Any, reports: int, seed: int, low
     return share(Survey(mechanism, counts), low, high)
 
 
+@pytest.mark.slow
 def test_coverage_of_shares() -> None:
     """120 surveys: with a true coverage of 0.93 fewer than 0.87 would be covered in 1 % of runs."""
     mechanism = OptimalPiecewise(DOMAIN, 2.0, nodes=64)

@@ -100,6 +100,7 @@ def test_differences_are_covered(name: str) -> None:
 
 @pytest.mark.parametrize("population", ["uniform:0,0.02", pytest.param("beta:2,5", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("n", [30, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_mean_and_variance_of_these_users_are_covered(population: str, n: int) -> None:
     mechanism, drawn = OptimalPiecewise(UNIT, 8.0), as_population(population, UNIT)
     means = variances = 0

@@ -38,6 +38,7 @@ MOST = int(binom.isf(1e-4, SURVEYS, 0.05))
     ],
     ids=repr,
 )
+@pytest.mark.slow
 def test_one_population_is_seldom_rejected(
     mechanism: Mechanism, population: str, sizes: tuple[int, int]
 ) -> None:

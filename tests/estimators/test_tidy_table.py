@@ -193,6 +193,7 @@ def test_points_have_their_times_and_gaps_no_rows() -> None:
     assert late.to_frame("pandas")["start"].tolist()[-1].year == 9996
 
 
+@pytest.mark.slow
 def test_every_mechanism_has_its_table() -> None:
     for example in ALL_EXAMPLES:
         mechanism = example.make(2.0)

@@ -57,6 +57,7 @@ WRONG = {
 """One mistake for each file."""
 
 
+@pytest.mark.slow
 def test_the_check_of_the_vectors_can_fail(tmp_path: Path) -> None:
     """Each mistake fails one case of its own file."""
     valid = json.loads((VECTORS / "tasks.json").read_text(encoding="ascii"))["wrap"]["bytes"]

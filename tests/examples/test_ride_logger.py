@@ -207,6 +207,7 @@ def test_the_log_and_the_ledger_hold_no_values(app: App) -> None:
         assert struct.pack(">d", value) not in stored  # as SQLite writes a float
 
 
+@pytest.mark.slow
 def test_simulated_rides_run_until_they_are_stopped(app: App, url: str) -> None:
     app("consent", "yes")
     with app.popen("run", "--simulate", "0.01") as process:

@@ -254,6 +254,7 @@ def test_new_takes_a_unit_and_a_description(cli: Cli) -> None:
     assert not Path("x.json").exists()
 
 
+@pytest.mark.slow
 def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCWISE_CACHE", "cache")
     args = ["task", "new", "dose", "--domain", "0:100", "--epsilon", "1", "--goal", "mean"]
@@ -281,6 +282,7 @@ def test_the_goal_mean_designs_a_table(cli: Cli, monkeypatch: pytest.MonkeyPatch
     assert "average of unbiased decoded reports" in mean["method"]
 
 
+@pytest.mark.slow
 def test_the_goal_mean_takes_populations_and_says_what_they_do(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,6 +346,7 @@ def test_the_worst_variance_is_that_of_the_worst_input(name: str) -> None:
 @pytest.mark.parametrize(
     ("epsilon", "told"), [pytest.param("8", False, marks=pytest.mark.slow), ("20", True)]
 )
+@pytest.mark.slow
 def test_a_goal_of_means_says_where_a_table_is_too_coarse(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, epsilon: str, told: bool
 ) -> None:
@@ -353,6 +356,7 @@ def test_a_goal_of_means_says_where_a_table_is_too_coarse(
 
 
 @pytest.mark.parametrize(("domain", "words"), [("0:1e200", "at most inf"), ("0:1e-200", "at most 0 ")])
+@pytest.mark.slow
 def test_a_variance_beyond_floats_is_told_all_the_same(cli: Cli, domain: str, words: str) -> None:
     text = cli.good("task", "new", "x", "--domain", domain, "--epsilon", "1", "--mechanism", "hybrid")
     assert words in text

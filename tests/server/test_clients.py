@@ -30,6 +30,7 @@ def counted(url: str, task: Task) -> int:
     return n
 
 
+@pytest.mark.slow
 def test_a_client_reports_until_its_cap(url: str) -> None:
     with Client(url, tasks=[HEADING, VALUE], ledger=MemoryLedger()) as client:
         made = [client.report("heading", degrees) for degrees in range(600)]

@@ -96,6 +96,7 @@ def test_quantiles_invert_the_distribution_function(label: str) -> None:
 
 
 @pytest.mark.parametrize("label", ALL)
+@pytest.mark.slow
 def test_the_moment_is_that_of_the_distribution_function(label: str) -> None:
     population = law(label)
     # Integration by parts, and a Riemann sum whose error is a jump of 1 times the step.
