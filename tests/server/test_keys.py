@@ -36,7 +36,7 @@ Run = Callable[..., None]
 HEADING = Task("heading", Circle(360), 1.0)
 DELAY = Task("delay", Interval(0, 1), 1.0)
 TASKS = [HEADING, DELAY]
-SCOPES = ("ingest", "read", "admin")
+SCOPES = ("ingest", "read", "metrics", "admin")
 
 
 @pytest.fixture
@@ -96,7 +96,12 @@ async def statuses(http: httpx.AsyncClient, task: Task, headers: dict[str, str])
 
 READS = ("show", "estimate", "series")
 MANAGES = ("make", "close", "open")
-MAY = {"ingest": {"report": 204}, "read": dict.fromkeys(READS, 200), "admin": dict.fromkeys(MANAGES, 200)}
+MAY = {
+    "ingest": {"report": 204},
+    "read": dict.fromkeys((*READS, "list"), 200),
+    "metrics": dict[str, int](),
+    "admin": dict.fromkeys((*READS, *MANAGES, "list"), 200),  # it can make keys that read
+}
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -104,8 +109,8 @@ def test_each_key_may_do_its_own_and_nothing_else(with_app: Run, url: str, scope
     key = make(url, scope)
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        others = dict.fromkeys(("report", *READS, *MANAGES), 403)
-        expected = others | MAY[scope] | {"list": 403 if scope == "ingest" else 200, "live": 200}
+        others = dict.fromkeys(("report", "list", *READS, *MANAGES), 403)
+        expected = others | MAY[scope] | {"live": 200}
         assert await statuses(http, HEADING, bearer(key)) == expected
         assert await statuses(http, HEADING, {"Authorization": f"bEARER  {key} "}) == expected
 
@@ -436,7 +441,7 @@ def test_open_and_closed_by_words(with_app: Run, open_: bool, status: int) -> No
 
 def test_what_is_kept_is_a_digest(url: str, tmp_path: Path) -> None:
     keys = [make(url, scope) for scope in SCOPES]
-    assert len({key.split("_")[3] for key in keys}) == 3
+    assert len({key.split("_")[3] for key in keys}) == len(SCOPES)
     files = b"".join(path.read_bytes() for path in tmp_path.glob("app.db*"))
     for key in keys:
         _, _, name, secret = key.split("_")
@@ -450,7 +455,7 @@ def test_what_postgresql_keeps_is_a_digest() -> None:
     with fresh_schema() as schema:
         key = make(schema, "ingest", "--label", "the app")
         _, _, name, secret = key.split("_")
-        tables = ("task", "batch", "counts", "total", "api_key", "origin", "arcwise_schema")
+        tables = ("task", "batch", "counts", "total", "api_key", "origin", "action", "arcwise_schema")
         with contextlib.closing(psycopg.connect(schema)) as connection:
             rows = "".join(
                 text
@@ -557,8 +562,8 @@ def test_the_command_refuses_to_be_open_to_the_world_by_accident(url: str, tmp_p
 def test_nothing_secret_in_what_a_server_says(tmp_path: Path, form: str) -> None:
     HEADING.save(tmp_path / "heading.json")
     url = f"sqlite:///{tmp_path / 'server.db'}"
-    ingest, read, admin = (make(url, scope) for scope in SCOPES)
-    secrets = [key.split("_")[3] for key in (ingest, read, admin)]
+    ingest, read, scraper, admin = (make(url, scope) for scope in SCOPES)
+    secrets = [key.split("_")[3] for key in (ingest, read, admin, scraper)]
     secret = secrets[0]
     answers = ""
     options = ("--log-level", "debug", "--log-format", form)
@@ -571,12 +576,12 @@ def test_nothing_secret_in_what_a_server_says(tmp_path: Path, form: str) -> None
                 answers += answer.text + str(answer.headers)
             answers += http.get(f"/{secret}?key={secret}", headers=headers).text
         for where in (
-            "/metrics",
             "/v1/tasks",
             f"/v1/tasks/{HEADING.id}/estimate?to={secret}",
             "/openapi.json",
         ):
             answers += http.get(where, headers=bearer(read)).text
+        answers += http.get("/metrics", headers=bearer(scraper)).text
         answers += http.post("/v1/tasks", content=secrets[2].encode(), headers=bearer(admin)).text
         with socket.create_connection((http.base_url.host, http.base_url.port or 0)) as connection:
             connection.sendall(f"GARBAGE {secret}\r\n\r\n".encode())

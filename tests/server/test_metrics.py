@@ -91,11 +91,12 @@ def test_groups_that_the_store_does_not_take_are_counted(
     with_app([DELAY], scenario)
 
 
-def test_metrics_take_a_read_key_for_all_tasks(with_app: Run, tmp_path: Path) -> None:
+def test_metrics_take_a_key_of_their_own(with_app: Run, tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'app.db'}")
     keys = {}
     for name, scope, tasks in (
-        ("all", "read", None),
+        ("metrics", "metrics", None),
+        ("read", "read", None),
         ("one", "read", [DELAY.id]),
         ("ingest", "ingest", None),
         ("admin", "admin", None),
@@ -109,7 +110,10 @@ def test_metrics_take_a_read_key_for_all_tasks(with_app: Run, tmp_path: Path) ->
         for name, key in keys.items():
             answer = await http.get("/metrics", headers={"authorization": f"Bearer {key}"})
             found[name] = answer.status_code
-        assert found == {"all": 200, "one": 403, "ingest": 403, "admin": 403}
+        assert found == {"metrics": 200, "read": 403, "one": 403, "ingest": 403, "admin": 403}
+        assert (
+            await http.get("/v1/tasks", headers={"authorization": f"Bearer {keys['metrics']}"})
+        ).status_code == 403
         assert (await http.get("/metrics")).status_code == 401
 
     with_app([DELAY], scenario, open=None)

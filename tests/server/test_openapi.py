@@ -40,7 +40,7 @@ OPERATIONS = {
     "/v1/tasks/{task_id}/series": {"get": "read"},
     "/v1/tasks/{task_id}/close": {"post": "admin"},
     "/v1/tasks/{task_id}/open": {"post": "admin"},
-    "/metrics": {"get": "read"},
+    "/metrics": {"get": "metrics"},
     "/health/live": {"get": None},
     "/health/ready": {"get": None},
 }
@@ -63,10 +63,11 @@ def test_every_route_is_described_with_its_key(document: dict[str, Any]) -> None
     assert set(references) <= set(document["components"]["schemas"])
 
 
-def test_who_manages_tasks_may_list_them(document: dict[str, Any]) -> None:
+def test_who_manages_tasks_may_read_them(document: dict[str, Any]) -> None:
     paths = document["paths"]
-    assert paths["/v1/tasks"]["get"]["security"] == [{"read": []}, {"admin": []}, {}]
-    assert paths["/v1/tasks/{task_id}"]["get"]["security"] == [{"read": []}, {}]  # only the list
+    for path in ("/v1/tasks", "/v1/tasks/{task_id}", "/v1/tasks/{task_id}/estimate"):
+        assert paths[path]["get"]["security"] == [{"read": []}, {"admin": []}, {}]
+    assert paths["/metrics"]["get"]["security"] == [{"metrics": []}, {}]
 
 
 def test_a_problem_is_described(document: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import click
 
 from arcwise.cli.commands import CommandGroup
 from arcwise.errors import ParameterError, StoreError
+from arcwise.server.administration import audited
 from arcwise.server.keys import SCOPES, new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
@@ -47,7 +48,8 @@ def key() -> None:
     "--scope",
     type=click.Choice(SCOPES),
     required=True,
-    help="ingest sends reports, read reads tasks and estimates, admin makes and closes tasks.",
+    help="ingest sends reports, read reads tasks and estimates, metrics reads /metrics, admin reads and "
+    "makes tasks and keys.",
 )
 @click.option(
     "--task",
@@ -66,7 +68,7 @@ def new(*, scope: str, tasks: tuple[str, ...], label: str, url: str) -> None:
     ids = _task_ids(url, tasks) if tasks else None
     secret, stored = new_key(scope, tasks=ids, label=label, now=time.time())
     with closing(open_store(url)) as store:  # made only now, when nothing that was given is wrong
-        store.add_key(stored)
+        audited(store, f"make {scope} key", stored.id, lambda: store.add_key(stored), now=stored.created)
     click.echo(secret)
     click.echo(f"The key {stored.id} is shown once. arcwise key revoke {stored.id} revokes it.", err=True)
 
@@ -84,31 +86,35 @@ def list_(*, as_json: bool, url: str) -> None:
         return
     if not keys:
         click.echo("No keys: a server with this store serves its own machine only. Make one: arcwise key new")
+    width = max((len(stored.scope) for stored in keys), default=0)
     for stored in keys:
         good_for = "all tasks" if stored.tasks is None else ", ".join(names.get(t, t) for t in stored.tasks)
         times = f"made {_time(stored.created)}"
         if stored.revoked is not None:
             times += f", revoked {_time(stored.revoked)}"
-        click.echo(f"{stored.id}  {stored.scope:<6}  {good_for}  {times}  {stored.label}".rstrip())
+        click.echo(f"{stored.id}  {stored.scope:<{width}}  {good_for}  {times}  {stored.label}".rstrip())
 
 
 @key.command()
 @click.argument("key_id", metavar="ID")
 @_store
 def revoke(*, key_id: str, url: str) -> None:
-    """Revoke a key. Running servers refuse it within ten seconds; this cannot be undone.
+    """Revoke a key, which ends its logins. Running servers refuse it within ten seconds.
+
+    This cannot be undone.
 
     ID is the key's id, as `arcwise key list` shows it; a whole key works too.
     """
     # Whoever has the key at hand and nothing else, must be able to end it.
     name = key_id.split("_")[2] if key_id.count("_") == 3 else key_id
     with closing(open_store(url, create=False)) as store:
-        revoked = store.revoke_key(name, int(time.time()))
         keys = store.keys()
-    if not revoked and any(stored.id == name for stored in keys):
-        raise ParameterError(f"the key {name} is already revoked")
+        if all(stored.id != name for stored in keys):
+            raise ParameterError("ID must be the id of a key in this store; `arcwise key list` shows them")
+        now = int(time.time())
+        revoked = audited(store, "revoke key", name, lambda: store.revoke_key(name, now), now=now)
     if not revoked:
-        raise ParameterError("ID must be the id of a key in this store; `arcwise key list` shows them")
+        raise ParameterError(f"the key {name} is already revoked")
     click.echo(f"revoked {name}; running servers refuse it within ten seconds")
 
 

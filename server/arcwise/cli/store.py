@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -200,6 +202,26 @@ def drop_source(url: str, name: str, closed_too: bool) -> None:
     with _existing(url) as opened:
         reports = opened.drop_source(name, closed_too=closed_too)
     click.echo(f"dropped source {name}: {counted(reports, 'report')}")
+
+
+@store.command()
+@_URL
+@click.option("--most", type=click.IntRange(1), default=100, show_default=True, help="Entries at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+def audit(url: str, most: int, as_json: bool) -> None:
+    """List who made, closed and opened tasks, made and revoked keys, and logged in to do so, newest first.
+
+    Servers delete entries after audit_retention_days. An outcome "unknown" is one of a process that died.
+    """
+    with _existing(url) as opened:
+        names = {each.task.id: each.task.name for each in opened.tasks()}
+        for _, action in opened.actions(most):
+            if as_json:
+                click.echo(json.dumps(asdict(action)))
+                continue
+            by = action.key_id or "command"
+            subject = " ".join(filter(None, (action.subject, names.get(action.subject))))
+            click.echo(f"{_time(action.time)}  {by:<12}  {action.action}  {subject}  {action.outcome}")
 
 
 def _check_readable(other: str) -> None:

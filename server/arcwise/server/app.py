@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from arcwise.checks import did_you_mean
 from arcwise.errors import ParameterError
 from arcwise.server.ingest import INGEST_PATH, task_in
+from arcwise.server.login import login_routes
 from arcwise.server.openapi import describe
 from arcwise.server.origins import routes_for_origins
 from arcwise.server.problems import install_problem_handlers
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.clock import Clock
     from arcwise.server.ingest import Ingest
+    from arcwise.server.sessions import Sessions
     from arcwise.server.turns import Turns
 
 __all__ = ["create_app"]
@@ -42,6 +44,7 @@ class _App(FastAPI):
 
     ingest: Ingest | None = None
     turns: Turns | None = None
+    sessions: Sessions | None = None
 
     @property
     def reports(self) -> Ingest | None:
@@ -58,6 +61,8 @@ class _App(FastAPI):
                 return
             if task_id is None and self.turns is not None:
                 await self.turns.wait()
+            if task_id is None and self.sessions is not None:
+                await self.sessions.attach(scope)
         await super().__call__(scope, receive, send)
 
 
@@ -111,6 +116,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
     )
     app.state.runtime = runtime
     app.turns = runtime.turns
+    app.sessions = runtime.sessions
     if not settings.origins:  # which need middleware of their own
         app.ingest = runtime.ingest
     # First in the list: matched before anything else.
@@ -118,6 +124,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
     app.include_router(reader_routes(runtime))
     app.include_router(admin_routes(runtime))
     app.include_router(health_routes(runtime))
+    app.include_router(login_routes(runtime))
     install_problem_handlers(app, runtime.metrics.refused)
     describe(app)
     return app

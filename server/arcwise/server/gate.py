@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from hmac import compare_digest
 from typing import TYPE_CHECKING
 
 from arcwise.server.keys import digest, key_id
 from arcwise.server.local import is_local
+from arcwise.server.origins import check_same_origin
 from arcwise.server.problems import Problem, store_busy, too_many
 from arcwise.server.rates import Rate, address_of
+from arcwise.server.sessions import session_ended, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,15 +20,50 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from arcwise.server.clock import Clock
-    from arcwise.server.store import StoredKey
+    from arcwise.server.store import StoredKey, StoredSession
 
-__all__ = ["REFRESH_SECONDS", "Gate"]
+__all__ = ["REFRESH_SECONDS", "Actor", "Gate", "require"]
 
 REFRESH_SECONDS = 5.0
 """A running worker reads keys and tasks this often: a revoked key is refused within 10 seconds."""
 
 _REALM = 'Bearer realm="arcwise"'
 _NO_DIGEST = bytes(32)
+_READERS = ("read", "admin")
+"""An admin key reads, too: it can make keys that do."""
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who asks for something.
+
+    Attributes
+    ----------
+    key
+        The key that was sent, or that the session was begun with; None: nobody needs one.
+    session
+        The session of the cookie; None where the key itself was sent, or none is needed.
+    """
+
+    key: StoredKey | None
+    session: StoredSession | None = None
+
+    @property
+    def key_id(self) -> str:
+        """The id of the key; "" where there is none."""
+        return "" if self.key is None else self.key.id
+
+    def may(self, needed: str, task_id: str | None = None) -> bool:
+        """Return whether this is good for what keys of a scope may do, with a task or (None) all."""
+        if self.key is None:
+            return needed != "admin"
+        if self.key.scope != needed and not (needed == "read" and self.key.scope in _READERS):
+            return False
+        return self.key.tasks is None or task_id in self.key.tasks
+
+    def readable(self, task_ids: Iterable[str]) -> list[str]:
+        """Return those of the tasks that may be read."""
+        return [task_id for task_id in task_ids if self.may("read", task_id)]
 
 
 class Gate:
@@ -39,6 +77,8 @@ class Gate:
         whatever stands here.
     per_key, per_address
         Requests a minute that one key, one address may make; 0: no limit.
+    public_url
+        Where browsers find the server; "" where the Host header says it.
     clock
         The machine's clock.
     """
@@ -49,11 +89,13 @@ class Gate:
         open: bool | None,  # noqa: A002 (the word that people write)
         per_key: int = 0,
         per_address: int = 0,
+        public_url: str = "",
         clock: Clock = time,
     ) -> None:
         self._open = open
         self._per_key = Rate(per_key, clock=clock.monotonic)
         self._per_address = Rate(per_address, clock=clock.monotonic)
+        self._public_url = public_url
         self._keys: dict[str, StoredKey] = {}
         self._loaded = False
 
@@ -61,6 +103,11 @@ class Gate:
         """Take over the keys as they stand in the store now, revoked ones among them."""
         self._keys = {key.id: key for key in keys}
         self._loaded = True
+
+    @property
+    def keys(self) -> list[StoredKey]:
+        """The keys as they were last loaded, revoked ones among them."""
+        return list(self._keys.values())
 
     def is_open(self, scope: Scope) -> bool:
         """Return whether this request may report and read without a key."""
@@ -77,74 +124,132 @@ class Gate:
         scope
             The ASGI scope of the request.
         needed
-            The scope of the keys that may do it: "ingest", "read" or "admin".
+            The scope of the keys that may do it: "ingest", "read", "metrics" or "admin".
         task_id
             The task that it is about; None: all, which a key for some tasks cannot have.
 
         Raises
         ------
         Problem
-            401 when there is no key, or none that is good; 403 when it is good for something else; 429 when
-            the address or the key asks too often.
+            401 when there is no key, or none that is good; 403 when it is good for something else, or a form
+            of another origin sends a cookie; 429 when the address or the key asks too often.
         """
         self._slow_down_address(scope)
         if needed != "admin" and self.is_open(scope):
             return None
-        key = self._known(scope)
-        if key.scope != needed:
-            raise _forbidden(
-                f"This takes a key with the scope {needed}; the key that was sent has another scope."
-            )
-        if key.tasks is not None and task_id not in key.tasks:
-            raise _forbidden("The key that was sent is valid for some tasks only, and not for this one.")
-        _slow_down(self._per_key.wait(key.id))
-        return key
+        actor = self._known(scope)
+        require(actor, needed, task_id)
+        _slow_down(self._per_key.wait(actor.key_id))
+        return actor.key
 
     def readable(self, scope: Scope, task_ids: Iterable[str]) -> list[str]:
-        """Return those of the tasks that this request may read; raises as `check` does.
-
-        An admin key may list tasks too: it manages them.
-        """
+        """Return those of the tasks that this request may read; raises as `check` does."""
         self._slow_down_address(scope)
         if self.is_open(scope):
             return list(task_ids)
-        key = self._known(scope)
-        if key.scope == "ingest":
-            raise _forbidden(
-                "This takes a key with the scope read or admin; the key that was sent has the scope ingest."
-            )
-        _slow_down(self._per_key.wait(key.id))
-        return [task_id for task_id in task_ids if key.tasks is None or task_id in key.tasks]
+        actor = self._known(scope)
+        if actor.key is not None and actor.key.scope not in _READERS:
+            raise _other_scope("read")
+        _slow_down(self._per_key.wait(actor.key_id))
+        return actor.readable(task_ids)
+
+    def actor(self, scope: Scope) -> Actor:
+        """Return who asks, for pages that show each what they may see.
+
+        A key or a session that is sent counts, also where none is needed: so somebody can log in to a server
+        that is open, and manage its tasks.
+
+        Raises
+        ------
+        Problem
+            401 when there is neither a key nor a session that is good, and one is needed; 403 when a form of
+            another origin sends a cookie; 429 when the address or the key asks too often.
+        """
+        self._slow_down_address(scope)
+        is_open = self.is_open(scope)
+        try:
+            actor = self._known(scope)
+        except Problem as problem:
+            if is_open and problem.kind in ("key-missing", "session-ended"):
+                return Actor(None)
+            raise
+        _slow_down(self._per_key.wait(actor.key_id))
+        return actor
+
+    def key(self, sent: bytes) -> StoredKey:
+        """Return the good key that these bytes are.
+
+        Raises
+        ------
+        Problem
+            401 when they are none, or one that is revoked.
+        """
+        if not self._loaded:
+            raise store_busy("The server is not running.")
+        key = self._keys.get(key_id(sent))
+        # Unknown ids take as long as known ones, and how much of a digest is right cannot be timed.
+        same = compare_digest(digest(sent), _NO_DIGEST if key is None else key.digest)
+        # Whatever the time of its revocation is by this machine's clock, which may be behind.
+        if key is None or not same or key.revoked is not None:
+            raise _unknown_key()
+        return key
 
     def _slow_down_address(self, scope: Scope) -> None:
         # Before the key is looked at: whoever tries keys is slowed down as well.
         if self._per_address.is_limited:
             _slow_down(self._per_address.wait(address_of(scope)))
 
-    def _known(self, scope: Scope) -> StoredKey:
+    def _known(self, scope: Scope) -> Actor:
+        sent = [value for name, value in scope["headers"] if name == b"authorization"]
+        if sent:
+            scheme, _, value = sent[0].partition(b" ")
+            key = self.key(value.strip())
+            if len(sent) > 1 or scheme.lower() != b"bearer":
+                raise _unknown_key()
+            return Actor(key)
         if not self._loaded:
             raise store_busy("The server is not running.")
-        sent = [value for name, value in scope["headers"] if name == b"authorization"]
-        if not sent:
+        actor = self._logged_in(scope)
+        if actor is None:
             raise _unauthorized(
                 "key-missing",
                 "This server requires a key: send it as Authorization: Bearer. `arcwise key new` makes one.",
                 _REALM,
             )
-        scheme, _, value = sent[0].partition(b" ")
-        value = value.strip()
-        key = self._keys.get(key_id(value))
-        # Unknown ids take as long as known ones, and how much of a digest is right cannot be timed.
-        same = compare_digest(digest(value), _NO_DIGEST if key is None else key.digest)
-        good = key is not None and same and len(sent) == 1 and scheme.lower() == b"bearer"
-        # Whatever the time of its revocation is by this machine's clock, which may be behind.
-        if key is None or not good or key.revoked is not None:
-            raise _unauthorized(
-                "key-unknown",
-                "The key that was sent is unknown or revoked; `arcwise key list` shows the keys.",
-                f'{_REALM}, error="invalid_token"',
-            )
-        return key
+        return actor
+
+    def _logged_in(self, scope: Scope) -> Actor | None:
+        """Return who has the session of the request's cookie; None where there is none that counts here."""
+        changes = scope["method"] not in ("GET", "HEAD")
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if changes and path.startswith("/v1/"):  # which programs use: they send keys
+            return None
+        session = session_of(scope)
+        if session is None:
+            return None
+        key = self._keys.get(session.key_id)
+        if key is None or key.revoked is not None:
+            raise session_ended()
+        if changes:
+            check_same_origin(scope, self._public_url)
+        return Actor(key, session)
+
+
+def require(actor: Actor, needed: str, task_id: str | None = None) -> None:
+    """Refuse who may not do something; see `Gate.check`.
+
+    Raises
+    ------
+    Problem
+        403 when the key is good for something else, or for other tasks.
+    """
+    if actor.may(needed, task_id):
+        return
+    if actor.key is None:
+        raise _unauthorized("key-missing", "This takes an admin key; `arcwise key new` makes one.", _REALM)
+    if actor.key.tasks is not None and actor.key.scope == needed:
+        raise _forbidden("The key that was sent is valid for some tasks only, and not for this one.")
+    raise _other_scope(needed)
 
 
 def _slow_down(seconds: int) -> None:
@@ -154,6 +259,18 @@ def _slow_down(seconds: int) -> None:
 
 def _unauthorized(kind: str, detail: str, challenge: str) -> Problem:
     return Problem(401, kind, detail, headers={"WWW-Authenticate": challenge})
+
+
+def _unknown_key() -> Problem:
+    return _unauthorized(
+        "key-unknown",
+        "The key that was sent is unknown or revoked; `arcwise key list` shows the keys.",
+        f'{_REALM}, error="invalid_token"',
+    )
+
+
+def _other_scope(needed: str) -> Problem:
+    return _forbidden(f"This takes a key with the scope {needed}; the key that was sent has another scope.")
 
 
 def _forbidden(detail: str) -> Problem:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SCOPES", "digest", "key_id", "new_key"]
 
-SCOPES = ("ingest", "read", "admin")
-"""What a key is good for: sending reports, reading estimates, managing tasks. None includes another."""
+SCOPES = ("ingest", "read", "metrics", "admin")
+"""What a key is good for: sending reports, reading estimates, scraping metrics, managing tasks and keys."""
 
 _SECRET_BYTES = 32
 _ID_BYTES = 6
@@ -37,7 +37,7 @@ def new_key(
     Parameters
     ----------
     scope
-        "ingest", "read" or "admin".
+        "ingest", "read", "metrics" or "admin".
     tasks
         Ids (hex) of the tasks that it is good for; all unless given.
     label
@@ -48,15 +48,19 @@ def new_key(
     Raises
     ------
     ParameterError
-        When the scope is another one, the label is too long or not printable, or no task is given in `tasks`.
+        When the scope is another one, the label is too long or not printable, no task is given in `tasks`, or
+        tasks are given for a key that is not about some of them.
     """
     if scope not in SCOPES:
         raise ParameterError(f"scope must be one of {', '.join(SCOPES)}; got {scope!r}")
     if len(label) > _MAX_LABEL or not label.isprintable():
         raise ParameterError(f"label must be at most {_MAX_LABEL} printable characters, got {shown(label)}")
     good_for = None if tasks is None else tuple(dict.fromkeys(tasks))
-    if good_for is not None and (not good_for or scope == "admin"):
-        raise ParameterError("tasks must hold at least one id, or be None for all; an admin key is for all")
+    if good_for is not None and (not good_for or scope in ("admin", "metrics")):
+        raise ParameterError(
+            "tasks must hold at least one id, or be None for all; an admin key is for all, and so is one for "
+            "metrics"
+        )
     name = secrets.token_hex(_ID_BYTES)
     key = f"arcwise_{scope}_{name}_{secrets.token_hex(_SECRET_BYTES)}"
     return key, StoredKey(name, digest(key.encode("ascii")), scope, good_for, label, int(now), None)

@@ -63,8 +63,12 @@ _INGEST: dict[str, Any] = {
 _SCHEMES = {
     "ingest": "Sends reports",
     "read": "Reads tasks and estimates",
-    "admin": "Makes, closes and opens tasks",
+    "metrics": "Reads the metrics",
+    "admin": "Makes, closes and opens tasks, and reads like a read key",
 }
+
+
+_READING: list[dict[str, list[str]]] = [{"read": []}, {"admin": []}, {}]
 
 
 def describe(app: FastAPI) -> None:
@@ -101,5 +105,7 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
     operation["responses"].pop("422", None)
     operation["responses"]["default"] = _PROBLEMS
     if "health" not in path and "security" not in operation:
-        needed = "admin" if "tasks:admin" in operation.get("tags", ()) else "read"
-        operation["security"] = [{"admin": []}] if needed == "admin" else [{"read": []}, {}]
+        if "tasks:admin" in operation.get("tags", ()):
+            operation["security"] = [{"admin": []}]
+        else:
+            operation["security"] = [{"metrics": []}, {}] if path == "/metrics" else _READING

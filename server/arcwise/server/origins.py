@@ -1,4 +1,4 @@
-"""Browsers on other origins: which pages may report to this server. Nothing else of it is theirs to use."""
+"""Browsers and origins: which pages may report to this server, and which forms are its own."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from arcwise.errors import ParameterError
+from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Scope
 
-__all__ = ["checked_origins", "routes_for_origins"]
+__all__ = ["check_same_origin", "checked_origins", "checked_public_url", "routes_for_origins"]
 
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]A-Z]+)(:[0-9]{1,5})?")
 _PREFLIGHT_SECONDS = 86_400
@@ -44,6 +45,61 @@ def checked_origins(origins: object) -> tuple[str, ...]:
     if "*" in found and len(found) > 1:
         raise ParameterError('allow_origins must hold "*" alone, or origins without it')
     return found
+
+
+def checked_public_url(url: object) -> str:
+    """Return the origin at which browsers find a server, or "" where none is given.
+
+    Raises
+    ------
+    ParameterError
+        When it is no origin.
+    """
+    if url != "" and not (isinstance(url, str) and _ORIGIN.fullmatch(url)):
+        raise ParameterError(
+            'public_url must be an origin such as "https://reports.example", in lower case and without a '
+            f"path, got {url!r}"
+        )
+    return str(url)
+
+
+def check_same_origin(scope: Scope, public_url: str = "") -> None:
+    """Refuse a request that changes something unless a page of this server's own origin sends it.
+
+    Parameters
+    ----------
+    scope
+        The ASGI scope of the request.
+    public_url
+        The origin at which browsers find the server; "": that of the scheme and the Host of the request.
+
+    Raises
+    ------
+    Problem
+        403 when Sec-Fetch-Site says anything but same-origin; when it is not sent and Origin is another one;
+        when neither is sent.
+    """
+    sites = _values(scope, b"sec-fetch-site")
+    if sites:
+        if sites == [b"same-origin"]:
+            return
+    else:
+        hosts = _values(scope, b"host")
+        own = public_url.encode("ascii")
+        if not own and len(hosts) == 1:
+            own = f"{scope.get('scheme', 'http')}://".encode() + hosts[0].lower()
+        if own and _values(scope, b"origin") == [own]:
+            return
+    raise Problem(
+        403,
+        "cross-origin",
+        "A form must be sent from a page of this server, in a browser that says so (Sec-Fetch-Site or "
+        "Origin). Behind a proxy, public_url must be the address that browsers use.",
+    )
+
+
+def _values(scope: Scope, header: bytes) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == header]
 
 
 def routes_for_origins(path: str, endpoint: ASGIApp, origins: tuple[str, ...]) -> list[Route]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
+from arcwise.server.administration import Administration
 from arcwise.server.archive.archiver import Archiver
 from arcwise.server.archive.folder import require_pyarrow
 from arcwise.server.catalogue import Catalogue
@@ -21,10 +22,12 @@ from arcwise.server.estimates.service import Estimates
 from arcwise.server.gate import REFRESH_SECONDS, Gate
 from arcwise.server.ingest import Ingest
 from arcwise.server.process.metrics import Metrics
+from arcwise.server.sessions import Sessions
 from arcwise.server.store import Store, open_store
 from arcwise.server.store.epochs import epochs_in
 from arcwise.server.store.staging import StagingStore
 from arcwise.server.turns import Turns
+from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +75,15 @@ class Runtime:
             open=settings.open,
             per_key=settings.requests_per_minute_per_key,
             per_address=settings.requests_per_minute_per_address,
+            public_url=settings.public_url,
+            clock=clock,
+        )
+        self.public_url = settings.public_url
+        self.sessions = Sessions(
+            self.store,
+            seconds=settings.session_seconds,
+            idle_seconds=settings.session_idle_seconds,
+            public_url=settings.public_url,
             clock=clock,
         )
         self.catalogue = Catalogue(settings.served)
@@ -84,6 +96,7 @@ class Runtime:
         self.metrics = Metrics()
         self.epoch_clock = EpochClock(clock)
         self.ingest = Ingest(self.catalogue, self.gate, self.metrics, self.epoch_clock, settings)
+        self.administration = Administration(self)
         self.turns = Turns(lambda: self.ingest.waiting > 0)
         self._draining = False
         self._clock_side = ""
@@ -151,6 +164,9 @@ class Runtime:
         try:
             store.register(settings.served)
             self.refresh()
+            self.sessions.start()
+            for name in ("min_reports", "min_reports_days"):  # what commands on the store show no less of
+                store.remember(name, getattr(settings, name))
             self.keep_time()
             self.show_sources()
             self._warn_about_tasks()
@@ -306,7 +322,7 @@ class Runtime:
         self.epoch_clock.keep(store, is_empty=is_empty)
 
     def tidy(self) -> None:
-        """Forget the ids of epochs that are over; may be called from any thread."""
+        """Forget the ids of epochs that are over, old sessions and actions; may be called from any thread."""
         side = "ahead of" if self.epoch_clock.is_ahead else "behind" if self.epoch_clock.is_behind else ""
         if side and side != self._clock_side:
             _log.warning(
@@ -315,6 +331,13 @@ class Runtime:
                 side,
             )
         self._clock_side = side
+        try:
+            self.sessions.prune()
+            kept = self._settings.audit_retention_days * DAY
+            self.store().prune_actions(int(self.clock.time()) - kept)
+        except StoreError as error:
+            if not self._stopping.is_set():
+                _log.error("cannot delete old sessions and entries of the audit log: %s", error)
         for task in self.catalogue.tasks.values():
             self._prune(task)
 

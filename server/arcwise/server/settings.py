@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from arcwise.errors import ParameterError, TaskError
-from arcwise.server.origins import checked_origins
+from arcwise.server.origins import checked_origins, checked_public_url
 from arcwise.server.store.writer import batch_bytes
 from arcwise.tasks import Group, Task
 from arcwise.tasks.files import load_json
@@ -166,6 +166,14 @@ class Settings:
     requests_per_minute_per_key, requests_per_minute_per_address
         How many requests a key, an address (a /64 of IPv6) may make; more get 429. 0, the default: no limit.
         Behind a proxy all have its address, unless `arcwise serve` is told to trust it.
+    public_url
+        The origin at which browsers find the pages, such as "https://reports.example". "", the default: what
+        the Host header says. Forms of pages are taken from this origin only.
+    session_seconds, session_idle_seconds
+        When somebody who logged in with a key must do so again: so long after it at the latest, and so long
+        after the last page that was opened.
+    audit_retention_days
+        For how many days the store keeps who made, closed and revoked what.
     max_batch_codes
         Largest number of codes in a batch.
     min_reports
@@ -251,6 +259,21 @@ class Settings:
         "Requests a minute from one address; beyond that, 429. 0: no limit. "
         "Behind a proxy, name it in trusted_proxies first.",
     )
+    public_url: str = _declared(
+        "",
+        str,
+        "Origin at which browsers find the pages, such as https://reports.example; by default the Host that "
+        "they ask for.",
+    )
+    session_seconds: float = _seconds(
+        43_200.0, 30 * 86_400, "Seconds after which somebody who has logged in must do so again."
+    )
+    session_idle_seconds: float = _seconds(
+        3600.0, 30 * 86_400, "Seconds after the last opened page at which a session ends."
+    )
+    audit_retention_days: int = _whole(
+        365, 1, 36_500, "Days for which the audit log keeps who changed tasks and keys."
+    )
     min_reports: int = _whole(
         0,
         0,
@@ -309,6 +332,7 @@ class Settings:
             )
         object.__setattr__(self, "served", served)
         object.__setattr__(self, "origins", checked_origins(self.allow_origins))
+        checked_public_url(self.public_url)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,15 @@ from psycopg import sql
 from arcwise.domains import Circle, Interval
 from arcwise.errors import StoreError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.server.store import SourceTask, StoredKey, StoredSource, migrate_store, open_store
+from arcwise.server.store import (
+    SourceTask,
+    StoredAction,
+    StoredKey,
+    StoredSession,
+    StoredSource,
+    migrate_store,
+    open_store,
+)
 from arcwise.server.store.postgres import database as postgres
 from arcwise.server.store.sqlite import database as sqlite
 from arcwise.server.store.staging import staging
@@ -49,6 +57,10 @@ WITHOUT_KEYS = {("sqlite", 1)}
 WITHOUT_CLOCK = {("sqlite", 1), ("sqlite", 2), ("postgres", 1)}
 WITHOUT_SOURCES = {("sqlite", 1), ("sqlite", 2), ("sqlite", 3), ("postgres", 1), ("postgres", 2)}
 WITHOUT_STAGED = WITHOUT_SOURCES | {("sqlite", 4), ("postgres", 3)}
+WITHOUT_SESSIONS = WITHOUT_STAGED | {("sqlite", 5), ("postgres", 4)}
+METRICS_KEY = StoredKey("k3", bytes(reversed(range(32))), "metrics", None, "Prometheus", 3_000, None)
+SESSION = StoredSession(bytes(range(32, 64)), "k2", 4_000, 4_100, 5_000)
+ACTION = StoredAction(4_200, "k2", "close task", "heading", "done")
 LAKE = batch(DELAY, [2, 2], number=7, epoch=31)
 
 
@@ -59,8 +71,11 @@ def fill(url: str) -> None:
         store.add([batch(DELAY, [0], number=9, epoch=9), OLD, SHUT])
         staging(store).add_staged([NEW])
         store.prune(DELAY, OPEN_FROM)
-        for key in KEYS:
+        for key in [*KEYS, METRICS_KEY]:
             store.add_key(key)
+        store.add_session(SESSION)
+        store.begin_action(ACTION)
+        store.remember("min_reports", 50)
         store.close_task(HEADING.id, CLOSED_AT)
         store.advance_clock(CLOCK)
         counts = {(LAKE.task_id, 31): np.array(counted(DELAY, [2, 2]))}
@@ -164,7 +179,12 @@ def test_a_store_of_any_schema_keeps_everything(frozen: tuple[str, int, str]) ->
         assert [store.report_count(task) for task in (DELAY, HEADING)] == [5 + 2 * with_lake, 2]
         lake = StoredSource("lake", REPLACED, (SourceTask(DELAY.id, 31, 31, 1, 2),))
         assert store.sources() == ([lake] if with_lake else [])
-        assert store.keys() == ([] if (kind, version) in WITHOUT_KEYS else KEYS)
+        with_sessions = (kind, version) not in WITHOUT_SESSIONS
+        keys = [] if (kind, version) in WITHOUT_KEYS else KEYS
+        assert store.keys() == keys + [METRICS_KEY] * with_sessions
+        assert store.session(SESSION.digest) == (SESSION if with_sessions else None)
+        assert [entry for _, entry in store.actions(10)] == [ACTION] * with_sessions
+        assert store.recall("min_reports") == (50 if with_sessions else None)
         assert store.clock() == (None if (kind, version) in WITHOUT_CLOCK else CLOCK)
         closed_at = None if (kind, version) in WITHOUT_KEYS else CLOSED_AT
         assert [(each.task, each.closed, each.open_from) for each in store.tasks()] == [

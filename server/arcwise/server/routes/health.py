@@ -35,8 +35,8 @@ def health_routes(runtime: Runtime) -> APIRouter:
 
     @router.get("/metrics", summary="Counters for Prometheus", response_class=PlainTextResponse)
     async def metrics(request: Request) -> Response:
-        """Show what this worker did since it started; takes a read key for all tasks, where keys are on."""
-        runtime.gate.check(request.scope, "read")
+        """Show what this worker did since it started; takes a metrics key, where keys are on."""
+        runtime.gate.check(request.scope, "metrics")
         return Response(runtime.metrics.text(), media_type=Metrics.CONTENT_TYPE)
 
     return router

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from arcwise.server.store.access import Access
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -31,8 +33,10 @@ class Outcome(Enum):
     it had been cannot be told."""
 
 
-class Store(ABC):
+class Store(Access):
     """Counts per task and epoch, the ids of the batches that are in them, tasks and keys; no reports.
+
+    `Access` has what a store keeps of people who log in, and of what they change.
 
     `add` is called from one thread at a time; everything else may be called from any thread at any time.
     Every method raises `StoreError` when the store cannot do its work; what had been acknowledged stays.
@@ -261,7 +265,7 @@ class Store(ABC):
 
     @abstractmethod
     def revoke_key(self, key_id: str, now: int) -> bool:
-        """Note that a key is good for nothing from `now` on, in Unix seconds.
+        """Note that a key is good for nothing from `now` on, in Unix seconds, and forget its sessions.
 
         Returns
         -------
@@ -271,7 +275,9 @@ class Store(ABC):
 
     @abstractmethod
     def export(self, *, ids: bool) -> Generator[Record, None, None]:
-        """Yield everything but the keys, all of one moment: a `Header`, then tasks with what they hold.
+        """Yield tasks and counts, all of one moment: a `Header`, then each task with what it holds.
+
+        Keys, sessions, the audit log and what the store remembers for itself are not among it.
 
         Close it if it is not read to its end: it holds a transaction open.
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from arcwise.tasks import Task
 
-__all__ = ["SourceChange", "SourceReport", "SourceTask", "StoredKey", "StoredSource", "StoredTask"]
+__all__ = [
+    "SourceChange",
+    "SourceReport",
+    "SourceTask",
+    "StoredAction",
+    "StoredKey",
+    "StoredSession",
+    "StoredSource",
+    "StoredTask",
+]
 
 
 @dataclass(frozen=True)
@@ -22,7 +31,7 @@ class StoredKey:
     digest
         32 bytes.
     scope
-        "ingest", "read" or "admin".
+        "ingest", "read", "metrics" or "admin".
     tasks
         Ids (hex) of the tasks that it is good for; None: all.
     label
@@ -38,6 +47,54 @@ class StoredKey:
     label: str
     created: int
     revoked: int | None
+
+
+@dataclass(frozen=True)
+class StoredSession:
+    """A session as a store keeps it: never the token that the browser has.
+
+    Attributes
+    ----------
+    digest
+        SHA-256 of the token, 32 bytes, unique in the store.
+    key_id
+        Id of the key that it was begun with.
+    created, seen
+        When it began and when it was last used, in Unix seconds.
+    ends
+        When it ends, however much it is used, in Unix seconds.
+    """
+
+    digest: bytes
+    key_id: str
+    created: int
+    seen: int
+    ends: int
+
+
+@dataclass(frozen=True)
+class StoredAction:
+    """An entry of the audit log.
+
+    Attributes
+    ----------
+    time
+        Unix seconds.
+    key_id
+        Id of the key of who did it; "" for commands on the store itself.
+    action
+        What was done, such as "revoke key".
+    subject
+        To what: the id of a task or of a key.
+    outcome
+        What became of it, such as "done".
+    """
+
+    time: int
+    key_id: str
+    action: str
+    subject: str
+    outcome: str
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from arcwise.errors import StoreError
 from arcwise.server.store.base import Outcome
 from arcwise.server.store.counting import sparse_counts, summed_counts
 from arcwise.server.store.epochs import last_closable
-from arcwise.server.store.postgres import sources, staging, transfer, upkeep
+from arcwise.server.store.postgres import access, sources, staging, transfer, upkeep
 from arcwise.server.store.postgres.arrays import (
     bigint_array,
     bodies_array,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
-    from arcwise.server.store.records import SourceReport, StoredSource
+    from arcwise.server.store.records import SourceReport, StoredAction, StoredSession, StoredSource
     from arcwise.server.store.staging import ArchiveFile, Staged, StagedSize
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
@@ -441,15 +441,63 @@ class PostgresStore(StagingStore):
 
     def revoke_key(self, key_id: str, now: int) -> bool:
         """Make a key useless; see `Store.revoke_key`."""
-        cursor = self._write(
-            lambda connection: connection.execute(
-                "UPDATE api_key SET revoked = %s WHERE id = %s AND revoked IS NULL", (now, key_id)
-            )
-        )
-        return cursor.rowcount == 1
+
+        def revoke(connection: Connection) -> bool:
+            with connection.transaction():
+                cursor = connection.execute(
+                    "UPDATE api_key SET revoked = %s WHERE id = %s AND revoked IS NULL", (now, key_id)
+                )
+                connection.execute("DELETE FROM session WHERE api_key = %s", (key_id,))
+            return cursor.rowcount == 1
+
+        return self._write(revoke)
+
+    def add_session(self, session: StoredSession) -> None:
+        """Keep a session; see `Access.add_session`."""
+        self._write(lambda connection: access.add_session(connection, session))
+
+    def session(self, digest: bytes) -> StoredSession | None:
+        """Return a session; see `Access.session`."""
+        return self._read(lambda connection: access.session(connection, digest))
+
+    def see_session(self, digest: bytes, now: int) -> None:
+        """Note that a session was used; see `Access.see_session`."""
+        self._write(lambda connection: access.see_session(connection, digest, now))
+
+    def end_session(self, digest: bytes) -> bool:
+        """Forget a session; see `Access.end_session`."""
+        return self._write(lambda connection: access.end_session(connection, digest))
+
+    def prune_sessions(self, now: int, idle_seconds: int) -> int:
+        """Forget the sessions that are over; see `Access.prune_sessions`."""
+        return self._write(lambda connection: access.prune_sessions(connection, now, idle_seconds))
+
+    def begin_action(self, action: StoredAction) -> int:
+        """Write an entry into the audit log; see `Access.begin_action`."""
+        return self._write(lambda connection: access.begin_action(connection, action))
+
+    def end_action(self, number: int, outcome: str) -> None:
+        """Note what became of an action; see `Access.end_action`."""
+        self._write(lambda connection: access.end_action(connection, number, outcome))
+
+    def actions(self, most: int, before: int | None = None) -> list[tuple[int, StoredAction]]:
+        """Return entries of the audit log; see `Access.actions`."""
+        return self._read(lambda connection: access.actions(connection, most, before))
+
+    def prune_actions(self, before: int) -> int:
+        """Forget old entries of the audit log; see `Access.prune_actions`."""
+        return self._write(lambda connection: access.prune_actions(connection, before))
+
+    def remember(self, name: str, value: int) -> None:
+        """Remember a number; see `Access.remember`."""
+        self._write(lambda connection: access.remember(connection, name, value))
+
+    def recall(self, name: str) -> int | None:
+        """Return a number that is remembered; see `Access.recall`."""
+        return self._read(lambda connection: access.recall(connection, name))
 
     def export(self, *, ids: bool) -> Generator[Record, None, None]:
-        """Yield everything but the keys; see `Store.export`."""
+        """Yield tasks and counts; see `Store.export`."""
         with self._database.session("export") as connection:
             yield from transfer.export(connection, ids=ids)
 

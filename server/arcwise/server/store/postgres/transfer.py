@@ -31,7 +31,7 @@ _CHUNK = 4096
 
 
 def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None]:
-    """Yield everything but keys, all of one moment; see `Store.export`."""
+    """Yield tasks and counts, all of one moment; see `Store.export`."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # the reader sets the pace

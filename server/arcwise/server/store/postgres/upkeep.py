@@ -58,7 +58,10 @@ _FOLD_TOTAL = """
 """
 
 
-_TABLES = b"task, batch, counts, total, api_key, origin, state, source, staged, archive_file"
+_TABLES = (
+    b"task, batch, counts, total, api_key, origin, state, source, staged, archive_file, session, action,"
+    b" remembered"
+)
 
 
 def size(connection: Connection) -> int:

@@ -18,7 +18,7 @@ from arcwise.server.store.counting import count_codes
 from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.sources import checked_counts, checked_name
-from arcwise.server.store.sqlite import sources, staging, transfer, upkeep
+from arcwise.server.store.sqlite import access, sources, staging, transfer, upkeep
 from arcwise.server.store.sqlite.database import Database
 from arcwise.server.store.sqlite.rows import spread, unpack
 from arcwise.server.store.staging import StagingStore
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
-    from arcwise.server.store.records import SourceReport, StoredSource
+    from arcwise.server.store.records import SourceReport, StoredAction, StoredSession, StoredSource
     from arcwise.server.store.staging import ArchiveFile, Staged, StagedSize
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
@@ -381,10 +381,55 @@ class SQLiteStore(StagingStore):
             cursor = self._database.writer.execute(
                 "UPDATE api_key SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, key_id)
             )
+            self._database.writer.execute("DELETE FROM session WHERE api_key = ?", (key_id,))
         return cursor.rowcount == 1
 
+    def add_session(self, session: StoredSession) -> None:
+        """Keep a session; see `Access.add_session`."""
+        access.add_session(self._database, session)
+
+    def session(self, digest: bytes) -> StoredSession | None:
+        """Return a session; see `Access.session`."""
+        return access.session(self._database, digest)
+
+    def see_session(self, digest: bytes, now: int) -> None:
+        """Note that a session was used; see `Access.see_session`."""
+        access.see_session(self._database, digest, now)
+
+    def end_session(self, digest: bytes) -> bool:
+        """Forget a session; see `Access.end_session`."""
+        return access.end_session(self._database, digest)
+
+    def prune_sessions(self, now: int, idle_seconds: int) -> int:
+        """Forget the sessions that are over; see `Access.prune_sessions`."""
+        return access.prune_sessions(self._database, now, idle_seconds)
+
+    def begin_action(self, action: StoredAction) -> int:
+        """Write an entry into the audit log; see `Access.begin_action`."""
+        return access.begin_action(self._database, action)
+
+    def end_action(self, number: int, outcome: str) -> None:
+        """Note what became of an action; see `Access.end_action`."""
+        access.change(self._database, "UPDATE action SET outcome = ? WHERE number = ?", outcome, number)
+
+    def actions(self, most: int, before: int | None = None) -> list[tuple[int, StoredAction]]:
+        """Return entries of the audit log; see `Access.actions`."""
+        return access.actions(self._database, most, before)
+
+    def prune_actions(self, before: int) -> int:
+        """Forget old entries of the audit log; see `Access.prune_actions`."""
+        return access.change(self._database, "DELETE FROM action WHERE time < ?", before)
+
+    def remember(self, name: str, value: int) -> None:
+        """Remember a number; see `Access.remember`."""
+        access.remember(self._database, name, value)
+
+    def recall(self, name: str) -> int | None:
+        """Return a number that is remembered; see `Access.recall`."""
+        return access.recall(self._database, name)
+
     def export(self, *, ids: bool) -> Generator[Record, None, None]:
-        """Yield everything but the keys; see `Store.export`."""
+        """Yield tasks and counts; see `Store.export`."""
         return transfer.export(self._database, ids=ids)
 
     def merge(self, records: Iterable[Record], now: int) -> None:

@@ -30,7 +30,7 @@ _CHUNK = 4096
 
 
 def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
-    """Yield everything but keys, all of one moment; see `Store.export`."""
+    """Yield tasks and counts, all of one moment; see `Store.export`."""
     with database.errors("export"), closing(database.connect()) as connection:
         connection.execute("BEGIN")
         origins = connection.execute("SELECT id FROM origin ORDER BY own DESC, id").fetchall()

@@ -1,0 +1,225 @@
+"""What admin keys may do: make, close and open tasks, make and revoke keys. Each is in the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from arcwise.errors import ArcwiseError, ParameterError, StoreError
+from arcwise.server.gate import require
+from arcwise.server.keys import SCOPES, new_key
+from arcwise.server.problems import Problem, store_busy, unknown_task
+from arcwise.server.store import StoredAction
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from arcwise.server.gate import Actor
+    from arcwise.server.runtime import Runtime
+    from arcwise.server.store import Store, StoredKey
+
+__all__ = ["MAX_TASK_BYTES", "Administration", "audited"]
+
+MAX_TASK_BYTES = 8 << 20
+"""A table of a megabyte of integers is some three megabytes of decimal digits."""
+
+_Result = TypeVar("_Result")
+
+
+def audited(
+    store: Store,
+    action: str,
+    subject: str,
+    change: Callable[[], _Result],
+    *,
+    now: float,
+    key_id: str = "",
+) -> _Result:
+    """Change something in a store, with an entry in its audit log; return what the change returns.
+
+    The entry is written first, with the outcome "unknown", which stays if the process dies. A change that
+    returns False has the outcome "unchanged".
+
+    Parameters
+    ----------
+    store
+        Where.
+    action, subject, key_id
+        See `StoredAction`.
+    change
+        Changes it.
+    now
+        The time in Unix seconds.
+
+    Raises
+    ------
+    StoreError
+        When the store cannot be written; without its entry nothing is changed.
+    """
+    number = store.begin_action(StoredAction(int(now), key_id, action, subject, "unknown"))
+    try:
+        result = change()
+    except BaseException:
+        with suppress(StoreError):
+            store.end_action(number, "failed")
+        raise
+    store.end_action(number, "unchanged" if result is False else "done")
+    return result
+
+
+class Administration:
+    """Changes tasks and keys for whoever has an admin key or a session of one.
+
+    Every method raises `Problem`: 401 and 403 for everybody else, 503 when the store cannot be changed. What
+    is changed counts in this worker when the method returns, and in others within ten seconds.
+
+    Parameters
+    ----------
+    runtime
+        Of the app.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._naming = asyncio.Lock()  # from the look at a name to the task that has it
+
+    async def make_task(self, actor: Actor, text: bytes) -> tuple[Task, bool]:
+        """Serve a task from now on; return it, and whether it is new.
+
+        Parameters
+        ----------
+        actor
+            Who does it.
+        text
+            The task as its file holds it, JSON.
+
+        Raises
+        ------
+        Problem
+            422 when it is no valid task; 409 when another open task has its name.
+        """
+        require(actor, "admin")
+        task = await asyncio.to_thread(_read_task, text)
+        async with self._naming:
+            if task.id in self._runtime.catalogue.tasks:
+                return task, False
+            self._check_name(task)
+            await self._change(actor, "make task", task.id, lambda store: store.register([task]))
+        return task, True
+
+    async def close_task(self, actor: Actor, task_id: str) -> None:
+        """Take no more reports of a task. No worker counts one when this has returned.
+
+        Raises
+        ------
+        Problem
+            404 when there is no such task.
+        """
+        self._task(actor, task_id)
+        now = int(self._runtime.clock.time())
+        await self._change(actor, "close task", task_id, lambda store: store.close_task(task_id, now))
+
+    async def open_task(self, actor: Actor, task_id: str) -> None:
+        """Take reports of a closed task again.
+
+        Raises
+        ------
+        Problem
+            404 when there is no such task; 409 when another open task has its name.
+        """
+        task = self._task(actor, task_id)
+        async with self._naming:
+            self._check_name(task)
+            await self._change(actor, "open task", task_id, lambda store: store.open_task(task_id))
+
+    async def make_key(
+        self, actor: Actor, scope: str, *, tasks: Iterable[str] | None = None, label: str = ""
+    ) -> tuple[str, StoredKey]:
+        """Make a key; return it, to be shown once and never to be cached, and what the store has of it.
+
+        Parameters
+        ----------
+        actor
+            Who does it.
+        scope, tasks, label
+            See `new_key`.
+
+        Raises
+        ------
+        Problem
+            422 when they are not valid; 404 when a task is not known.
+        """
+        require(actor, "admin")
+        good_for = None if tasks is None else list(tasks)
+        if good_for is not None and not self._runtime.catalogue.tasks.keys() >= set(good_for):
+            raise unknown_task()
+        try:
+            secret, key = new_key(scope, tasks=good_for, label=label, now=self._runtime.clock.time())
+        except ParameterError:
+            raise Problem(
+                422,
+                "invalid-key",
+                f"The scope of a key is one of {', '.join(SCOPES)}, its label has at most 200 printable "
+                "characters, and its tasks are all or at least one; admin and metrics keys are for all.",
+            ) from None
+        await self._change(actor, f"make {scope} key", key.id, lambda store: store.add_key(key))
+        return secret, key
+
+    async def revoke_key(self, actor: Actor, key_id: str) -> None:
+        """Revoke a key and end its sessions. To revoke it twice changes nothing.
+
+        Raises
+        ------
+        Problem
+            404 when there is no such key.
+        """
+        require(actor, "admin")
+        if all(key.id != key_id for key in self._runtime.gate.keys):
+            raise Problem(404, "unknown-key", "The server does not have this key.")
+        now = int(self._runtime.clock.time())
+        await self._change(actor, "revoke key", key_id, lambda store: store.revoke_key(key_id, now))
+
+    def _task(self, actor: Actor, task_id: str) -> Task:
+        require(actor, "admin")
+        task = self._runtime.catalogue.tasks.get(task_id)
+        if task is None:
+            raise unknown_task()
+        return task
+
+    def _check_name(self, task: Task) -> None:
+        other = self._runtime.catalogue.open_name(task.name)
+        if other is not None and other != task:
+            raise Problem(
+                409,
+                "name-taken",
+                "Another open task has this name: give this task another one, or close the other task first, "
+                "whose devices then drop the reports that they have not sent.",
+            )
+
+    async def _change(
+        self, actor: Actor, action: str, subject: str, change: Callable[[Store], object]
+    ) -> None:
+        def work() -> None:
+            store, now = self._runtime.store(), self._runtime.clock.time()
+            audited(store, action, subject, lambda: change(store), now=now, key_id=actor.key_id)
+            self._runtime.refresh()
+
+        try:
+            await asyncio.to_thread(work)
+        except StoreError:
+            raise store_busy("The store cannot be changed now.") from None
+
+
+def _read_task(text: bytes) -> Task:
+    try:
+        return Task.from_json(json.loads(text))
+    except (ArcwiseError, ValueError, RecursionError):
+        # What is wrong with it holds what was sent; the command says it where the file is.
+        raise Problem(
+            422,
+            "invalid-task",
+            "The body is not the file of a valid task; `arcwise task verify FILE` says why.",
+        ) from None

@@ -1,0 +1,149 @@
+"""POST /login and POST /logout: a key for a session, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Request, Response
+
+from arcwise.errors import StoreError
+from arcwise.server.administration import audited
+from arcwise.server.origins import check_same_origin
+from arcwise.server.problems import Problem, store_busy, too_many
+from arcwise.server.rates import Rate, address_of
+from arcwise.server.sessions import LOGIN_SCOPES
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from arcwise.server.runtime import Runtime
+    from arcwise.server.store import StoredKey
+
+    Show = Callable[[Request, Problem], Awaitable[Response]]
+
+__all__ = ["LOGINS_PER_MINUTE", "login_routes", "own_path", "read_form"]
+
+LOGINS_PER_MINUTE = 10, 300
+"""Attempts to log in from one address, and in all; whatever the settings are."""
+
+_MOST_FORM_BYTES = 4096
+_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
+
+
+def own_path(text: str) -> str:
+    r"""Return where to go after a login: a path on this server with its query, or "/" for everything else.
+
+    Examples
+    --------
+    >>> [own_path(text) for text in ("/tasks/a?level=0.9", "//evil.example", "/\\evil.example", "https:/x")]
+    ['/tasks/a?level=0.9', '/', '/', '/']
+    """
+    return text if _PATH.fullmatch(text) else "/"
+
+
+async def read_form(runtime: Runtime, request: Request, most: int = _MOST_FORM_BYTES) -> dict[str, list[str]]:
+    """Return the fields of a form, each with its values.
+
+    Raises
+    ------
+    Problem
+        415 when the body is not a form as browsers send it without files; 413 when it has more than `most`
+        bytes; 422 when it cannot be read.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/x-www-form-urlencoded":
+        raise Problem(415, "media-type", "A form is sent as application/x-www-form-urlencoded.")
+    body = await runtime.ingest.bodies.read(request.scope, request.receive, most=most)
+    try:
+        return parse_qs(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1000)
+    except ValueError:
+        raise Problem(422, "invalid-request", "The form cannot be read.") from None
+
+
+def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
+    """Return the routes that begin and end sessions.
+
+    Parameters
+    ----------
+    runtime
+        Of the app.
+    show
+        Makes the page of a problem; None: the problem's document.
+    """
+    router = APIRouter(include_in_schema=False)
+    address, everybody = (Rate(per_minute, clock=runtime.clock.monotonic) for per_minute in LOGINS_PER_MINUTE)
+
+    async def begin(request: Request) -> Response:
+        scope = request.scope
+        # First of all, so that trying keys is slow; an address that asks too often leaves the others alone.
+        seconds = address.wait(address_of(scope)) or everybody.wait("")
+        if seconds:
+            raise too_many(seconds)
+        check_same_origin(scope, runtime.public_url)
+        runtime.sessions.check_https(scope)
+        form = await read_form(runtime, request)
+        sent = form.get("key", [])
+        key = await good_key("".join(sent[:1]).strip().encode("utf-8", "replace"))
+        if key.scope not in LOGIN_SCOPES:
+            raise Problem(
+                403,
+                "key-scope",
+                f"A login takes a key with the scope {' or '.join(LOGIN_SCOPES)}; this one has another.",
+            )
+        cookie = await changed("log in", key, runtime.sessions.begin(scope, key))
+        return _go(own_path(form.get("next", ["/"])[0]), cookie)
+
+    async def good_key(sent: bytes) -> StoredKey:
+        try:
+            return runtime.gate.key(sent)
+        except Problem:
+            try:  # it may have been made a moment ago
+                await asyncio.to_thread(runtime.refresh)
+            except StoreError:
+                raise store_busy("The store cannot be read now.") from None
+            return runtime.gate.key(sent)
+
+    async def changed(action: str, key: StoredKey | None, change: Awaitable[str]) -> str:
+        try:
+            cookie = await change
+            if key is not None and key.scope == "admin":  # readers change nothing, and would fill the log
+                store, now = runtime.store(), runtime.clock.time()
+                await asyncio.to_thread(
+                    lambda: audited(store, action, key.id, lambda: True, now=now, key_id=key.id)
+                )
+            return cookie
+        except StoreError:
+            raise store_busy("The store cannot be changed now.") from None
+
+    async def end(request: Request) -> Response:
+        check_same_origin(request.scope, runtime.public_url)
+        return _go("/", await changed("log out", None, runtime.sessions.end(request.scope)))
+
+    async def shown(request: Request, change: Callable[[Request], Awaitable[Response]]) -> Response:
+        try:
+            return await change(request)
+        except Problem as problem:
+            if show is None:
+                raise
+            runtime.metrics.refused(problem.kind)
+            return await show(request, problem)
+
+    @router.post("/login")
+    async def login(request: Request) -> Response:
+        return await shown(request, begin)
+
+    @router.post("/logout")
+    async def logout(request: Request) -> Response:
+        return await shown(request, end)
+
+    return router
+
+
+def _go(path: str, cookie: str) -> Response:
+    # 303: the browser asks with GET, and a reload sends no form again.
+    return Response(
+        status_code=303, headers={"Location": path, "Set-Cookie": cookie, "Cache-Control": "no-store"}
+    )

@@ -1,0 +1,312 @@
+"""Sessions: a browser that logged in with a key has a cookie instead, which counts like the key.
+
+The store has the SHA-256 of each token, with the id of its key; the gate asks whether that key is still good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import blake2b, sha256
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from arcwise.errors import StoreError
+from arcwise.loopback import is_loopback_authority
+from arcwise.server.local import is_local
+from arcwise.server.problems import Problem, store_busy
+from arcwise.server.store import StoredSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import Scope
+
+    from arcwise.server.clock import Clock
+    from arcwise.server.store import Store, StoredKey
+
+__all__ = ["LOGIN_SCOPES", "Sessions", "session_ended", "session_of"]
+
+LOGIN_SCOPES: Final = ("read", "admin")
+"""Keys that people log in with. One of scope ingest is in every copy of an app."""
+
+_REFRESH_SECONDS = 5.0
+"""For how long what the store said of a session is believed."""
+_SEEN_SECONDS = 60
+"""How often at most the store is told that a session is being used."""
+_MOST_KNOWN = 10_000
+_SECURE_NAME = b"__Host-arcwise"
+_LOCAL_NAME = b"arcwise-session"
+_TOKEN = re.compile(rb"[A-Za-z0-9_-]{64}")
+_RANDOM_BYTES = 32
+_MARK_BYTES = 16
+_PLACE = "arcwise.session"
+"""Where a request's scope has the session; None: a cookie was sent that is good for nothing."""
+
+
+class _Known(NamedTuple):
+    session: StoredSession | None
+    read_at: float
+
+
+class Sessions:
+    """Begins, finds and ends sessions.
+
+    A token is 32 random bytes and a mark, a MAC of them under a secret of the store. Only tokens with a good
+    mark are looked up, so that whoever makes cookies up costs no reading of the store. The mark lets nobody
+    in: the digest must be in the store.
+
+    Parameters
+    ----------
+    store
+        Returns the store.
+    seconds
+        When a session ends, from its beginning on.
+    idle_seconds
+        When it ends, from its last use on. What pages fetch by themselves is no use.
+    public_url
+        Where browsers find the server; "" where the Host header says it.
+    clock
+        The machine's clock.
+    """
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        *,
+        seconds: float,
+        idle_seconds: float,
+        public_url: str = "",
+        clock: Clock = time,
+    ) -> None:
+        self._store = store
+        self._seconds = int(seconds)
+        self._idle_seconds = int(idle_seconds)
+        self._public_url = public_url
+        self._clock = clock
+        self._key = b""
+        self._known: dict[bytes, _Known] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Read what marks are made with; on any thread, when the store is open.
+
+        Raises
+        ------
+        StoreError
+            When the store cannot be read.
+        """
+        self._key = blake2b(self._store().secret, person=b"arcwise-session").digest()
+
+    async def attach(self, scope: Scope) -> None:
+        """Put the session of a request's cookie into its scope, for `session_of`.
+
+        Where a key is sent with the request, the cookie is not looked at.
+        """
+        token = self._token(scope)
+        if token is None:
+            return
+        scope[_PLACE] = None
+        digest = self._digest(token)
+        if digest is None:
+            return
+        try:
+            session = await self._find(digest)
+        except StoreError:
+            scope[_PLACE] = store_busy("The store cannot be read now.")
+            return
+        if session is None or not self._is_live(session):
+            return
+        scope[_PLACE] = session
+        if not _is_in_background(scope):
+            self._see(session)
+
+    def check_https(self, scope: Scope) -> None:
+        """Refuse a login that would be of no use.
+
+        Raises
+        ------
+        Problem
+            403 when a browser asks over plain HTTP for anything but this machine: it would drop the cookie.
+        """
+        origins = [value for name, value in scope["headers"] if name == b"origin"]
+        if self._is_secure(scope) and any(origin.startswith(b"http://") for origin in origins):
+            raise Problem(
+                403,
+                "https-needed",
+                "A login takes HTTPS, or a browser on the server's machine: put a proxy with TLS in front.",
+            )
+
+    async def begin(self, scope: Scope, key: StoredKey) -> str:
+        """Begin a session with a new token and end that of the request; return the value of Set-Cookie.
+
+        Raises
+        ------
+        StoreError
+            When the store cannot be written.
+        """
+        await self._end(scope)
+        random = secrets.token_bytes(_RANDOM_BYTES)
+        token = urlsafe_b64encode(random + self._mark(random))
+        now = int(self._clock.time())
+        session = StoredSession(sha256(token).digest(), key.id, now, now, now + self._seconds)
+        await asyncio.to_thread(self._store().add_session, session)
+        return self._cookie(scope, token.decode("ascii"))
+
+    async def end(self, scope: Scope) -> str:
+        """End the session of a request; return the value of Set-Cookie that takes the cookie back.
+
+        Raises
+        ------
+        StoreError
+            When the store cannot be written.
+        """
+        await self._end(scope)
+        return self._cookie(scope, "", "; Max-Age=0")
+
+    def prune(self) -> None:
+        """Forget what is over; may be called from any thread.
+
+        Raises
+        ------
+        StoreError
+            When the store cannot be written.
+        """
+        self._store().prune_sessions(int(self._clock.time()), self._idle_seconds)
+
+    async def _end(self, scope: Scope) -> None:
+        token = self._token(scope)
+        digest = None if token is None else self._digest(token)
+        if digest is not None:
+            await asyncio.to_thread(self._store().end_session, digest)
+            self._known[digest] = _Known(None, self._clock.monotonic())
+
+    async def _find(self, digest: bytes) -> StoredSession | None:
+        known = self._known.get(digest)
+        if known is not None and self._clock.monotonic() - known.read_at < _REFRESH_SECONDS:
+            return known.session
+        read_at = self._clock.monotonic()
+        try:
+            session = await asyncio.to_thread(self._store().session, digest)
+        except StoreError:
+            if known is None:
+                raise
+            session = known.session  # as of keys, the last known state stays in use
+        newer = self._known.get(digest)
+        if newer is not known and newer is not None:  # ended, or read, meanwhile
+            return newer.session
+        if session is not None and known is not None and known.session is not None:
+            session = replace(session, seen=max(session.seen, known.session.seen))
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[digest] = _Known(session, read_at)
+        return session
+
+    def _is_live(self, session: StoredSession) -> bool:
+        now = self._clock.time()
+        return now < session.ends and now < session.seen + self._idle_seconds
+
+    def _see(self, session: StoredSession) -> None:
+        """Remember that a session is being used, and let the store know now and then."""
+        now = int(self._clock.time())
+        if now - session.seen < min(_SEEN_SECONDS, self._idle_seconds / 4):
+            return
+        known = self._known.get(session.digest)
+        if known is not None and known.session is not None:
+            self._known[session.digest] = _Known(replace(known.session, seen=now), known.read_at)
+        # Nobody waits for it: a store that is busy must not hold pages up.
+        telling = asyncio.create_task(self._tell(session.digest, now), name="arcwise-session-seen")
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
+    async def _tell(self, digest: bytes, now: int) -> None:
+        with suppress(StoreError):  # the next use tells it
+            await asyncio.to_thread(self._store().see_session, digest, now)
+
+    def _token(self, scope: Scope) -> bytes | None:
+        """Return the token of a request's cookie, b"" where it is not one; None where none counts."""
+        headers = scope["headers"]
+        if any(name == b"authorization" for name, _ in headers) or _is_foreign(scope):
+            return None
+        wanted = _SECURE_NAME if self._is_secure(scope) else _LOCAL_NAME
+        sent = b";".join(value for name, value in headers if name == b"cookie").split(b";")
+        pairs = [pair.strip(b" \t").partition(b"=") for pair in sent]
+        tokens = [value for name, equals, value in pairs if name == wanted and equals]
+        if not tokens:
+            return None
+        # Of two, one is somebody else's: from another path or port of this machine.
+        return tokens[0] if len(tokens) == 1 else b""
+
+    def _digest(self, token: bytes) -> bytes | None:
+        if not _TOKEN.fullmatch(token):
+            return None
+        random, mark = _split(urlsafe_b64decode(token))
+        return sha256(token).digest() if compare_digest(mark, self._mark(random)) else None
+
+    def _mark(self, random: bytes) -> bytes:
+        return blake2b(random, key=self._key, digest_size=_MARK_BYTES).digest()
+
+    def _is_secure(self, scope: Scope) -> bool:
+        """Return whether a browser takes only Secure cookies from here; it does not on the loopback."""
+        if self._public_url:
+            return not is_loopback_authority(self._public_url.partition("://")[2])
+        return not is_local(scope)
+
+    def _cookie(self, scope: Scope, value: str, more: str = "") -> str:
+        # Lax: a link to a page from a mail or a chat works. Nothing is changed by GET, and every form checks
+        # where it comes from, so Strict would protect nothing more.
+        if self._is_secure(scope):
+            return f"{_SECURE_NAME.decode()}={value}; Path=/; HttpOnly; SameSite=Lax; Secure{more}"
+        return f"{_LOCAL_NAME.decode()}={value}; Path=/; HttpOnly; SameSite=Lax{more}"
+
+
+def session_of(scope: Scope) -> StoredSession | None:
+    """Return the session of a request, after `Sessions.attach`; None where it has no cookie.
+
+    Raises
+    ------
+    Problem
+        401 when there is a cookie and its session is over; 503 when the store cannot be read.
+    """
+    session = scope.get(_PLACE, False)
+    if isinstance(session, Problem):
+        raise session
+    if session is None:
+        raise session_ended()
+    return session or None
+
+
+def session_ended() -> Problem:
+    """Return the problem of a cookie that is good for nothing, or not any more."""
+    return Problem(
+        401,
+        "session-ended",
+        "The session has ended: log in again.",
+        headers={"WWW-Authenticate": 'Bearer realm="arcwise"'},
+    )
+
+
+def _split(token: bytes) -> tuple[bytes, bytes]:
+    return token[:_RANDOM_BYTES], token[_RANDOM_BYTES:]
+
+
+def _is_foreign(scope: Scope) -> bool:
+    """Return whether a page of another origin asks for something, other than by a link to it.
+
+    Another port of this machine is the same site to SameSite, and gets the cookie.
+    """
+    fetched = {name: value for name, value in scope["headers"] if name.startswith(b"sec-fetch-")}
+    if fetched.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin"):
+        return False
+    followed = fetched.get(b"sec-fetch-mode") == b"navigate" and fetched.get(b"sec-fetch-dest") == b"document"
+    return not followed
+
+
+def _is_in_background(scope: Scope) -> bool:
+    """Return whether a page's script fetches this, rather than somebody who uses the page."""
+    return any(value == b"empty" for name, value in scope["headers"] if name == b"sec-fetch-dest")
