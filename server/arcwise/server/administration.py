@@ -17,8 +17,9 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from arcwise.server.gate import Actor
-    from arcwise.server.runtime import Runtime
+    from arcwise.server.catalogue import Catalogue
+    from arcwise.server.clock import Clock
+    from arcwise.server.gate import Actor, Gate
     from arcwise.server.store import Store, StoredKey
 
 __all__ = ["MAX_TASK_BYTES", "Administration", "audited"]
@@ -78,12 +79,29 @@ class Administration:
 
     Parameters
     ----------
-    runtime
-        Of the app.
+    store
+        Returns the store.
+    refresh
+        Reads keys and tasks from the store.
+    catalogue, gate
+        The tasks and the keys, as `refresh` leaves them.
+    clock
+        The machine's clock.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        refresh: Callable[[], object],
+        catalogue: Catalogue,
+        gate: Gate,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._refresh = refresh
+        self._catalogue = catalogue
+        self._gate = gate
+        self._clock = clock
         self._naming = asyncio.Lock()  # from the look at a name to the task that has it
 
     async def make_task(self, actor: Actor, text: bytes) -> tuple[Task, bool]:
@@ -104,7 +122,7 @@ class Administration:
         require(actor, "admin")
         task = await asyncio.to_thread(_read_task, text)
         async with self._naming:
-            if task.id in self._runtime.catalogue.tasks:
+            if task.id in self._catalogue.tasks:
                 return task, False
             self._check_name(task)
             await self._change(actor, "make task", task.id, lambda store: store.register([task]))
@@ -119,7 +137,7 @@ class Administration:
             404 when there is no such task.
         """
         self._task(actor, task_id)
-        now = int(self._runtime.clock.time())
+        now = int(self._clock.time())
         await self._change(actor, "close task", task_id, lambda store: store.close_task(task_id, now))
 
     async def open_task(self, actor: Actor, task_id: str) -> None:
@@ -154,10 +172,10 @@ class Administration:
         """
         require(actor, "admin")
         good_for = None if tasks is None else list(tasks)
-        if good_for is not None and not self._runtime.catalogue.tasks.keys() >= set(good_for):
+        if good_for is not None and not self._catalogue.tasks.keys() >= set(good_for):
             raise unknown_task()
         try:
-            secret, key = new_key(scope, tasks=good_for, label=label, now=self._runtime.clock.time())
+            secret, key = new_key(scope, tasks=good_for, label=label, now=self._clock.time())
         except ParameterError:
             raise Problem(
                 422,
@@ -177,20 +195,20 @@ class Administration:
             404 when there is no such key.
         """
         require(actor, "admin")
-        if all(key.id != key_id for key in self._runtime.gate.keys):
+        if all(key.id != key_id for key in self._gate.keys):
             raise Problem(404, "unknown-key", "The server does not have this key.")
-        now = int(self._runtime.clock.time())
+        now = int(self._clock.time())
         await self._change(actor, "revoke key", key_id, lambda store: store.revoke_key(key_id, now))
 
     def _task(self, actor: Actor, task_id: str) -> Task:
         require(actor, "admin")
-        task = self._runtime.catalogue.tasks.get(task_id)
+        task = self._catalogue.tasks.get(task_id)
         if task is None:
             raise unknown_task()
         return task
 
     def _check_name(self, task: Task) -> None:
-        other = self._runtime.catalogue.open_name(task.name)
+        other = self._catalogue.open_name(task.name)
         if other is not None and other != task:
             raise Problem(
                 409,
@@ -203,9 +221,9 @@ class Administration:
         self, actor: Actor, action: str, subject: str, change: Callable[[Store], object]
     ) -> None:
         def work() -> None:
-            store, now = self._runtime.store(), self._runtime.clock.time()
+            store, now = self._store(), self._clock.time()
             audited(store, action, subject, lambda: change(store), now=now, key_id=actor.key_id)
-            self._runtime.refresh()
+            self._refresh()
 
         try:
             await asyncio.to_thread(work)

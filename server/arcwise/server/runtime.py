@@ -96,7 +96,7 @@ class Runtime:
         self.metrics = Metrics()
         self.epoch_clock = EpochClock(clock)
         self.ingest = Ingest(self.catalogue, self.gate, self.metrics, self.epoch_clock, settings)
-        self.administration = Administration(self)
+        self.administration = Administration(self.store, self.refresh, self.catalogue, self.gate, clock)
         self.turns = Turns(lambda: self.ingest.waiting > 0)
         self._draining = False
         self._clock_side = ""

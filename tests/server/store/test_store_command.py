@@ -229,6 +229,7 @@ def test_migrate(tmp_path: Path) -> None:
     told += "Counts that take no more than what was sent, a secret, and the time that servers believe\n"
     told += "schema 4: Named sources, whose counts of an epoch are replaced and never added to\n"
     told += "schema 5: Batches that wait for the archive\n"
+    told += "schema 6: Sessions, the audit log, keys for metrics, and numbers of the server that ran last\n"
     assert good("migrate", "sqlite:///old.db", "--dry-run") == (
         told + "nothing was changed: this was a dry run\n"
     )
