@@ -1,5 +1,9 @@
 """GET /metrics: what a worker did, and nothing about who asked it to."""
 
+import platform
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -17,8 +21,11 @@ from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
+from arcwise.version import VERSION
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch, pack_codes
+from tests.support.machines import find_program
 
+PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 Run = Callable[..., None]
 DOMAIN = Interval(0, 1)
 DELAY = Task("delay", DOMAIN, 1.0)
@@ -47,7 +54,7 @@ async def read(http: httpx.AsyncClient) -> dict[str, float]:
 
 
 def test_everything_is_counted_by_what_became_of_it(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
         before = await read(http)
         assert before["arcwise_batches_total['counted']"] == 0
         assert before["arcwise_ready[]"] == 1
@@ -70,6 +77,10 @@ def test_everything_is_counted_by_what_became_of_it(with_app: Run) -> None:
         assert after["arcwise_commit_seconds_sum[]"] > 0
         assert after["arcwise_queue_batches[]"] == after["arcwise_reading_bytes[]"] == 0
         assert "SECRET" not in str(after)
+        recent = app.state.runtime.metrics.recent()
+        assert (recent.reports, recent.batches, recent.replayed, recent.commits) == (11, 3, 1, 4)
+        assert recent.refused == {"bad-codes": 1, "media-type": 1, "not-found": 1, "unknown-task": 1}
+        assert 0 < recent.commit_median <= recent.commit_worst
 
     with_app([DELAY, WIDE], scenario)
 
@@ -80,13 +91,14 @@ def test_groups_that_the_store_does_not_take_are_counted(
     def fails(self: SQLiteStore, batches: list[Batch]) -> None:
         raise OSError("SECRET")
 
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
         monkeypatch.setattr(SQLiteStore, "add", fails)
         assert await post(http, DELAY, [1], 1) == 503
         after = await read(http)
         assert after["arcwise_groups_failed_total[]"] == 1
         assert after["arcwise_refused_total['store-busy']"] == 1
         assert after["arcwise_commit_seconds_count[]"] == 0
+        assert app.state.runtime.metrics.recent().failed == 1
 
     with_app([DELAY], scenario)
 
@@ -133,7 +145,85 @@ def test_sources_are_shown_while_they_are_there(with_app: Run, tmp_path: Path) -
         shown = await read(http)
         assert (shown[reports], shown[replaced]) == (3, 9_000)
         app.state.runtime.store().drop_source("lake")
-        app.state.runtime.show_sources()
+        app.state.runtime.show_store()
         assert not {reports, replaced} & (await read(http)).keys()
 
     with_app([DELAY], scenario, store=url)
+
+
+def test_the_state_of_the_store_and_of_the_process_is_shown(with_app: Run, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    with closing(open_store(url)) as store:
+        for scope in ("ingest", "ingest", "read"):
+            store.add_key(new_key(scope, now=time.time())[1])
+        revoked = new_key("admin", now=time.time())[1]
+        store.add_key(revoked)
+        store.revoke_key(revoked.id, 1)
+        store.register([WIDE])
+        store.close_task(WIDE.id, 1)
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        shown = await read(http)
+        assert shown[f"arcwise_build_info{sorted([VERSION, platform.python_version()])}"] == 1
+        assert (shown["arcwise_tasks['open']"], shown["arcwise_tasks['closed']"]) == (1, 1)
+        keys = {scope: shown[f"arcwise_keys['{scope}']"] for scope in ("ingest", "read", "admin")}
+        assert keys == {"ingest": 2, "read": 1, "admin": 0}
+        assert shown["arcwise_store_bytes[]"] == app.state.runtime.store().size > 0
+        if sys.platform.startswith("linux"):
+            assert shown["process_resident_memory_bytes[]"] > 1e6
+            assert shown["process_open_fds[]"] > 3
+        assert shown["python_gc_collections_total['2']"] >= 0
+
+    with_app([DELAY], scenario)
+
+
+def documented() -> dict[str, tuple[str, set[str]]]:
+    """Return type and labels by metric, as docs/operating.md lists them."""
+    found = {}
+    for line in PAGE.read_text("utf-8").splitlines():
+        if row := re.fullmatch(r"\| `(\w+)` \| (counter|gauge|histogram) \|([^|]*)\| [^|]+ \|", line):
+            found[row[1]] = row[2], set(re.findall(r"`(\w+)`", row[3]))
+    return found
+
+
+def test_every_metric_is_documented(with_app: Run, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'counts.db'}"
+    key = bytes.fromhex(DELAY.id)
+    with closing(open_store(url)) as store:
+        store.register([DELAY])
+        counts = np.bincount([1], minlength=DELAY.mechanism.kernel.codes)
+        store.replace_source("lake", {(key, 1): counts}, [(key, 1, bytes(16))], now=9_000)
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        assert await post(http, DELAY, [1], 1) == 204
+        assert (await http.get("/SECRET")).status_code == 404
+        app.state.runtime.metrics.cut("slow-head")
+        with app.state.runtime.metrics.estimating("estimate"):
+            pass
+        shown = {}
+        for family in text_string_to_metric_families((await http.get("/metrics")).text):
+            if family.name.endswith("_created"):
+                continue
+            labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+            shown[family.name + "_total" * (family.type == "counter")] = family.type, labels
+        named = documented()
+        if not sys.platform.startswith("linux"):
+            named = {name: row for name, row in named.items() if not name.startswith("process_")}
+        assert shown == named
+
+    with_app([DELAY], scenario, store=url, archive=str(tmp_path / "archive"))
+
+
+def test_promtool_finds_nothing_to_improve(with_app: Run) -> None:
+    if (promtool := find_program("promtool")) is None:
+        pytest.skip("promtool is not here")
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert await post(http, DELAY, [1], 1) == 204
+        text = (await http.get("/metrics")).text
+        done = subprocess.run(
+            [promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+    with_app([DELAY], scenario)

@@ -21,6 +21,7 @@ from arcwise.server.clock import EpochClock
 from arcwise.server.estimates.service import Estimates
 from arcwise.server.gate import REFRESH_SECONDS, Gate
 from arcwise.server.ingest import Ingest
+from arcwise.server.keys import SCOPES
 from arcwise.server.process.metrics import Metrics
 from arcwise.server.sessions import Sessions
 from arcwise.server.store import Store, open_store
@@ -62,6 +63,13 @@ class Runtime:
         How the server is set up.
     clock
         The machine's clock.
+
+    Attributes
+    ----------
+    store_bytes
+        What the store takes on disk, at most a minute old.
+    keys_by_scope
+        How many keys the store has that are not revoked, by their scope.
     """
 
     def __init__(self, settings: Settings, clock: Clock = time) -> None:
@@ -93,7 +101,7 @@ class Runtime:
             min_reports_days=settings.min_reports_days,
             own_process=settings.estimates_apart,
         )
-        self.metrics = Metrics()
+        self.metrics = Metrics(clock)
         self.epoch_clock = EpochClock(clock)
         self.ingest = Ingest(self.catalogue, self.gate, self.metrics, self.epoch_clock, settings)
         self.administration = Administration(self.store, self.refresh, self.catalogue, self.gate, clock)
@@ -101,6 +109,8 @@ class Runtime:
         self._draining = False
         self._clock_side = ""
         self._read_at = -math.inf
+        self.store_bytes = math.nan
+        self.keys_by_scope = dict.fromkeys(SCOPES, 0)
         self._refreshing = threading.Lock()
         self._show_gauges()
 
@@ -108,6 +118,7 @@ class Runtime:
         gauge, ingest = self.metrics.gauge, self.ingest
         gauge("arcwise_queue_batches", "Batches that wait for the store", lambda: ingest.waiting)
         gauge("arcwise_queue_bytes", "Bytes of batches that wait for the store", lambda: ingest.waiting_bytes)
+        gauge("arcwise_store_bytes", "Bytes that the store takes on disk", lambda: self.store_bytes)
         gauge("arcwise_reading_bytes", "Bytes of bodies being received", lambda: ingest.bodies.held)
         if self._settings.archive:
             self._show_archive()
@@ -133,7 +144,7 @@ class Runtime:
             "1 when the archive could not be written the last time",
             of_archiver(lambda archiver: archiver.failing),
         )
-        gauge(
+        self.metrics.counter(
             "arcwise_archive_batches",
             "Batches that this worker has written to the archive",
             of_archiver(lambda archiver: archiver.written),
@@ -168,7 +179,7 @@ class Runtime:
             for name in ("min_reports", "min_reports_days"):  # what commands on the store show no less of
                 store.remember(name, getattr(settings, name))
             self.keep_time()
-            self.show_sources()
+            self.show_store()
             self._warn_about_tasks()
             self.archiver = self._archiver(store)
         except BaseException:
@@ -245,13 +256,19 @@ class Runtime:
         """
         store = self.store()
         with self._refreshing:  # what was read first must not be taken over last
-            self.gate.load(store.keys())  # whatever becomes of the tasks: a key may have been revoked
+            keys = store.keys()
+            self.gate.load(keys)  # whatever becomes of the tasks: a key may have been revoked
+            good = [key.scope for key in keys if key.revoked is None]
+            self.keys_by_scope = {scope: good.count(scope) for scope in SCOPES}
+            self.metrics.keys(self.keys_by_scope)
             stored = store.tasks()
             # Those that another worker has made: this one's writer must know them before a batch comes.
             new = [entry.task for entry in stored if entry.task.id not in self.catalogue.tasks]
             if new:
                 store.register(new)
             self.catalogue.load(stored)
+            closed = len(self.catalogue.closed)
+            self.metrics.tasks(len(self.catalogue.tasks) - closed, closed)
             self._read_at = self.clock.monotonic()
 
     def trouble(self) -> str | None:
@@ -290,7 +307,7 @@ class Runtime:
                 return
             try:
                 self.keep_time()
-                self.show_sources()
+                self.show_store()
             except StoreError as error:
                 if not self._stopping.is_set():
                     _log.error("cannot store the believed time; trying again in a minute: %s", error)
@@ -298,8 +315,8 @@ class Runtime:
                 self.tidy()
             self._stopping.wait(_CLOCK_SECONDS)
 
-    def show_sources(self) -> None:
-        """Let /metrics show what the store has of sources; may be called from any thread.
+    def show_store(self) -> None:
+        """Let /metrics show how large the store is and its sources; may be called from any thread.
 
         Raises
         ------
@@ -307,7 +324,9 @@ class Runtime:
             When it cannot be read.
         """
         names = {task_id: task.name for task_id, task in self.catalogue.tasks.items()}
-        self.metrics.sources(self.store().sources(), names)
+        store = self.store()
+        self.metrics.sources(store.sources(), names)
+        self.store_bytes = store.size
 
     def keep_time(self) -> None:
         """Let the store remember how late it is, and follow what other workers know; from any thread.

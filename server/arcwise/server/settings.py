@@ -382,7 +382,7 @@ class ProcessSettings(Settings):
         "text", Literal["json", "text"], "Format of the log on standard error: text or json."
     )
     log_level: str = _choice(
-        "warning",
+        "info",
         Literal["debug", "info", "warning", "error"],
         "Lowest level that is logged: debug, info, warning or error.",
     )

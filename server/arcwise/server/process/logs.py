@@ -163,7 +163,9 @@ def configure_logs(form: str, level: str) -> None:
     handler.setFormatter(_JSONFormatter() if form == "json" else _TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    # At "info" other libraries say what no operator needs.
+    root.setLevel("WARNING" if level == "info" else level.upper())
+    logging.getLogger("arcwise").setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).disabled = True
     # Levels below would have addresses in their lines.

@@ -1,27 +1,46 @@
-"""Counters for Prometheus, of one worker."""
+"""Numbers of one worker: for Prometheus, since it started; for the operator page, of the last minutes.
+
+docs/operating.md lists the metrics; `tests/server/test_metrics.py` compares.
+"""
 
 from __future__ import annotations
 
+import platform
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from arcwise.server.process.recent import RecentSlots
 from arcwise.server.store import Outcome
+from arcwise.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prometheus_client.core import Metric
 
+    from arcwise.server.clock import Clock
+    from arcwise.server.process.recent import Recent
     from arcwise.server.store import StoredSource
     from arcwise.wire import Batch
 
 __all__ = ["Metrics"]
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_ESTIMATE_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _GROUPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
@@ -30,12 +49,41 @@ class Metrics:
 
     Each app has its own, so that two in one process do not add up to nonsense; what several workers did is
     added up by Prometheus.
+
+    Parameters
+    ----------
+    clock
+        The machine's clock.
     """
 
     CONTENT_TYPE = CONTENT_TYPE_LATEST
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = time) -> None:
         self._registry = CollectorRegistry()
+        self._recent = RecentSlots(clock.monotonic)
+        ProcessCollector(registry=self._registry)  # nothing where there is no /proc
+        GCCollector(registry=self._registry)
+        build = Gauge(
+            "arcwise_build_info",
+            "1, with the versions of arcwise and Python",
+            ("version", "python"),
+            registry=self._registry,
+        )
+        build.labels(VERSION, platform.python_version()).set(1)
+        self._tasks = Gauge("arcwise_tasks", "Tasks that the store has", ("state",), registry=self._registry)
+        self._keys = Gauge(
+            "arcwise_keys",
+            "Keys of the store that are not revoked, by scope",
+            ("scope",),
+            registry=self._registry,
+        )
+        self._estimate = Histogram(
+            "arcwise_estimate_seconds",
+            "Time that an estimate took, by what was computed",
+            ("kind",),
+            buckets=_ESTIMATE_SECONDS,
+            registry=self._registry,
+        )
         batches = Counter(
             "arcwise_batches",
             "Batches that were accepted, by outcome",
@@ -81,6 +129,37 @@ class Metrics:
         """Show a number as it is when it is asked for."""
         Gauge(name, what, registry=self._registry).set_function(read)
 
+    def counter(self, name: str, what: str, read: Callable[[], float]) -> None:
+        """Show a number that only grows, as it is when it is asked for."""
+        self._registry.register(_Counter(name, what, read))
+
+    def tasks(self, open_: int, closed: int) -> None:
+        """Show how many tasks the store has from now on."""
+        self._tasks.labels("open").set(open_)
+        self._tasks.labels("closed").set(closed)
+
+    def keys(self, by_scope: Mapping[str, int]) -> None:
+        """Show how many keys the store has from now on."""
+        for scope, number in by_scope.items():
+            self._keys.labels(scope).set(number)
+
+    @contextmanager
+    def estimating(self, kind: str) -> Iterator[None]:
+        """Measure how long an estimate takes that is computed in this block; not one that fails.
+
+        Parameters
+        ----------
+        kind
+            What is computed, a word of ours: "estimate", "series", "picture", "comparison", "fit".
+        """
+        start = time.perf_counter()
+        yield
+        self._estimate.labels(kind).observe(time.perf_counter() - start)
+
+    def recent(self, seconds: float = 300.0) -> Recent:
+        """Return what this worker did in the last seconds, at most a quarter of an hour of them."""
+        return self._recent.read(seconds)
+
     def sources(self, stored: list[StoredSource], names: Mapping[str, str]) -> None:
         """Show what a store has of sources from now on; `names` are those of tasks by id."""
         self._sources.stored, self._sources.names = stored, names
@@ -92,6 +171,7 @@ class Metrics:
     def refused(self, kind: str) -> None:
         """Count an answer that is a problem."""
         self._refused.labels(kind).inc()
+        self._recent.refused(kind)
 
     def cut(self, reason: str) -> None:
         """Count a connection that the server ended before its client did."""
@@ -101,23 +181,38 @@ class Metrics:
         """Count a group that the store took, on the writer's thread."""
         self._commit.observe(seconds)
         self._group.observe(len(batches))
+        became = {outcome: outcomes.count(outcome) for outcome in Outcome}
         for outcome, number in self._batches.items():
-            number.inc(outcomes.count(outcome))
+            number.inc(became[outcome])
         sizes: dict[bytes, int] = {}
         for batch, outcome in zip(batches, outcomes, strict=True):
             if outcome is Outcome.COUNTED:
                 sizes[batch.task_id] = sizes.get(batch.task_id, 0) + len(batch.codes)
+        reports = 0
         for task_id, size in sizes.items():
             name, text, width = self._names.get(task_id, ("", task_id.hex(), 1))
             self._reports.labels(name, text).inc(size // width)
+            reports += size // width
+        self._recent.added(reports, became[Outcome.COUNTED], became[Outcome.REPLAYED], seconds)
 
     def failed(self) -> None:
         """Count a group that the store did not take."""
         self._failed.inc()
+        self._recent.failed()
 
     def text(self) -> bytes:
         """Return everything in Prometheus's text format."""
         return generate_latest(self._registry)
+
+
+class _Counter(Collector):
+    """A counter that somebody else keeps."""
+
+    def __init__(self, name: str, what: str, read: Callable[[], float]) -> None:
+        self._name, self._what, self._read = name, what, read
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(self._name, self._what, value=self._read())
 
 
 class _Sources(Collector):

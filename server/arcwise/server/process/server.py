@@ -14,16 +14,17 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from arcwise.server.eager import Eager
 from arcwise.server.process.connections import bounded_protocol
 from arcwise.server.process.file_limit import allow_files
+from arcwise.server.process.first_lines import log_start
 from arcwise.server.process.logs import finish_logs
 from arcwise.server.settings import ProcessSettings
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
 
     from starlette.types import Scope
 
     from arcwise.server.process.connections import Reports
+    from arcwise.server.runtime import Runtime
     from arcwise.server.store.writer import Done
 
 __all__ = ["run"]
@@ -36,11 +37,11 @@ class _Server(uvicorn.Server):
     """Says where it listens once it does, tunes the garbage collector, and stops in steps."""
 
     url = ""
-    drain_seconds = 0.0
 
-    def __init__(self, config: uvicorn.Config, on_drain: Callable[[], object]) -> None:
+    def __init__(self, config: uvicorn.Config, runtime: Runtime | None, settings: ProcessSettings) -> None:
         super().__init__(config)
-        self._on_drain = on_drain
+        self._runtime = runtime
+        self._settings = settings
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -49,12 +50,15 @@ class _Server(uvicorn.Server):
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
         if self.started:
+            if self._runtime is not None:
+                log_start(self._runtime, self._settings, self.url)
             click.echo(f"arcwise is listening on {self.url}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # A balancer sees first that this worker is going, and sends its requests elsewhere; then it goes.
-        self._on_drain()
-        until = time.monotonic() + self.drain_seconds
+        if self._runtime is not None:
+            self._runtime.drain()
+        until = time.monotonic() + self._settings.drain_seconds
         while time.monotonic() < until and not self.force_exit:
             await asyncio.sleep(0.05)
         await super().shutdown(sockets)
@@ -97,7 +101,7 @@ def run(app: Any, listener: socket.socket, settings: ProcessSettings | None = No
     """
     settings = settings or ProcessSettings()
     allow_files(settings.max_connections)
-    runtime = getattr(getattr(app, "state", None), "runtime", None)
+    runtime: Runtime | None = getattr(getattr(app, "state", None), "runtime", None)
     reports: Reports | None = getattr(app, "reports", None)
     if reports is not None and settings.trusted_proxies:
         reports = _Forwarded(reports, list(settings.trusted_proxies))
@@ -114,8 +118,7 @@ def run(app: Any, listener: socket.socket, settings: ProcessSettings | None = No
         log_config=None,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
-    server = _Server(config, runtime.drain if runtime is not None else lambda: None)
-    server.drain_seconds = settings.drain_seconds
+    server = _Server(config, runtime, settings)
     host, port = listener.getsockname()[:2]
     server.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     server.run(sockets=[listener])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
+from arcwise.server.store.urls import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,10 +33,6 @@ _DEFAULTS = {
     "tcp_user_timeout": "20000",
 }
 _STATEMENT_SECONDS = 30
-_SECRET = frozenset(
-    {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
-)
-"""Keywords of libpq, up to PostgreSQL 18."""
 # A database that is set to lose the last commits in a crash is told not to; stronger settings stay. At any
 # isolation but this a statement after a lock would not see what was committed while it waited for the lock.
 _SETUP = """
@@ -97,7 +93,7 @@ class Database:
     def __init__(self, url: str) -> None:
         try:
             stated = conninfo_to_dict(url)
-            self.name = _without_password(url)
+            self.name = without_password(url)
         except (psycopg.Error, ValueError):
             # Its message repeats what it cannot read, which may be the password.
             raise ParameterError(
@@ -179,23 +175,3 @@ def _one(connection: Connection, query: str) -> tuple[Any, ...]:
     row = connection.execute(query.encode()).fetchone()
     assert row is not None  # noqa: S101 (these queries have one row)
     return row
-
-
-def _without_password(url: str) -> str:
-    """Return a URL that libpq reads without what is secret in it, taken apart as libpq does.
-
-    Raises
-    ------
-    ValueError
-        When an @ comes after the one that ends user and password: with what stands before it, libpq would
-        take a part of a password for a host or a database, and name it in errors.
-    """
-    scheme, _, rest = url.partition("://")
-    user, at, place = rest.partition("@")
-    if not at or "/" in user:
-        user, at, place = "", "", rest
-    path, mark, query = place.partition("?")
-    if "@" in path:
-        raise ValueError
-    stated = [part for part in query.split("&") if unquote(part.partition("=")[0]) not in _SECRET]
-    return f"{scheme}://{user.partition(':')[0]}{at}{path}{mark if stated else ''}{'&'.join(stated)}"

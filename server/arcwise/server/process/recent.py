@@ -1,0 +1,180 @@
+"""What a worker did in the last minutes: sums over slots of ten seconds, in memory, for the operator page.
+
+Nothing here is finer than a slot, and nothing says who sent what.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Recent", "RecentSlot", "RecentSlots"]
+
+SLOT_SECONDS = 10
+_SLOTS = 90
+"""A quarter of an hour."""
+
+# Bins of latencies, each 2^(1/4) times as wide as the one before: a median is right to 9 %.
+_FIRST_SECONDS = 50e-6
+_BINS_PER_DOUBLING = 4
+_BINS = 22 * _BINS_PER_DOUBLING
+
+
+class RecentSlot(NamedTuple):
+    """Ten seconds of a worker.
+
+    Attributes
+    ----------
+    ago
+        How many seconds ago the slot began.
+    reports, batches
+        Reports that were counted, and batches that were counted for the first time.
+    refused
+        Requests that were answered with a problem.
+    """
+
+    ago: float
+    reports: int
+    batches: int
+    refused: int
+
+
+class Recent(NamedTuple):
+    """What a worker did in the last minutes.
+
+    Attributes
+    ----------
+    seconds
+        The time that all this covers, up to now: less than was asked for when the worker is younger.
+    reports, batches, replayed
+        Reports that were counted, batches that were counted, and batches that had been counted before.
+    refused
+        Requests that were answered with a problem, by its kind, the most frequent first.
+    commits, failed
+        Groups of batches that the store took, and that it did not take.
+    commit_median, commit_worst
+        Seconds that the store took for a group; None without commits. The median is right to 9 %.
+    slots
+        The same time in slots of ten seconds, the oldest first; the last one is not over.
+    """
+
+    seconds: float
+    reports: int
+    batches: int
+    replayed: int
+    refused: Mapping[str, int]
+    commits: int
+    failed: int
+    commit_median: float | None
+    commit_worst: float | None
+    slots: tuple[RecentSlot, ...]
+
+
+class _Slot:
+    __slots__ = ("batches", "bins", "failed", "number", "refused", "replayed", "reports", "worst")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.reports = self.batches = self.replayed = self.failed = 0
+        self.refused: dict[str, int] = {}
+        self.bins: dict[int, int] = {}
+        self.worst = 0.0
+
+
+class RecentSlots:
+    """Adds up what happens, and forgets it after a quarter of an hour; may be used from any thread.
+
+    Parameters
+    ----------
+    monotonic
+        Seconds that only go forward.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._start = monotonic()
+        self._slots: deque[_Slot] = deque([_Slot(0)], maxlen=_SLOTS)  # those in which something happened
+        self._lock = threading.Lock()
+
+    def _slot(self) -> _Slot:
+        number = int((self._monotonic() - self._start) // SLOT_SECONDS)
+        last = self._slots[-1]
+        if number > last.number:
+            last = _Slot(number)
+            self._slots.append(last)
+        return last
+
+    def added(self, reports: int, batches: int, replayed: int, seconds: float) -> None:
+        """Count a group that the store took, and how long it took it."""
+        doublings = math.log2(max(seconds, _FIRST_SECONDS) / _FIRST_SECONDS)
+        place = min(int(doublings * _BINS_PER_DOUBLING), _BINS)
+        with self._lock:
+            slot = self._slot()
+            slot.reports += reports
+            slot.batches += batches
+            slot.replayed += replayed
+            slot.bins[place] = slot.bins.get(place, 0) + 1
+            slot.worst = max(slot.worst, seconds)
+
+    def failed(self) -> None:
+        """Count a group that the store did not take."""
+        with self._lock:
+            self._slot().failed += 1
+
+    def refused(self, kind: str) -> None:
+        """Count an answer that is a problem."""
+        with self._lock:
+            refused = self._slot().refused
+            refused[kind] = refused.get(kind, 0) + 1
+
+    def read(self, seconds: float) -> Recent:
+        """Return what happened in the last seconds, at most a quarter of an hour."""
+        with self._lock:
+            now = self._monotonic() - self._start
+            last = int(now // SLOT_SECONDS)
+            wanted = min(math.ceil(seconds / SLOT_SECONDS), _SLOTS)
+            first = max(last - wanted + 1, 0)
+            found = {slot.number: slot for slot in self._slots if slot.number >= first}
+            every = [found.get(number) or _Slot(number) for number in range(first, last + 1)]
+            refused: dict[str, int] = {}
+            bins: dict[int, int] = {}
+            for slot in every:
+                for kind, number in slot.refused.items():
+                    refused[kind] = refused.get(kind, 0) + number
+                for place, number in slot.bins.items():
+                    bins[place] = bins.get(place, 0) + number
+            worst = max(slot.worst for slot in every)
+            return Recent(
+                seconds=now - first * SLOT_SECONDS,
+                reports=sum(slot.reports for slot in every),
+                batches=sum(slot.batches for slot in every),
+                replayed=sum(slot.replayed for slot in every),
+                refused=dict(sorted(refused.items(), key=lambda item: (-item[1], item[0]))),
+                commits=sum(bins.values()),
+                failed=sum(slot.failed for slot in every),
+                commit_median=_median(bins, worst) if bins else None,
+                commit_worst=worst if bins else None,
+                slots=tuple(
+                    RecentSlot(
+                        now - slot.number * SLOT_SECONDS,
+                        slot.reports,
+                        slot.batches,
+                        sum(slot.refused.values()),
+                    )
+                    for slot in every
+                ),
+            )
+
+
+def _median(bins: Mapping[int, int], worst: float) -> float:
+    left = (sum(bins.values()) + 1) // 2
+    for place in sorted(bins):
+        left -= bins[place]
+        if left <= 0:
+            return min(_FIRST_SECONDS * 2 ** ((place + 0.5) / _BINS_PER_DOUBLING), worst)
+    raise AssertionError("a median of nothing")
