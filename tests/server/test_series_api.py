@@ -105,12 +105,12 @@ def test_what_may_not_be_asked_is_a_problem_that_repeats_nothing(with_app: Run) 
             ("/estimate?to=1e400", "from and to take"),
             ("/estimate?from=99999999999999999999", "from and to take"),
             ("/estimate?from=1969-01-01", "from and to take"),
-            ("/estimate?form=2026-11-01", "only parameters are from, to"),
+            ("/estimate?form=2026-11-01", "only parameters are bands, from, level, origin, share, target, to, each"),
             ("/estimate?from=2026-11-01&from=2026-11-02", "each at most once"),
             ("/series?every=SECRET", "every must be epoch, day, week"),
             ("/series?every=0", "every must be"),
             ("/series?every=-1", "every must be"),
-            ("/series?SECRET=1", "only parameters are every, from, to"),
+            ("/series?SECRET=1", "only parameters are every, from, level, origin, quantiles, share, simultaneous, target, to"),
         ):
             answer = await http.get(base + path)
             assert answer.status_code == 422, path

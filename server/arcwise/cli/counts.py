@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from contextlib import closing
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
@@ -11,7 +12,7 @@ import click
 import numpy as np
 
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
-from arcwise.analysis.timeseries.series import point_starts
+from arcwise.analysis.timeseries.series import point_spans
 from arcwise.cli.count_file import CountFile
 from arcwise.digits import counted
 from arcwise.server.store import open_store
@@ -75,8 +76,8 @@ def stored_counts(
             point_of = dict.fromkeys(epochs, epochs[0])
             if step is not None:
                 every = epochs_in_step(task, step, "--by")
-                first = point_starts(task, epochs, every=every, span=span)[0]
-                point_of = {epoch: epoch - (epoch - first) % every for epoch in epochs}
+                firsts = [point.first for point in point_spans(task, epochs, every=every, span=span)]
+                point_of = {epoch: firsts[bisect_right(firsts, epoch) - 1] for epoch in epochs}
             rows = {point: row for row, point in enumerate(dict.fromkeys(point_of.values()))}
             groups = {epoch: rows[point] for epoch, point in point_of.items()}
             yield dict(zip(rows, store.sums(task, groups, len(rows)), strict=True))

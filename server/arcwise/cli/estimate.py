@@ -57,7 +57,9 @@ __all__ = ["estimate"]
 )
 @click.option("--from", "start", metavar="TIME", help="Only epochs that start then or later, see below.")
 @click.option("--to", "end", metavar="TIME", help="Only epochs that start before then.")
-@click.option("--by", "step", metavar="STEP", help="Estimates over time: every epoch, day, week or N epochs.")
+@click.option(
+    "--by", "step", metavar="STEP", help="Estimates over time: every epoch, day, week, month or N epochs."
+)
 @click.option("--simultaneous", is_flag=True, help="With --by: the level holds for all points together.")
 @click.option(
     "--quantiles", is_flag=True, help="With --by: quantiles of every point, too (on a circle: --origin)."
@@ -185,7 +187,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         array = merged(task, by_epoch, span)
         reports[task.name] = int(array.sum())
         if not bare and not array.any():
-            return nothing(task, span)
+            return nothing(task, span, level=level, target=target, sampled=sampled)
         if step is not None:
             every = epochs_in_step(task, step, "--by")
             over_time = {"simultaneous": simultaneous, "quantiles": quantiles, **span._asdict()}

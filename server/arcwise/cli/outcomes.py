@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from arcwise.analysis.estimators.estimation import empty_estimate
 from arcwise.analysis.robustness.fit_test import fit_test
-from arcwise.analysis.timeseries.epochs import Span, no_reports, span_to_dict
+from arcwise.analysis.timeseries.epochs import Span, span_to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,10 +29,10 @@ class Outcome(NamedTuple):
     drawings: Sequence[Drawing] = ()
 
 
-def nothing(task: Task, span: Span) -> Outcome:
-    """Return that a task has no reports in these epochs."""
+def nothing(task: Task, span: Span, **options: Any) -> Outcome:
+    """Return that a task has no reports in these epochs; `options` are those of `empty_estimate`."""
     words = f"{task.name}: no reports {_words(task, span) or 'yet'}"
-    return Outcome(no_reports(task) | _epochs(task, span), words)
+    return Outcome(empty_estimate(task, **options).to_dict() | _epochs(task, span), words)
 
 
 def estimated(

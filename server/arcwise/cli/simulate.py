@@ -161,7 +161,7 @@ def _read(file: TextIO, column: str | None) -> FloatArray:
 
 def _print(result: Estimate, population: Population, domain: Domain, *, fixed: bool) -> None:
     console = wide_console(100)
-    head = f"{result.n:,} simulated reports at epsilon {result.epsilon:g}, values in {result.domain}"
+    head = f"{result.n:,} simulated reports at epsilon {result.epsilon:g}, values in {result.domain_words}"
     console.print(head, markup=False)
     table = Table(box=None, pad_edge=False)
     table.add_column("")

@@ -12,6 +12,7 @@ from arcwise.checks import did_you_mean
 from arcwise.errors import ParameterError
 from arcwise.server.ingest import INGEST_PATH, task_in
 from arcwise.server.login import login_routes
+from arcwise.server.names import whole_segments
 from arcwise.server.openapi import describe
 from arcwise.server.origins import routes_for_origins
 from arcwise.server.problems import install_problem_handlers
@@ -63,6 +64,7 @@ class _App(FastAPI):
                 await self.turns.wait()
             if task_id is None and self.sessions is not None:
                 await self.sessions.attach(scope)
+            scope = whole_segments(scope)
         await super().__call__(scope, receive, send)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from arcwise.server.problems import Problem, unknown_task
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from arcwise.server.store import StoredTask
     from arcwise.tasks import Task
@@ -45,6 +48,42 @@ class Catalogue:
     def newest(self) -> Mapping[str, int]:
         """The newest epoch that has reports, by the id of its task; tasks without reports are not in it."""
         return MappingProxyType(self._newest)
+
+    def named(self, name: str) -> list[str]:
+        """Return the ids of the tasks of a name, the oldest first, closed ones among them."""
+        name = unicodedata.normalize("NFC", name)  # as tasks have it
+        return [task_id for task_id, task in self._tasks.items() if task.name == name]
+
+    def find(self, text: str, among: Container[str] | None = None) -> Task:
+        """Return the task of an id, or the one open task of a name.
+
+        Parameters
+        ----------
+        text
+            An id, or else a name.
+        among
+            The ids of the tasks that whoever asks may know of; None: all.
+
+        Raises
+        ------
+        Problem
+            404 when there is none; 409 when several open tasks have the name; the ids are in both.
+        """
+        if text in self._tasks and (among is None or text in among):
+            return self._tasks[text]
+        ids = [task_id for task_id in self.named(text) if among is None or task_id in among]
+        taken = [task_id for task_id in ids if task_id not in self._closed]
+        if len(taken) == 1:
+            return self._tasks[taken[0]]
+        if taken:
+            raise Problem(
+                409, "ambiguous-name", f"Several open tasks have this name; their ids are {', '.join(taken)}."
+            )
+        if ids:
+            raise Problem(
+                404, "unknown-task", f"No open task has this name; the ids of closed ones: {', '.join(ids)}."
+            )
+        raise unknown_task()
 
     def open_name(self, name: str) -> Task | None:
         """Return the open task of a name, the newest of several."""

@@ -38,7 +38,9 @@ __all__ = [
     "caps_to_fields",
     "caps_to_json",
     "domain_from_fields",
+    "domain_from_json",
     "domain_to_fields",
+    "domain_to_json",
     "fields_from_json",
     "fields_to_json",
 ]
@@ -80,6 +82,18 @@ def domain_from_fields(fields: Any) -> Domain:
     return cls(*bounds)
 
 
+def domain_to_json(fields: list[Any]) -> dict[str, Any]:
+    """Return the JSON object of the fields of a domain."""
+    kind, *bounds = fields
+    return {"kind": kind, **dict(zip(_bound_names(kind, len(bounds)), bounds, strict=True))}
+
+
+def domain_from_json(data: Any) -> list[Any]:
+    """Return the fields that a JSON object of a domain holds; where it has a step it needs a rounding."""
+    lattice = _LATTICE if any(key in data for key in _LATTICE) else ()
+    return [data["kind"], *(data[key] for key in (*_checked_kind(data["kind"])[1], *lattice))]
+
+
 def caps_to_fields(caps: Caps) -> list[Any]:
     """Return ``[lifetime, rolling, window]``, and the two caps of delta where one is set."""
     fields = [caps.lifetime_micro, caps.rolling_micro, caps.window]
@@ -116,7 +130,7 @@ def caps_from_json(data: Any) -> list[Any]:
 
 def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
     """Return the JSON object of a task's fields."""
-    version, name, (kind, *bounds), epsilon, goal, epoch_seconds, caps, mechanism, *optional = fields
+    version, name, domain, epsilon, goal, epoch_seconds, caps, mechanism, *optional = fields
     mechanism_name, mechanism_version, kernel_fields = mechanism
     kind_of_kernel, placement, *rest = kernel_fields
     kernel = {"kind": kind_of_kernel, "placement": placement}
@@ -127,7 +141,7 @@ def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
         "name": name,
         "id": task_id,
         **(optional[0] if optional else {}),
-        "domain": {"kind": kind, **dict(zip(_bound_names(kind, len(bounds)), bounds, strict=True))},
+        "domain": domain_to_json(domain),
         "epsilon": epsilon,
         "goal": goal,
         "period_seconds": epoch_seconds,
@@ -150,8 +164,7 @@ def fields_from_json(data: Any) -> tuple[list[Any], Any]:
         )
     try:
         domain, caps, mechanism = data["domain"], data["caps"], data["mechanism"]
-        lattice = _LATTICE if any(key in domain for key in _LATTICE) else ()
-        bounds = (*_checked_kind(domain["kind"])[1], *lattice)
+        bounds = domain_from_json(domain)
         kernel = _kernel_from_json(mechanism["kernel"])
         version = mechanism["version"]
         if type(version) is not int:  # True and 1.0 are equal to 1, and would be read as it
@@ -159,7 +172,7 @@ def fields_from_json(data: Any) -> tuple[list[Any], Any]:
         fields = [
             data["arcwise_task"],
             data["name"],
-            [domain["kind"], *(domain[key] for key in bounds)],
+            bounds,
             data["epsilon"],
             data["goal"],
             data["period_seconds"],

@@ -7,12 +7,13 @@ all populations; the single estimators are in `difference`, `share_differences` 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arcwise.analysis.counts import check_counts, same_codes, same_units
+from arcwise.analysis.documents import checked_document
 from arcwise.analysis.estimators.band import bin_ends
 from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
 from arcwise.analysis.estimators.direction import direction
@@ -20,7 +21,7 @@ from arcwise.analysis.estimators.estimation import unwrapped_estimate
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.notes import note_lines
 from arcwise.analysis.estimators.quantiles import check_no_origin, cut_at, opposite
-from arcwise.analysis.estimators.result import Shares, Value, share_name
+from arcwise.analysis.estimators.result import Shares, Value, share_name, values_in
 from arcwise.analysis.estimators.share_differences import (
     bin_differences,
     cdf_differences,
@@ -48,9 +49,10 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate.base import Population
     from arcwise.tasks import Task
 
-__all__ = ["Comparison", "compare_reference", "compare_samples"]
+__all__ = ["Comparison", "compare_reference", "compare_samples", "no_comparison"]
 
 _VALUES = ("mean", "direction", "resultant_length")
+_HEAD = ("task", "task_id", "n", "level", "unit")
 _FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "cdf"}
 """The attributes that hold several differences, and what one of them is called."""
 
@@ -121,9 +123,33 @@ class Comparison(Shares, Shown):
             result["test"] = self.test.to_dict()
         return result
 
-    def _document(self) -> dict[str, Any]:
-        head = {name: getattr(self, name) for name in ("task", "task_id", "n", "level", "unit")}
+    def to_document(self) -> dict[str, Any]:
+        """Return `to_dict` in a JSON object that says whose numbers these are, as a server returns it."""
+        head = {name: getattr(self, name) for name in _HEAD}
         return {**head, "reference" if self.other_n is None else "difference": self.to_dict()}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Comparison:
+        """Return the comparison of a JSON object: of `to_document`, or as a server returns it.
+
+        Raises
+        ------
+        ParameterError
+            When the document is not that of a comparison.
+        """
+
+        def read() -> Comparison:
+            inner = document["difference" if "difference" in document else "reference"]
+            parts: dict[str, Any] = {name: document[name] for name in _HEAD}
+            parts |= {name: Value.from_dict(inner[name]) for name in _VALUES if name in inner}
+            parts |= {name: values_in(inner, name, None) for name in _FAMILIES}
+            test = SmoothTest(**inner["test"]) if "test" in inner else None
+            return cls(other=inner["other"], other_n=inner["n"], test=test, **parts)
+
+        return checked_document("a comparison", read)
+
+    def _document(self) -> dict[str, Any]:
+        return self.to_document()
 
     def _form(self) -> Form:
         rows = [(name, str(value), value.method) for name, value in self._rows()]
@@ -206,7 +232,7 @@ def compare_samples(
     bands = checked_bool("bands", bands)
     second_task = task if other_task is None else other_task
     both = one, two = _checked((task, counts), (second_task, other), target)
-    mechanism, n = task.mechanism, int(two.n)
+    mechanism = task.mechanism
     differences: dict[str, Any] = {}
     if mechanism.kernel.circular:
         differences["direction"] = direction_difference(*both, level=level)
@@ -228,9 +254,13 @@ def compare_samples(
             differences["cdf"] = cdf_differences(*both, level=level)
     if same_codes(task, second_task):
         differences["test"] = same_population(mechanism, one.counts, two.counts)
-    return Comparison(
-        task.name, task.id, int(one.n), f"{n:,} other reports", n, level, unit=task.unit, **differences
-    )
+    return replace(no_comparison(task, one.counts, two.counts, level=level), **differences)
+
+
+def no_comparison(task: Task, counts: ArrayLike, other: ArrayLike, *, level: float = 0.95) -> Comparison:
+    """Return the comparison of two samples without its numbers: what there is of fewer than 2 reports."""
+    n, other_n = (int(np.asarray(each).sum()) for each in (counts, other))
+    return Comparison(task.name, task.id, n, f"{other_n:,} other reports", other_n, level, unit=task.unit)
 
 
 def _checked(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["by_shares", "estimate", "reported_delta", "unwrapped_estimate"]
+__all__ = ["by_shares", "empty_estimate", "estimate", "reported_delta", "unwrapped_estimate"]
 
 
 @one_thread()
@@ -108,17 +108,9 @@ def unwrapped_estimate(
     bands = checked_bool("bands", bands)
     survey = Survey.of(task, counts, target=target, sampled=sampled)
     mechanism = task.mechanism
-    result = Estimate(
-        task=task.name,
-        task_id=task.id,
+    result = replace(
+        empty_estimate(task, level=level, target=target, sampled=survey.sampled),
         n=int(survey.n),
-        epsilon=task.epsilon,
-        level=level,
-        target=target_words(target, survey.sampled),
-        domain=task.domain_words,
-        unit=task.unit,
-        description=task.description,
-        delta=reported_delta(mechanism),
         distribution=histogram(mechanism, survey.fit),
     )
     if mechanism.kernel.circular:
@@ -142,6 +134,24 @@ def unwrapped_estimate(
         )
     result = replace(result, **by_shares(survey, level, between, bands=bands, origin=origin))
     return told_if_wide(result, task)
+
+
+def empty_estimate(
+    task: Task, *, level: float = 0.95, target: Target = "population", sampled: float = 1.0
+) -> Estimate:
+    """Return the estimate of no report: it says whose it would be, and has no number but ``n = 0``."""
+    return Estimate(
+        task=task.name,
+        task_id=task.id,
+        n=0,
+        epsilon=task.epsilon,
+        level=level,
+        target=target_words(target, sampled),
+        domain=task.domain,
+        unit=task.unit,
+        description=task.description,
+        delta=reported_delta(task.mechanism),
+    )
 
 
 def by_shares(

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Noted", "all_notes", "note_lines"]
+__all__ = ["Noted", "all_notes", "note_lines", "said_in"]
 
 _SEVERAL = {"quantile": "quantiles", "share": "shares", "bin": "bins", "cdf": "cdf"}
 """First words of the names of rows that come in numbers."""
 
 
 class Noted:
-    """What has notes."""
+    """What has a method and notes."""
 
+    method: str
     notes: tuple[str, ...]
 
     @property
     def note(self) -> str:
         """The notes as one text, or ""."""
         return "; ".join(self.notes)
+
+    def _said(self) -> dict[str, Any]:
+        return {"method": self.method, "note": self.note, "notes": list(self.notes)}
+
+
+def said_in(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return method and notes as the JSON object of a number, a distribution or a band has them."""
+    return {"method": document["method"], "notes": tuple(document["notes"])}
 
 
 def all_notes(*parts: str | Iterable[str]) -> tuple[str, ...]:

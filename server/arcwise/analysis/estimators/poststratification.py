@@ -138,7 +138,7 @@ def post_stratify(
         epsilon=task.epsilon,
         level=level,
         target=f"the population of which these parts are strata: {names}",
-        domain=task.domain_words,
+        domain=task.domain,
         unit=task.unit,
         delta=reported_delta(mechanism),
         distribution=histogram(

@@ -7,16 +7,19 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from arcwise.analysis.estimators.notes import Noted, note_lines
+from arcwise.analysis.documents import checked_document, head_from_dict, head_to_dict, words_of_domain
+from arcwise.analysis.estimators.notes import Noted, note_lines, said_in
 from arcwise.analysis.shown import Shown, short_repr
 from arcwise.digits import counted, digits_apart
 from arcwise.errors import ParameterError
 from arcwise.notebook import Form, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from arcwise.domains import Domain
     from arcwise.tasks import Task
+
 
 Result = TypeVar("Result", bound="Shares")
 
@@ -124,11 +127,18 @@ class Value(Noted):
         return high - low >= period or (x - low) % period <= high - low
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object with value, low, high, method and note; on a circle also `through_origin`."""
+        """Return a JSON object with value, low, high, method and notes; on a circle also `through_origin`."""
         numbers: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
         if self.period is not None:
             numbers["through_origin"] = self.through_origin
-        return {**numbers, "method": self.method, "note": self.note}
+        return {**numbers, **self._said()}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any], *, period: float | None = None) -> Value:
+        """Return what `to_dict` wrote; `period` is that of the domain, and matters to places on a circle."""
+        value, low, high = (document[name] for name in ("value", "low", "high"))
+        period = period if "through_origin" in document else None
+        return cls(value, low, high, **said_in(document), period=period)
 
     def __str__(self) -> str:
         point, low, _ = self.written()
@@ -218,11 +228,22 @@ class Distribution(Noted):
         return {
             "edges": list(self.edges),
             "probabilities": list(self.probabilities),
-            "method": self.method,
-            "note": self.note,
+            **self._said(),
             **({} if self.values is None else {"values": list(self.values)}),
             **({} if self.fitted_mean is None else {"fitted_mean": self.fitted_mean}),
         }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Distribution:
+        """Return what `to_dict` wrote."""
+        values, mean = document.get("values"), document.get("fitted_mean")
+        return cls(
+            _floats(document["edges"]),
+            _floats(document["probabilities"]),
+            **said_in(document),
+            values=None if values is None else _floats(values),
+            fitted_mean=None if mean is None else float(mean),
+        )
 
     def __repr__(self) -> str:
         return (
@@ -270,9 +291,15 @@ class Band(Noted):
         return (self.low[left - 1] if left else 0.0), (self.high[right] if right < len(self.at) else 1.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object with the five attributes."""
+        """Return a JSON object with the attributes, and `note`."""
         numbers = {"at": list(self.at), "low": list(self.low), "high": list(self.high)}
-        return {**numbers, "method": self.method, "note": self.note}
+        return {**numbers, **self._said()}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Band:
+        """Return what `to_dict` wrote."""
+        at, low, high = (_floats(document[name]) for name in ("at", "low", "high"))
+        return cls(at, low, high, **said_in(document))
 
     def __repr__(self) -> str:
         return f"<Band at {len(self.at)} places from {self.at[0]:g} to {self.at[-1]:g}>"
@@ -332,7 +359,7 @@ class Estimate(Shares, Shown):
     target
         Whom the numbers speak about.
     domain
-        The domain and the unit of its values in words, for people.
+        Of the values; `domain_words` has it in words, with the unit.
     mean, variance, standard_deviation
         On an interval; the variance in the squared unit of the domain.
     direction, resultant_length, circular_variance
@@ -361,7 +388,7 @@ class Estimate(Shares, Shown):
     epsilon: float
     level: float
     target: str
-    domain: str
+    domain: Domain
     delta: float = 0.0
     mean: Value | None = None
     variance: Value | None = None
@@ -380,12 +407,7 @@ class Estimate(Shares, Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
-        head = ("task", "task_id", "n", "epsilon", "level", "target")
-        result: dict[str, Any] = {name: getattr(self, name) for name in head}
-        if self.delta:
-            result["delta"] = self.delta
-        if self.unit is not None:
-            result["unit"] = self.unit
+        result = head_to_dict(self, ("task", "task_id", "n", "epsilon", "level", "target"))
         for name in (*_VALUES, "distribution"):
             part = getattr(self, name)
             if part is not None:
@@ -396,6 +418,35 @@ class Estimate(Shares, Shown):
         if self.band is not None:
             result["band"] = self.band.to_dict()
         return result
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Estimate:
+        """Return the estimate of a JSON object: of `to_dict`, or as a server returns it.
+
+        Raises
+        ------
+        ParameterError
+            When the document is not that of an estimate.
+        """
+
+        def read() -> Estimate:
+            head = head_from_dict(document, ("task", "task_id", "n", "epsilon", "level", "target"))
+            period = head["domain"].length
+            parts: dict[str, Any] = {
+                name: Value.from_dict(document[name], period=period) for name in _VALUES if name in document
+            }
+            for name in ("quantiles", "shares", "bins"):
+                parts[name] = values_in(document, name, period)
+            for name, kind in (("distribution", Distribution), ("band", Band)):
+                parts[name] = kind.from_dict(document[name]) if name in document else None
+            return cls(**head, **parts)
+
+        return checked_document("an estimate", read)
+
+    @property
+    def domain_words(self) -> str:
+        """The domain and the unit of its values in words, for people: "[0, 180] km/h"."""
+        return words_of_domain(self.domain, self.unit)
 
     def _document(self) -> dict[str, Any]:
         return self.to_dict()
@@ -419,7 +470,7 @@ class Estimate(Shares, Shown):
     def _head(self) -> list[str]:
         loss = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:.3g}" if self.delta else "")
         return [
-            f"{self.task}: {counted(self.n, 'report')} at {loss}, values in {self.domain}",
+            f"{self.task}: {counted(self.n, 'report')} at {loss}, values in {self.domain_words}",
             *([] if self.description is None else [self.description]),
             f"intervals at level {self.level:g}, for {self.target}",
         ]
@@ -437,6 +488,16 @@ class Estimate(Shares, Shown):
     def _notes(self) -> list[str]:
         """Return the notes of rows with an interval; without one a row tells its note itself."""
         return note_lines([(name, value.notes) for name, value in self._rows() if value.low is not None])
+
+
+def values_in(document: Mapping[str, Any], name: str, period: float | None) -> dict[str, Value]:
+    """Return the values of a family by their names, or an empty dictionary where it is absent."""
+    family = document.get(name, {})
+    return {key: Value.from_dict(value, period=period) for key, value in family.items()}
+
+
+def _floats(numbers: Iterable[float]) -> tuple[float, ...]:
+    return tuple(float(number) for number in numbers)
 
 
 _PLACES = ("direction", "mode", "quantiles")

@@ -125,7 +125,7 @@ def _density(axes: Axes, *, estimate: Estimate, level: str) -> None:
     per = "" if estimate.unit is None else f" per {estimate.unit}"
     finish(
         axes,
-        x=literal(f"value in {estimate.domain}"),
+        x=literal(f"value in {estimate.domain_words}"),
         y="probability" if discrete else literal(f"density{per}"),
     )
 
@@ -156,7 +156,7 @@ def _cumulative(axes: Axes, *, estimate: Estimate, level: str) -> None:
         label = ""
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, 1)
-    finish(axes, x=literal(f"value in {estimate.domain}"), y="share of values up to it")
+    finish(axes, x=literal(f"value in {estimate.domain_words}"), y="share of values up to it")
 
 
 def _rose(axes: Any, *, estimate: Estimate, level: str) -> None:
@@ -198,7 +198,7 @@ def _rose(axes: Any, *, estimate: Estimate, level: str) -> None:
     as_circle(axes, period, estimate.unit)
     length = estimate.resultant_length
     if length is not None:
-        above = "" if estimate.unit is None else f"value in {estimate.domain}\n"
+        above = "" if estimate.unit is None else f"value in {estimate.domain_words}\n"
         axes.set_xlabel(literal(f"{above}resultant length {length}"))
     below = offset_copy(axes.transAxes, axes.figure, y=-_BELOW, units="points")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below)

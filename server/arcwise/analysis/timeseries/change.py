@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from arcwise.typing import FloatArray
 
 __all__ = ["Change", "change"]
@@ -47,8 +49,14 @@ class Change:
         return max(self.own, self.pooled)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object: what was tested, p, the points, the method, and what it takes for granted."""
-        return {"of": self.of, "p": self.p, "points": self.points, "method": _METHOD, "note": _NOTE}
+        """Return a JSON object: what was tested, p-values, points, method, and what it takes for granted."""
+        p_values = {"p": self.p, "own": self.own, "pooled": self.pooled}
+        return {"of": self.of, **p_values, "points": self.points, "method": _METHOD, "note": _NOTE}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Change:
+        """Return what `to_dict` wrote."""
+        return cls(document["of"], float(document["own"]), float(document["pooled"]), document["points"])
 
     def words(self, level: float) -> str:
         """Return the outcome at a level in words: a p-value below ``1 - level`` is a sign of a change."""

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from arcwise.errors import ParameterError
-from arcwise.kernels.certificate import UNIT
 from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
@@ -23,19 +22,28 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DAYS_AHEAD",
+    "MONTH",
+    "Every",
     "Span",
+    "check_months",
     "epoch_start",
     "epochs_in",
     "epochs_in_step",
     "merged",
-    "no_reports",
+    "month_starts",
     "read_epoch",
+    "read_utc",
     "span_to_dict",
     "utc",
 ]
 
 DAYS_AHEAD = 1
 """For how many days ahead a batch is taken: devices' clocks and time zones are what they are."""
+
+MONTH: Final = "month"
+
+Every: TypeAlias = int | Literal["month"]
+"""The length of a point of a series: so many epochs, or a month of the calendar in UTC."""
 
 _ORIGIN = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST = datetime.max.replace(tzinfo=timezone.utc)
@@ -70,6 +78,29 @@ def utc(time: datetime) -> str:
     if time.time() == time.min.time():
         return f"{time:%Y-%m-%d}"
     return f"{time:%Y-%m-%dT%H:%M:%SZ}" if time.second else f"{time:%Y-%m-%dT%H:%MZ}"
+
+
+def read_utc(text: str) -> datetime:
+    """Return the time that `utc` wrote."""
+    return datetime.fromisoformat(text.replace("Z", "")).replace(tzinfo=timezone.utc)
+
+
+def check_months(task: Task, name: str) -> None:
+    """Refuse months for a task whose epochs do not begin with them."""
+    if DAY % task.epoch_seconds:
+        raise ParameterError(
+            f"{name} must be a number of epochs for this task: an epoch lasts {task.epoch_seconds} seconds, "
+            "and months are made of epochs of which a whole number lasts a day"
+        )
+
+
+def month_starts(task: Task, first: int, last: int) -> list[int]:
+    """Return the first epoch of each month from that of `first` to that of `last`, and of the one after."""
+    times = epoch_start(task, first), epoch_start(task, last)
+    start, end = (12 * (time.year - _ORIGIN.year) + time.month - 1 for time in times)
+    months = np.arange(start, end + 2).astype("datetime64[M]")
+    days: list[int] = months.astype("datetime64[D]").astype(np.int64).tolist()
+    return [day * (DAY // task.epoch_seconds) for day in days]
 
 
 def read_epoch(task: Task, text: str, name: str) -> int:
@@ -111,20 +142,25 @@ def read_epoch(task: Task, text: str, name: str) -> int:
     return epoch
 
 
-def epochs_in_step(task: Task, step: str, name: str) -> int:
+def epochs_in_step(task: Task, step: str, name: str) -> Every:
     """Return how many epochs of the task an "epoch", a "day", a "week" or a number of epochs holds.
+
+    "month" is returned as it is: months of the calendar have no one length.
 
     Raises
     ------
     ParameterError
-        When it is none of these, or a day or a week is no whole number of epochs.
+        When it is none of these, or a day, a week or a month is no whole number of epochs.
     """
+    if step == MONTH:
+        check_months(task, name)
+        return MONTH
     if re.fullmatch(r"[0-9]{1,9}", step) and int(step):
         return int(step)
     seconds = {"epoch": task.epoch_seconds, "day": DAY, "week": _WEEK}.get(step)
     if seconds is None:
         raise ParameterError(
-            f"{name} must be epoch, day, week or a whole number of epochs from 1 on, got {step!r}"
+            f"{name} must be epoch, day, week, month or a whole number of epochs from 1 on, got {step!r}"
         )
     if seconds % task.epoch_seconds:
         raise ParameterError(
@@ -149,14 +185,6 @@ def merged(task: Task, counts_by_epoch: Mapping[int, IntArray], span: Span) -> I
         if epoch in span:
             total += counts
     return total
-
-
-def no_reports(task: Task) -> dict[str, Any]:
-    """Return the JSON object of a task without reports: it has an epsilon, n = 0 and no estimate."""
-    delta = task.mechanism.certificate().delta / UNIT
-    loss = {"epsilon": task.epsilon, "delta": delta} if delta else {"epsilon": task.epsilon}
-    unit = {} if task.unit is None else {"unit": task.unit}
-    return {"task": task.name, "task_id": task.id, **loss, **unit, "n": 0}
 
 
 def span_to_dict(task: Task, span: Span) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.estimators.result import Shares
+from arcwise.analysis.documents import checked_document, head_from_dict, head_to_dict, words_of_domain
+from arcwise.analysis.estimators.result import Shares, Value, values_in
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.shown import Shown, short_repr
-from arcwise.analysis.timeseries.epochs import utc
+from arcwise.analysis.timeseries.change import Change
+from arcwise.analysis.timeseries.epochs import MONTH, read_utc, utc
 from arcwise.digits import counted, written
 from arcwise.notebook import Form, Table
 
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from arcwise.analysis.estimators.result import Value
-    from arcwise.analysis.timeseries.change import Change
+    from arcwise.analysis.timeseries.epochs import Every
+    from arcwise.domains import Domain
     from arcwise.typing import FloatArray
 
 __all__ = ["Point", "Series", "shown_range", "unwrapped"]
@@ -92,9 +94,26 @@ class Point(Shares):
                 result[name] = {key: value.to_dict() for key, value in values.items()}
         return result
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any], *, period: float | None = None) -> Point:
+        """Return what `to_dict` wrote; `period` is that of the domain, None on an interval."""
+        parts: dict[str, Any] = {name: document[name] for name in ("first", "last", "n")}
+        parts |= {name: read_utc(document[name]) for name in ("start", "end")}
+        for name in ("mean", "direction", "resultant_length"):
+            if name in document:
+                parts[name] = Value.from_dict(document[name], period=period)
+        return cls(
+            **parts,
+            quantiles=values_in(document, "quantiles", period),
+            shares=values_in(document, "shares", period),
+        )
+
     def __repr__(self) -> str:
         first = next((f": {name} {value}" for name, value in self.values().items()), "")
         return f"<Point from {utc(self.start)}, {counted(self.n, 'report')}{first}>"
+
+
+_HEAD = ("task", "task_id", "n", "epsilon", "level", "simultaneous", "target", "every")
 
 
 @dataclass(frozen=True)
@@ -103,7 +122,7 @@ class Series(Shown):
 
     Attributes
     ----------
-    task, task_id, n, epsilon, delta, domain, target, unit
+    task, task_id, n, epsilon, delta, domain, target, unit, description
         As in `Estimate`; n over all points.
     level
         Of the intervals: of each one, or, where `simultaneous`, of all points' intervals of one estimate
@@ -111,13 +130,11 @@ class Series(Shown):
     simultaneous
         Whether the level holds for all points at once.
     every
-        Epochs in a point.
+        Epochs in a point, or "month" for the calendar's.
     points
         In order of time, without holes: where no reports came, a point has ``n = 0`` and no values.
     change
         The test that nothing changes; None where fewer than two points can be compared.
-    period
-        Of the circle; None on an interval.
     """
 
     task: str
@@ -127,13 +144,23 @@ class Series(Shown):
     delta: float
     level: float
     simultaneous: bool
-    every: int
-    domain: str
+    every: Every
+    domain: Domain
     target: str
     points: Sequence[Point]
     change: Change | None
-    period: float | None
     unit: str | None = None
+    description: str | None = None
+
+    @property
+    def period(self) -> float | None:
+        """The period of the circle; None on an interval."""
+        return self.domain.length if self.domain.circular else None
+
+    @property
+    def domain_words(self) -> str:
+        """The domain and the unit of its values in words, for people."""
+        return words_of_domain(self.domain, self.unit)
 
     def columns(self) -> dict[str, list[Value | None]]:
         """Return each estimate's values over the points, by its name in words; None in gaps."""
@@ -159,16 +186,30 @@ class Series(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
-        head = ("task", "task_id", "n", "epsilon", "level", "simultaneous", "target", "every")
-        result: dict[str, Any] = {name: getattr(self, name) for name in head}
-        if self.delta:
-            result["delta"] = self.delta
-        if self.unit is not None:
-            result["unit"] = self.unit
+        result = head_to_dict(self, _HEAD)
         if self.change is not None:
             result["change"] = self.change.to_dict()
         result["points"] = [point.to_dict() for point in self.points]
         return result
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Series:
+        """Return the series of a JSON object: of `to_dict`, or as a server returns it.
+
+        Raises
+        ------
+        ParameterError
+            When the document is not that of a series.
+        """
+
+        def read() -> Series:
+            head = head_from_dict(document, _HEAD)
+            change = Change.from_dict(document["change"]) if "change" in document else None
+            period = head["domain"].length
+            points = tuple(Point.from_dict(point, period=period) for point in document["points"])
+            return cls(**head, points=points, change=change)
+
+        return checked_document("a series", read)
 
     def _document(self) -> dict[str, Any]:
         return self.to_dict()
@@ -252,16 +293,26 @@ def _head(series: Series) -> list[str]:
     loss = f"epsilon {series.epsilon:g}" + (f", delta {series.delta:.3g}" if series.delta else "")
     filled = sum(point.n > 0 for point in series.points)
     of = "all points together" if series.simultaneous else "each point by itself"
-    length = _duration(series.points[0].end - series.points[0].start)
     lines = [
-        f"{series.task}: {counted(series.n, 'report')} at {loss}, values in {series.domain}",
-        f"{filled} of {len(series.points)} points with reports, {length} each, in UTC",
+        f"{series.task}: {counted(series.n, 'report')} at {loss}, values in {series.domain_words}",
+        f"{filled} of {len(series.points)} points with reports{_length(series)}, in UTC",
         f"intervals at level {series.level:g} of {of}, for",
         series.target,
     ]
     if series.change is not None:
         lines.append(series.change.words(series.level))
     return lines
+
+
+def _length(series: Series) -> str:
+    if not series.points:
+        return ""
+    each = (
+        "a calendar month"
+        if series.every == MONTH
+        else _duration(series.points[0].end - series.points[0].start)
+    )
+    return f", {each} each"
 
 
 def _duration(time: timedelta) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from dataclasses import replace
+from itertools import pairwise
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +20,7 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.threads import one_thread
 from arcwise.analysis.timeseries.change import Change, change
-from arcwise.analysis.timeseries.epochs import Span, epoch_start
+from arcwise.analysis.timeseries.epochs import MONTH, Span, check_months, epoch_start, month_starts
 from arcwise.analysis.timeseries.result import Point, Series
 from arcwise.checks import checked_bool, checked_integer
 from arcwise.errors import ParameterError
@@ -29,11 +32,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from arcwise.analysis.estimators.inference_target import Target
+    from arcwise.analysis.timeseries.epochs import Every
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["Point", "Series", "change_of", "point_starts", "point_values", "series"]
+__all__ = ["Point", "Series", "change_of", "empty_series", "point_spans", "point_values", "series"]
 
 MAX_POINTS = 100_000
 """More are a mistake: an epoch of a wrong clock, or another task's."""
@@ -41,7 +45,8 @@ MAX_POINTS = 100_000
 MONDAY = 4 * DAY
 """1970-01-05 00:00 UTC: points of a week start on Mondays, points of a day at midnight."""
 
-_HIGHEST_LEVEL = 0.9999
+HIGHEST_LEVEL = 0.9999
+"""Of an interval of `estimate`."""
 _NOT_THEIRS = (
     "not the populations they were drawn from; intervals of quantiles and shares are the populations'"
 )
@@ -56,7 +61,7 @@ def series(
     task: Task,
     counts_by_epoch: Mapping[int, ArrayLike],
     *,
-    every: int = 1,
+    every: Every = 1,
     first: int | None = None,
     last: int | None = None,
     level: float = 0.95,
@@ -77,10 +82,12 @@ def series(
         The number of reports per code, shape (K,), by the number of the epoch, as
         `Store.counts_by_epoch` returns them. Epochs that are absent have no reports.
     every
-        Epochs in a point, at least 1. Their counts are merged before anything is estimated.
+        Epochs in a point, at least 1, or "month": a point for each month of the calendar, in UTC. Their
+        counts are merged before anything is estimated.
     first, last
         The range of epochs, both included. Without them: all that have reports, in points that start at
-        multiples of `every` after Monday 1970-01-05, so that they stay where they are when epochs are added.
+        multiples of `every` after Monday 1970-01-05, or with months, so that they stay where they are when
+        epochs are added.
     level
         Of the intervals, from 0.5 to 0.9999.
     simultaneous
@@ -130,51 +137,68 @@ def series(
     }
     if not counts:
         raise ParameterError("counts_by_epoch must hold at least one report in the range, got none")
-    starts = point_starts(task, counts, every=every, span=span)
-    last = starts[-1] + every - 1 if last is None else last
+    spans = point_spans(task, counts, every=every, span=span)
+    firsts = [each.first for each in spans]
     merged: dict[int, IntArray] = {}  # those with reports: of 100,000 points few may have any
     for epoch, array in sorted(counts.items()):
-        place = (epoch - starts[0]) // every
+        place = bisect_right(firsts, epoch) - 1
         merged[place] = merged[place] + array if place in merged else array
     filled = [(place, check_counts(total, len(total))) for place, total in merged.items()]
     pointwise = 1 - (1 - level) / len(filled) if simultaneous else level
     pairs = list(between)
     whole = bool(pairs) or quantiles or target == "users"
-    if whole and pointwise > _HIGHEST_LEVEL:
+    if whole and pointwise > HIGHEST_LEVEL:
         raise ParameterError(
             f"simultaneous must be False for what costs a whole estimate, at {len(filled)} points: "
-            f"no interval has a level above {_HIGHEST_LEVEL}"
+            f"no interval has a level above {HIGHEST_LEVEL}"
         )
     asked = {"between": pairs, "target": target, "sampled": sampled, "origin": origin} if whole else None
     values: dict[int, dict[str, Any]] = {
         place: point_values(task, numbers, pointwise, asked, quantiles=quantiles) for place, numbers in filled
     }
-    mechanism = task.mechanism
+    empty = empty_series(
+        task, spans, every=every, level=level, simultaneous=simultaneous, target=target, sampled=sampled
+    )
+    return replace(
+        empty,
+        n=int(sum(total.sum() for total in merged.values())),
+        points=tuple(
+            replace(point, n=int(merged[place].sum()), **values[place]) if place in merged else point
+            for place, point in enumerate(empty.points)
+        ),
+        change=change_of(task.mechanism, [numbers for _, numbers in filled]),
+    )
+
+
+def empty_series(
+    task: Task,
+    spans: Iterable[PointSpan],
+    *,
+    every: Every = 1,
+    level: float = 0.95,
+    simultaneous: bool = False,
+    target: Target = "population",
+    sampled: float = 1.0,
+) -> Series:
+    """Return the series of no report: a point without values for each range of epochs."""
     return Series(
         task=task.name,
         task_id=task.id,
-        n=int(sum(total.sum() for total in merged.values())),
+        n=0,
         epsilon=task.epsilon,
-        delta=reported_delta(mechanism),
+        delta=reported_delta(task.mechanism),
         level=level,
         simultaneous=simultaneous,
         every=every,
-        domain=task.domain_words,
+        domain=task.domain,
         unit=task.unit,
+        description=task.description,
         target=_target_words(target, sampled),
         points=tuple(
-            Point(
-                first=start,
-                last=(end := min(start + every - 1, last)),
-                start=epoch_start(task, start),
-                end=epoch_start(task, end + 1),
-                n=int(merged[place].sum()) if place in merged else 0,
-                **values.get(place, {}),
-            )
-            for place, start in enumerate(starts)
+            Point(first, last, epoch_start(task, first), epoch_start(task, last + 1), n=0)
+            for first, last in spans
         ),
-        change=change_of(mechanism, [numbers for _, numbers in filled]),
-        period=period,
+        change=None,
     )
 
 
@@ -185,29 +209,48 @@ def _target_words(target: Target, sampled: float) -> str:
     return f"{drawn}, {_NOT_THEIRS}"
 
 
-def point_starts(task: Task, epochs: Iterable[int], *, every: int, span: Span) -> range:
-    """Return the first epoch of each point of a series, from a range and the epochs that have reports.
+class PointSpan(NamedTuple):
+    """The first and the last epoch of a point of a series."""
+
+    first: int
+    last: int
+
+
+def point_spans(
+    task: Task, epochs: Iterable[int], *, every: Every, span: Span, most: int = MAX_POINTS
+) -> list[PointSpan]:
+    """Return the epochs of each point of a series, from a range and the epochs that have reports.
 
     Raises
     ------
     ParameterError
-        When `every` is not a positive integer, the range is empty, or the points are too many or end after
-        the year 9999.
+        When `every` is not a positive integer or "month", the range is empty, or the points are more than
+        `most` or end after the year 9999.
     """
-    every = checked_integer("every", every, 1)
     known = sorted(epochs)
-    anchor = MONDAY // task.epoch_seconds
-    first = known[0] - (known[0] - anchor) % every if span.first is None else index(span.first)
+    first = known[0] if span.first is None else index(span.first)
     last = known[-1] if span.last is None else index(span.last)
+    if every == MONTH:
+        check_months(task, "every")
+        starts: Sequence[int] = month_starts(task, first, last) if first <= last else range(0)
+    else:
+        size = checked_integer("every", every, 1)
+        if span.first is None:
+            first -= (first - MONDAY // task.epoch_seconds) % size
+        starts = range(max(first, 0), last + 1 + size, size) if first <= last else range(0)
     if last < first:
         raise ParameterError(f"last must be at least first, got {last!r} and {first!r}")
-    starts = range(max(first, 0), last + 1, every)
-    if len(starts) > MAX_POINTS:
+    if len(starts) - 1 > most:
         raise ParameterError(
-            f"every must be large enough for at most {MAX_POINTS} points; got {every!r}, for {len(starts)}"
+            f"every must be large enough for at most {most} points; got {every!r}, for {len(starts) - 1}"
         )
-    epoch_start(task, starts[-1] + every if span.last is None else last + 1)
-    return starts
+    epoch_start(task, starts[-1] if span.last is None else last + 1)
+    spans = [PointSpan(start, after - 1) for start, after in pairwise(starts)]
+    if span.first is not None:
+        spans[0] = spans[0]._replace(first=max(first, 0))
+    if span.last is not None:
+        spans[-1] = spans[-1]._replace(last=last)
+    return spans
 
 
 def _checked(counts: ArrayLike, task: Task) -> IntArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.analysis.timeseries.blocks import blocks_of
 from arcwise.analysis.timeseries.epochs import Span
-from arcwise.analysis.timeseries.series import MONDAY, point_starts
+from arcwise.analysis.timeseries.series import HIGHEST_LEVEL, MONDAY, point_spans
 from arcwise.errors import ParameterError
 from arcwise.server.problems import Problem
 from arcwise.server.store.epochs import epochs_in
@@ -15,15 +15,21 @@ from arcwise.server.store.epochs import epochs_in
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from arcwise.analysis.timeseries.epochs import Every
+    from arcwise.server.estimates.question import Question
     from arcwise.tasks import Task
 
-__all__ = ["MAX_COUNTS", "MAX_POINTS", "Part", "epochs_needed", "parts_of"]
+__all__ = ["MAX_COUNTS", "MAX_POINTS", "Part", "check_points", "epochs_needed", "parts_of"]
 
 MAX_POINTS = 400
 """Points of a series, a year of days: up to a second of a core."""
 
 MAX_COUNTS = 1 << 22
 """Counts of a series, one for each code of each point: 32 MB, read, sent to another process and estimated."""
+
+
+MAX_WHOLE_POINTS = 60
+"""Points with reports of a series that takes a whole estimate for each: up to half a minute of a core."""
 
 
 class Part(NamedTuple):
@@ -55,7 +61,7 @@ def epochs_needed(task: Task, span: Span | None, days: int) -> Span:
 
 
 def parts_of(  # noqa: PLR0917
-    task: Task, reports: Mapping[int, int], span: Span | None, every: int, least: int, days: int = 1
+    task: Task, reports: Mapping[int, int], span: Span | None, every: Every, least: int, days: int = 1
 ) -> list[Part]:
     """Return the parts of an answer, from the number of reports of each epoch alone.
 
@@ -68,7 +74,7 @@ def parts_of(  # noqa: PLR0917
     span
         The epochs that were asked for; None: all.
     every
-        A series of points of so many epochs; 0: one estimate.
+        A series of points of so many epochs, or of months; 0: one estimate.
     least
         Reports that whatever is shown must have, and so must the difference of any two things shown.
     days
@@ -102,27 +108,50 @@ def parts_of(  # noqa: PLR0917
     return [part(each) for each in _points(task, known, span, every)]
 
 
+def check_points(question: Question, filled: int) -> None:
+    """Refuse what takes a whole estimate for each of too many points with reports.
+
+    Raises
+    ------
+    Problem
+        422 when there are more than 60 such points, or so many that their level together has no interval.
+    """
+    if not (
+        question.between or question.quantiles or question.origin is not None or question.target == "users"
+    ):
+        return
+    if filled > MAX_WHOLE_POINTS:
+        raise Problem(
+            422,
+            "too-many-points",
+            f"With share, quantiles, origin or target=users a series has at most {MAX_WHOLE_POINTS} points "
+            "with reports, each of which takes a whole estimate: request longer points, or fewer epochs.",
+        )
+    if question.simultaneous and 1 - (1 - question.level) / filled > HIGHEST_LEVEL:
+        raise Problem(
+            422,
+            "invalid-request",
+            f"simultaneous must be false for share, quantiles, origin or target=users at so many points: no "
+            f"interval has a level above {HIGHEST_LEVEL}. Request longer points, or fewer epochs.",
+        )
+
+
 def _within(epochs: Sequence[int], span: Span) -> slice:
     """Return where those of a range lie among epochs in order."""
     start = 0 if span.first is None else bisect_left(epochs, span.first)
     return slice(start, len(epochs) if span.last is None else bisect_right(epochs, span.last))
 
 
-def _points(task: Task, known: Collection[int], span: Span, every: int) -> list[Span]:
+def _points(task: Task, known: Collection[int], span: Span, every: Every) -> list[Span]:
     if not known:
         return []
     most = min(MAX_POINTS, MAX_COUNTS // task.mechanism.kernel.codes)
     try:
-        starts = point_starts(task, known, every=every, span=span)
-        allowed = len(starts) <= most
-    except ParameterError:  # far more, or one that has no end
-        allowed = False
-    if not allowed:
+        return [Span(*point) for point in point_spans(task, known, every=every, span=span, most=most)]
+    except ParameterError:  # more, or one that has no end
         raise Problem(
             422,
             "too-many-points",
             f"A series of this task has at most {most} points, and none ends after the year 9999: request "
             "longer points, or fewer epochs.",
-        )
-    last = starts[-1] + every - 1 if span.last is None else span.last
-    return [Span(start, min(start + every - 1, last)) for start in starts]
+        ) from None

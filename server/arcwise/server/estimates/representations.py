@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import msgpack
@@ -12,7 +13,7 @@ from arcwise.analysis.csv_rows import write_rows
 from arcwise.analysis.tidy import COLUMNS, tidy_rows
 from arcwise.server.problems import Problem
 
-__all__ = ["MEDIA_TYPES", "negotiate", "render"]
+__all__ = ["MEDIA_TYPES", "disposition", "negotiate", "render"]
 
 MEDIA_TYPES = {"json": "application/json", "csv": "text/csv", "msgpack": "application/msgpack"}
 """Representations by name; the first one is sent to whoever takes anything."""
@@ -76,6 +77,22 @@ def render(document: dict[str, Any], form: str) -> bytes:
         packed: bytes = msgpack.packb(document)
         return packed
     return json.dumps(document, allow_nan=False).encode()
+
+
+def disposition(name: str, file: str, *, shown: bool) -> str:
+    """Return a Content-Disposition header with a file name that is safe everywhere.
+
+    Parameters
+    ----------
+    name
+        Of the task: its letters of ASCII, digits, dots, hyphens and underscores stay.
+    file
+        What follows it: "estimate.csv".
+    shown
+        Whether a browser shows the file, instead of saving it.
+    """
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "task"
+    return f'{"inline" if shown else "attachment"}; filename="{stem}-{file}"'
 
 
 def _csv(document: dict[str, Any]) -> bytes:

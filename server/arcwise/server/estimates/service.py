@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from arcwise.analysis import estimate
-from arcwise.analysis.timeseries.epochs import Span, no_reports, span_to_dict
+from arcwise.analysis.timeseries.epochs import Span, span_to_dict
 from arcwise.analysis.timeseries.series import series
-from arcwise.errors import StoreError
-from arcwise.server.estimates.cache import Cache, Cached, Question, digest_of, tag_of
-from arcwise.server.estimates.parts import epochs_needed, parts_of
+from arcwise.errors import MissingExtraError, ParameterError, StoreError
+from arcwise.server.estimates import computations
+from arcwise.server.estimates.cache import Cache, Cached, digest_of, tag_of
+from arcwise.server.estimates.parts import check_points, epochs_needed, parts_of
 from arcwise.server.estimates.representations import render
 from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.server.problems import Problem, store_busy
@@ -21,13 +24,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
     from arcwise.server.estimates.parts import Part
+    from arcwise.server.estimates.question import Question
     from arcwise.server.store import Store
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
     Result = TypeVar("Result")
 
-__all__ = ["Answer", "Estimates"]
+__all__ = ["PAGE_AGE", "Answer", "Estimates", "Shown"]
+
+PAGE_AGE = 10.0
+"""Seconds for which a page shows an answer again, whatever has been reported meanwhile; see `document`."""
+
+_PAGE_TIMES = 20.0
+"""Times its own computing time for which a page does: so pages take at most a twentieth of a core."""
 
 _MAX_WAITING = 16
 _WARM_SECONDS = 1.0
@@ -41,12 +51,30 @@ class Answer(NamedTuple):
     body: bytes | None
 
 
+class Shown(NamedTuple):
+    """What readers may see of a task's counts.
+
+    Attributes
+    ----------
+    digest
+        Stands for parts and counts.
+    parts
+        Which epochs are in each row of the counts, and what is withheld from it.
+    counts
+        Shape (parts, K).
+    """
+
+    digest: bytes
+    parts: Sequence[Part]
+    counts: IntArray
+
+
 class Estimates:
     """Computes estimates on a thread of its own and keeps each task's last one.
 
     One thread: an estimate takes a good part of a second of a core, and readers must not take the cores from
     those who report. An estimate depends on nothing but the counts: it is made again when they change. Of
-    series and of estimates of some epochs, of which readers can ask for any number, a few are kept.
+    other questions, of which readers can ask any number, a few answers are kept.
 
     Parameters
     ----------
@@ -88,31 +116,83 @@ class Estimates:
             self._executor.submit(worker.warm)
 
     async def answer(
-        self, task: Task, form: str, known: Container[str], *, span: Span | None = None, every: int = 0
+        self, task: Task, question: Question, form: str, known: Container[str], *, other: Task | None = None
     ) -> Answer:
-        """Return the estimates of a task.
+        """Return what a question asks of a task, from the counts as they are now.
 
         Parameters
         ----------
         task
             Of which task.
+        question
+            What is asked, of `read_question`.
         form
-            The representation: a name in `MEDIA_TYPES`.
+            The representation: a name in `MEDIA_TYPES` or `PICTURES`.
         known
             Entity tags that the reader has.
-        span
-            From the reports of these epochs; None: of all.
-        every
-            A series of points of so many epochs; 0: one estimate.
+        other
+            Of a difference: the task of the other reports; the same task unless given.
 
         Raises
         ------
         Problem
-            503 when too many are waiting, or the store cannot be read; 422 for too many points.
+            503 when too many are waiting, or the store cannot be read; 422 for too many points; 501 for a
+            picture that takes an extra which is not installed.
         """
-        return await self._run(partial(self._answer, task, form, known, span, every))
+        return await self.run(partial(self._answer, task, question, form, known, other))
 
-    async def _run(self, compute: Callable[[], Result]) -> Result:
+    async def document(
+        self, task: Task, question: Question, *, max_age: float = 0.0, other: Task | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Return an entity tag and the JSON object that a question asks for; raises as `answer` does.
+
+        Parameters
+        ----------
+        task, question, other
+            As of `answer`.
+        max_age
+            An answer that was computed so many seconds ago is returned again, and so is one for twenty times
+            as long as it took to compute: however many pages ask a question, it takes a twentieth of a core.
+            With 0 (default) it is from the counts as they are now.
+        """
+        kept = self.kept(task, question, max_age=max_age)
+        if kept is None:
+            kept = await self.run(partial(self._kept_document, task, question, max_age, other))
+        return kept
+
+    def kept(
+        self, task: Task, question: Question, *, max_age: float = float("inf")
+    ) -> tuple[str, dict[str, Any]] | None:
+        """Return what `document` would at once; None where it has to be computed, or looked at again."""
+        kept = self._fresh(question, max_age)
+        if kept is None or kept.body is None:
+            return None
+        return tag_of(kept.digest, question, "json", self._min_reports), json.loads(kept.body)
+
+    def _fresh(self, question: Question, max_age: float) -> Cached | None:
+        """Return what is known of a question, where it is an answer and young enough for a page."""
+        kept = self._cache.get(question) if max_age > 0 else None
+        if kept is None or kept.body is None:
+            return None
+        age = time.monotonic() - kept.made
+        return kept if age < max(max_age, _PAGE_TIMES * kept.seconds) else None
+
+    def _kept_document(
+        self, task: Task, question: Question, max_age: float, other: Task | None
+    ) -> tuple[str, dict[str, Any]]:
+        # Once more: of ten pages that wait, the first has it computed.
+        kept = self._fresh(question, max_age) or self._current(task, question, None, other)
+        assert kept.body is not None  # noqa: S101 (narrows the type for the checker)
+        return tag_of(kept.digest, question, "json", self._min_reports), json.loads(kept.body)
+
+    async def run(self, compute: Callable[[], Result]) -> Result:
+        """Return what a function returns, called on the thread of estimates, when its turn comes.
+
+        Raises
+        ------
+        Problem
+            503 when too many are waiting, or the function cannot read the store.
+        """
         if self._executor is None:
             raise store_busy("The server is not running.")
         if self._waiting >= _MAX_WAITING:
@@ -130,64 +210,145 @@ class Estimates:
         finally:
             self._waiting -= 1
 
-    def _answer(self, task: Task, form: str, known: Container[str], span: Span | None, every: int) -> Answer:
-        question = Question(task.id, span, every)
+    def shown_counts(self, task: Task, span: Span | None, *, every: Any = 0) -> Shown:
+        """Return what readers may see of a task's counts; to be called in `run`.
 
+        Parameters
+        ----------
+        task
+            Whose counts.
+        span
+            Of which epochs; None: of all.
+        every
+            In points of so many epochs, or of months; 0: as one sum.
+        """
+        store = self._store()
+        # By the numbers of reports alone: no counts are read of what is too much, or withheld.
+        reports = store.reports_by_epoch(task, *epochs_needed(task, span, self._days))
+        parts = parts_of(task, reports, span, every, self._min_reports, self._days)
+        rows = {epoch: row for row, part in enumerate(parts) for epoch in part.epochs}
+        counts = store.sums(task, rows, len(parts))
+        return Shown(digest_of(store.secret, parts, counts), parts, counts)
+
+    def _answer(
+        self, task: Task, question: Question, form: str, known: Container[str], other: Task | None
+    ) -> Answer:
         def tag(digest: bytes) -> str:
             return tag_of(digest, question, form, self._min_reports)
 
         def is_held(digest: bytes) -> bool:
             return "*" in known or tag(digest) in known
 
-        store = self._store()
-        revision = store.revision(task)  # cheap; the counts of a year of many workers are not
-        kept = self._cache.get(question)
-        if kept is None or kept.revision != revision or not (kept.document or is_held(kept.digest)):
-            # By the numbers of reports alone: no counts are read of what is too much, or withheld.
-            reports = store.reports_by_epoch(task, *epochs_needed(task, span, self._days))
-            parts = parts_of(task, reports, span, every, self._min_reports, self._days)
-            rows = {epoch: row for row, part in enumerate(parts) for epoch in part.epochs}
-            sums = store.sums(task, rows, len(parts))
-            digest = digest_of(store.secret, parts, sums)
-            document = kept.document if kept is not None and kept.digest == digest else None
-            if document is None and not is_held(digest):
-                document = self._document(question, task, parts, sums)
-            kept = Cached(revision, digest, document)
-        self._cache.keep(question, kept)
-        if kept.document is None or is_held(kept.digest):
+        kept = self._current(task, question, is_held, other)
+        if kept.body is None or is_held(kept.digest):
             return Answer(tag(kept.digest), None)
-        return Answer(tag(kept.digest), render(kept.document, form))
+        if form == "json":
+            return Answer(tag(kept.digest), kept.body)
+        return Answer(tag(kept.digest), self._rendered(json.loads(kept.body), form))
+
+    def _rendered(self, document: dict[str, Any], form: str) -> bytes:
+        if form not in computations.PICTURES:
+            return render(document, form)
+        try:
+            return (
+                self._worker.picture(document, form) if self._worker else computations.picture(document, form)
+            )
+        except MissingExtraError:
+            raise Problem(
+                501,
+                "extra-missing",
+                "This server draws no PNG: it takes the extra plots, pip install 'arcwise[plots]'. The SVG "
+                "needs no extra.",
+            ) from None
+        except ParameterError:
+            raise Problem(
+                404, "no-picture", "There is no picture yet: it takes reports that determine a number."
+            ) from None
+
+    def _current(
+        self,
+        task: Task,
+        question: Question,
+        is_held: Callable[[bytes], bool] | None,
+        other: Task | None,
+    ) -> Cached:
+        """Return the answer from the counts as they are now; without a body where the reader has it."""
+        store, second = self._store(), other or task
+        revision = [store.revision(task)]  # cheap; the counts of a year of many workers are not
+        if question.kind == "difference":
+            revision.append(store.revision(second))
+        kept = self._cache.get(question)
+        if (
+            kept is None
+            or kept.revision != tuple(revision)
+            or not (kept.body or (is_held and is_held(kept.digest)))
+        ):
+            shown = [self.shown_counts(task, question.span, every=question.every)]
+            if question.kind == "difference":
+                shown.append(self.shown_counts(second, question.other_span))
+            digest = b"".join(each.digest for each in shown)
+            now = time.monotonic()
+            body = kept.body if kept is not None and kept.digest == digest else None
+            seconds = kept.seconds if kept is not None else 0.0
+            if body is None and not (is_held and is_held(digest)):
+                document = self._document(task, question, shown, second)
+                body = json.dumps(document, allow_nan=False).encode()
+                seconds = time.monotonic() - now
+            kept = Cached(tuple(revision), digest, body, seconds, time.monotonic())
+            self._cache.keep(question, kept)
+        return kept
 
     def _document(
-        self, question: Question, task: Task, parts: Sequence[Part], sums: IntArray
+        self, task: Task, question: Question, shown: Sequence[Shown], other: Task
     ) -> dict[str, Any]:
-        if question.every:
-            document = self._over_time(task, parts, sums, question.every)
+        parts, counts = shown[0].parts, shown[0].counts
+        if question.kind == "series":
+            document = self._over_time(task, parts, counts, question)
         else:
-            document = self._estimated(task, sums[0])
+            document = self._computed(task, question, shown, other)
             if question.span is not None:
                 document["epochs"] = span_to_dict(task, question.span)
         if self._min_reports > 1:
             document["min_reports"] = self._min_reports
-            for shown, part in zip(document.get("points", [document]), parts, strict=True):
-                shown["withheld"] = part.withheld  # and what is joined across the ends of what was asked for
-                shown["joined"] = [list(block) for block in part.across]
+            for each, part in zip(document.get("points", [document]), parts, strict=True):
+                each["withheld"] = part.withheld  # and what is joined across the ends of what was asked for
+                each["joined"] = [list(block) for block in part.across]
         return document
 
-    def _estimated(self, task: Task, counts: IntArray) -> dict[str, Any]:
-        if not counts.any():
-            return no_reports(task)
-        return self._worker.estimate(task, counts) if self._worker else estimate(task, counts).to_dict()
+    def _computed(
+        self, task: Task, question: Question, shown: Sequence[Shown], other: Task
+    ) -> dict[str, Any]:
+        sums = [each.counts[0] for each in shown]
+        if question.kind == "estimate":
+            options = question.options(*_ESTIMATE)
+            if not sums[0].any():
+                return computations.no_estimate(task, options)
+            if self._worker:
+                return self._worker.estimate(task, sums[0], **options)
+            return estimate(task, sums[0], **options).to_dict()
+        compute = self._worker.compute if self._worker else computations.compute
+        if question.kind == "difference":
+            return compute("difference", (task, other), sums, question.options(*_ESTIMATE))
+        if question.kind == "fit":
+            return compute("fit", (task,), sums, {})
+        return compute("plan", (task,), sums, question.options("level", "target", "half_width"))
 
-    def _over_time(self, task: Task, parts: Sequence[Part], sums: IntArray, every: int) -> dict[str, Any]:
-        if not sums.any():
-            points = [span_to_dict(task, part.span) | {"n": 0} for part in parts]
-            return no_reports(task) | {"every": every, "points": points}
+    def _over_time(
+        self, task: Task, parts: Sequence[Part], sums: IntArray, question: Question
+    ) -> dict[str, Any]:
+        options = question.options("level", "between", "target", "origin", "quantiles", "simultaneous")
+        filled = int(sums.any(axis=1).sum())
+        if not filled:
+            spans = [(part.span.first or 0, part.span.last or 0) for part in parts]
+            return computations.no_series(task, spans, question.every, options)
+        check_points(question, filled)
         span = Span(parts[0].span.first, parts[-1].span.last)
         by_epoch = {part.span.first or 0: row for part, row in zip(parts, sums, strict=True) if row.any()}
         if self._worker:
-            return self._worker.series(task, by_epoch, every, span)
-        return series(task, by_epoch, every=every, first=span.first, last=span.last).to_dict()
+            return self._worker.series(task, by_epoch, question.every, span, **options)
+        return series(
+            task, by_epoch, every=question.every, first=span.first, last=span.last, **options
+        ).to_dict()
 
     def close(self) -> None:
         """Start no further estimate and wait for the one that is running."""
@@ -196,3 +357,6 @@ class Estimates:
             executor.shutdown(cancel_futures=True)
         if self._worker is not None:
             self._worker.close()
+
+
+_ESTIMATE = ("level", "between", "target", "bands", "origin")

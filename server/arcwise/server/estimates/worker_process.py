@@ -17,19 +17,21 @@ import numpy as np
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import StoreError
+from arcwise.server.estimates.computations import compute, picture
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from multiprocessing.connection import Connection
 
-    from arcwise.analysis.timeseries.epochs import Span
+    from arcwise.analysis.timeseries.epochs import Every, Span
     from arcwise.typing import IntArray
 
 __all__ = ["WorkerProcess"]
 
 _Result = TypeVar("_Result")
 _NICE = 10
+_NONE: dict[str, Any] = {}
 
 
 class WorkerProcess:
@@ -49,21 +51,34 @@ class WorkerProcess:
             with suppress(OSError, BrokenProcessPool):  # the first estimate will tell
                 self._warming = self._submit(_warm)
 
-    def estimate(self, task: Task, counts: IntArray) -> dict[str, Any]:
-        """Return what `estimate(task, counts).to_dict()` does.
+    def estimate(self, task: Task, counts: IntArray, **options: Any) -> dict[str, Any]:
+        """Return what `estimate(task, counts, **options).to_dict()` does.
 
         Raises
         ------
         StoreError
             When the process died over it; the next call starts another one.
         """
-        return self._run(_estimate, task.to_bytes(), counts)
+        return self._run(_estimate, task.to_bytes(), counts, options)
 
-    def series(self, task: Task, by_epoch: Mapping[int, IntArray], every: int, span: Span) -> dict[str, Any]:
+    def series(
+        self, task: Task, by_epoch: Mapping[int, IntArray], every: Every, span: Span, **options: Any
+    ) -> dict[str, Any]:
         """Return what `series(task, by_epoch, ...).to_dict()` does; raises as `estimate` does."""
-        return self._run(_series, task.to_bytes(), dict(by_epoch), every, span.first, span.last)
+        asked = {"every": every, **span._asdict(), **options}
+        return self._run(_series, task.to_bytes(), dict(by_epoch), asked)
 
-    def _run(self, function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    def compute(
+        self, name: str, tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return what `computations.compute` does; raises as `estimate` does."""
+        return self._run(_compute, name, [task.to_bytes() for task in tasks], list(counts), dict(options))
+
+    def picture(self, document: Mapping[str, Any], form: str) -> bytes:
+        """Return what `computations.picture` does, and raise what it raises, or as `estimate` does."""
+        return self._run(picture, document, form)
+
+    def _run(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
         try:
             return self._submit(function, *arguments).result()
         except BrokenProcessPool:
@@ -127,15 +142,19 @@ def _task(packed: bytes) -> Task:
     return Task.from_bytes(packed)
 
 
-def _estimate(packed: bytes, counts: IntArray) -> dict[str, Any]:
+def _estimate(packed: bytes, counts: IntArray, options: Mapping[str, Any] = _NONE) -> dict[str, Any]:
     from arcwise.analysis import estimate
 
-    return estimate(_task(packed), counts).to_dict()
+    return estimate(_task(packed), counts, **options).to_dict()
 
 
-def _series(
-    packed: bytes, by_epoch: dict[int, IntArray], every: int, first: int | None, last: int | None
-) -> dict[str, Any]:
+def _series(packed: bytes, by_epoch: dict[int, IntArray], options: Mapping[str, Any]) -> dict[str, Any]:
     from arcwise.analysis.timeseries.series import series
 
-    return series(_task(packed), by_epoch, every=every, first=first, last=last).to_dict()
+    return series(_task(packed), by_epoch, **options).to_dict()
+
+
+def _compute(
+    name: str, packed: Sequence[bytes], counts: Sequence[IntArray], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    return compute(name, [_task(each) for each in packed], counts, options)

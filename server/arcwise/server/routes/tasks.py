@@ -1,49 +1,99 @@
-"""GET /v1/tasks, /v1/tasks/{id}, its estimate and its series: what readers ask."""
+"""GET /v1/tasks and what is below /v1/tasks/{task}: what readers ask."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
-from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
-from arcwise.errors import ParameterError
-from arcwise.server.estimates.representations import MEDIA_TYPES, negotiate
-from arcwise.server.problems import Problem, unknown_task
+from arcwise.server.estimates.computations import PICTURES
+from arcwise.server.estimates.question import parameters_of, read_question
+from arcwise.server.estimates.representations import MEDIA_TYPES, disposition, negotiate
+from arcwise.server.names import name_in
+from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from arcwise.server.estimates.question import Kind
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
-__all__ = ["reader_routes"]
+__all__ = ["asked_task", "reader_routes"]
 
-_TIME = "A date (2026-11-01), a time (2026-11-01T06:00Z, UTC unless it has an offset) or an epoch's number."
-_From = Annotated[str | None, Query(alias="from", description=f"Epochs that start then or later. {_TIME}")]
-_To = Annotated[str | None, Query(alias="to", description=f"Epochs that start before then. {_TIME}")]
-_FORMS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "In the form that Accept asks for, with an ETag",
-        "content": {
-            "application/json": {"schema": {"type": "object"}},
-            "text/csv": {"schema": {"type": "string"}},
-            "application/msgpack": {"schema": {"type": "string", "format": "binary"}},
-        },
-    },
-    304: {"description": "The estimate of an ETag in If-None-Match is still the same"},
-}
-_Every = Annotated[
-    str, Query(description="Length of a point: epoch, day, week, or a whole number of epochs.")
+_ID = re.compile(r"[0-9a-f]{64}")
+_FORMS = {**MEDIA_TYPES, **PICTURES}
+
+_Task = Annotated[
+    str,
+    Path(description="The task's id; or its name, percent-encoded, where exactly one open task has it."),
 ]
+
+_QUESTIONS: dict[Kind, tuple[str, str]] = {
+    "estimate": (
+        "Estimate from all reports so far, or of some epochs",
+        "`n`, and each estimate that the task allows as value, low, high, method and notes.",
+    ),
+    "series": (
+        "Estimates over time",
+        "Points of merged epochs, in order and without holes, each with its mean or its direction.",
+    ),
+    "difference": (
+        "Compare with other epochs, or another task",
+        "The other reports' numbers less these, with intervals, and a test whether both come from one "
+        "population.",
+    ),
+    "fit": (
+        "Test whether honest reports explain the counts",
+        "The p-value of the test, codes with a surplus, and what liars who stay unseen could do. Takes "
+        "seconds.",
+    ),
+    "plan": (
+        "Plan how many more reports a half-width takes",
+        "How many reports it takes in all, and how many more, until the interval of the mean or the "
+        "direction is as narrow as wanted.",
+    ),
+}
+"""Summary and description of each kind of question, which is also what the path ends with."""
+
+_FILES: dict[str, tuple[Kind, tuple[str, ...]]] = {
+    "estimate": ("estimate", ("json", "csv")),
+    "picture": ("estimate", ("svg", "png")),
+    "series": ("series", ("json", "csv", "svg", "png")),
+    "difference": ("difference", ("json", "csv", "svg", "png")),
+}
+"""Downloads by their stems: of which question, and in which forms."""
+
+_JSON_ONLY = ("fit", "plan")
+_DRAWN_CSP = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+"""Of a picture that is opened by itself: it can do nothing."""
+
+
+def asked_task(runtime: Runtime, request: Request, text: str) -> Task:
+    """Return the task of an id or a name, if this request may read it.
+
+    Raises
+    ------
+    Problem
+        401, 403 or 429 as `Gate.check` says; 404 or 409 as `Catalogue.find` does. Nobody is told of a task
+        that they may not read.
+    """
+    scope = request.scope
+    if text in runtime.catalogue.tasks:
+        runtime.gate.check(scope, "read", text)
+        return runtime.catalogue.tasks[text]
+    mine = runtime.gate.readable(scope, runtime.catalogue.named(text))
+    if not mine and _ID.fullmatch(text):  # an id, known or not, is refused to a key for other tasks
+        runtime.gate.check(scope, "read", text)
+    return runtime.catalogue.find(text, mine)
 
 
 def reader_routes(runtime: Runtime) -> APIRouter:
     """Return the routes that read."""
     router = APIRouter(tags=["tasks"])
-    estimates = runtime.estimates
     texts: dict[str, bytes] = {}  # by task id
 
     async def as_json(task_ids: Iterable[str]) -> list[bytes]:
@@ -53,14 +103,6 @@ def reader_routes(runtime: Runtime) -> APIRouter:
             if task_id not in texts:
                 texts[task_id] = await asyncio.to_thread(_text, runtime.catalogue.tasks[task_id])
         return [texts[task_id] for task_id in ids]
-
-    def known(request: Request, task_id: str) -> Task:
-        # The key first: without it nobody is told which tasks there are.
-        runtime.gate.check(request.scope, "read", task_id)
-        task = runtime.catalogue.tasks.get(task_id)
-        if task is None:
-            raise unknown_task()
-        return task
 
     @router.get(
         "/v1/tasks",
@@ -74,51 +116,90 @@ def reader_routes(runtime: Runtime) -> APIRouter:
         shut = json.dumps({task_id: closed[task_id] for task_id in mine if task_id in closed}).encode()
         return _json(b'{"tasks":[%b],"closed":%b}' % (b",".join(await as_json(mine)), shut))
 
-    @router.get("/v1/tasks/{task_id}", summary="Show one task", response_model=dict[str, Any])
-    async def show_task(request: Request, task_id: str) -> Response:
+    @router.get("/v1/tasks/{task}", summary="Show one task", response_model=dict[str, Any])
+    async def show_task(request: Request, task: _Task) -> Response:
         """One task, as its file would hold it."""
-        known(request, task_id)
-        return _json(*await as_json([task_id]))
+        known = asked_task(runtime, request, name_in(request.scope, task))
+        return _json(*await as_json([known.id]))
 
-    @router.get(
-        "/v1/tasks/{task_id}/estimate",
-        summary="Estimate from all reports so far, or of some epochs",
-        responses=_FORMS,
-    )
-    async def show_estimate(request: Request, task_id: str, start: _From = None, end: _To = None) -> Any:
-        """`n`, and each estimate that the task allows as value, low, high and method."""
-        task = known(request, task_id)
-        _check_names(request, {"from", "to"})
-        span = None if start is None and end is None else _span(task, start, end)
-        return await answered(request, task, span)
-
-    @router.get("/v1/tasks/{task_id}/series", summary="Estimates over time", responses=_FORMS)
-    async def show_series(
-        request: Request, task_id: str, every: _Every = "epoch", start: _From = None, end: _To = None
+    async def answered(
+        request: Request, segment: str, kind: Kind, form: str = "", file: str = ""
     ) -> Response:
-        """Points of merged epochs, in order and without holes, each with its mean or its direction."""
-        task = known(request, task_id)
-        _check_names(request, {"every", "from", "to"})
-        span = _span(task, start, end)
-        try:
-            epochs = epochs_in_step(task, every, "every")
-        except ParameterError:
-            raise _invalid(
-                "every must be epoch, day, week or a whole number of epochs from 1 on; a day or a week must "
-                "be a whole number of the task's epochs."
-            ) from None
-        return await answered(request, task, span, epochs)
-
-    async def answered(request: Request, task: Task, span: Span | None, every: int = 0) -> Response:
-        form = negotiate(request.headers.get("accept"))
-        answer = await estimates.answer(task, form, _tags(request), span=span, every=every)
+        """Answer a question; in the form that Accept asks for, or as a file."""
+        task = asked_task(runtime, request, name_in(request.scope, segment))
+        against = request.query_params.getlist("against") if kind == "difference" else []
+        other = asked_task(runtime, request, against[0]) if len(against) == 1 else None
+        question = read_question(task, request.query_params.multi_items(), kind, other=other)
+        if not form:
+            form = "json" if kind in _JSON_ONLY else negotiate(request.headers.get("accept"))
+        answer = await runtime.estimates.answer(task, question, form, _tags(request), other=other)
         # With a key in between, nobody else's cache may keep it; and each time the tag is asked about.
-        headers = {"ETag": answer.tag, "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization"}
+        vary = "Authorization" if file else "Accept, Authorization"
+        headers = {"ETag": answer.tag, "Cache-Control": "private, no-cache", "Vary": vary}
         if answer.body is None:
             return Response(status_code=304, headers=headers)
-        return Response(answer.body, headers=headers, media_type=MEDIA_TYPES[form])
+        if file:
+            headers["X-Content-Type-Options"] = "nosniff"
+            headers["Content-Disposition"] = disposition(task.name, f"{file}.{form}", shown=form in PICTURES)
+            if form in PICTURES:
+                headers["Content-Security-Policy"] = _DRAWN_CSP
+        return Response(answer.body, headers=headers, media_type=_FORMS[form])
 
+    def add_question(kind: Kind) -> None:
+        summary, description = _QUESTIONS[kind]
+        forms = ("json",) if kind in _JSON_ONLY else tuple(MEDIA_TYPES)
+
+        @router.get(
+            f"/v1/tasks/{{task}}/{kind}",
+            summary=summary,
+            description=description,
+            operation_id=f"show_{kind}",
+            responses=_responses(forms),
+            openapi_extra={"parameters": parameters_of(kind)},
+        )
+        async def show(request: Request, task: _Task) -> Response:
+            return await answered(request, task, kind)
+
+    def add_file(stem: str) -> None:
+        kind, forms = _FILES[stem]
+        words = "picture" if stem == "picture" else kind
+        form_in_path = Path(description="The form of the file.", json_schema_extra={"enum": list(forms)})
+
+        @router.get(
+            f"/v1/tasks/{{task}}/{stem}.{{form}}",
+            summary=f"Download the {words} as a file",
+            description=f"As /v1/tasks/{{task}}/{kind}, with a file name. PNG takes the extra plots.",
+            operation_id=f"download_{stem}",
+            responses=_responses(forms),
+            openapi_extra={"parameters": parameters_of(kind)},
+        )
+        async def download(request: Request, task: _Task, form: Annotated[str, form_in_path]) -> Response:
+            if form not in forms:
+                raise Problem(404, "not-found", f"This file is to be had as {' or '.join(forms)}.")
+            return await answered(request, task, kind, form, stem)
+
+    for kind in _QUESTIONS:
+        add_question(kind)
+    for stem in _FILES:
+        add_file(stem)
     return router
+
+
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "json": {"type": "object"},
+    "csv": {"type": "string"},
+    "svg": {"type": "string"},
+    "msgpack": {"type": "string", "format": "binary"},
+    "png": {"type": "string", "format": "binary"},
+}
+
+
+def _responses(forms: Iterable[str]) -> dict[int | str, dict[str, Any]]:
+    content = {_FORMS[form]: {"schema": _SCHEMAS[form]} for form in forms}
+    return {
+        200: {"description": "With an ETag", "content": content},
+        304: {"description": "What an ETag in If-None-Match names is still the same"},
+    }
 
 
 def _text(task: Task) -> bytes:
@@ -133,23 +214,3 @@ def _tags(request: Request) -> set[str]:
     """Return the entity tags of If-None-Match; a weak one names the same estimate."""
     given = ",".join(request.headers.getlist("if-none-match"))
     return {tag.strip().removeprefix("W/") for tag in given.split(",")} - {""}
-
-
-def _invalid(detail: str) -> Problem:
-    return Problem(422, "invalid-request", detail)
-
-
-def _check_names(request: Request, names: set[str]) -> None:
-    """Refuse parameters of other names: a range that is mistyped must not be taken for all epochs."""
-    given = [name for name, _ in request.query_params.multi_items()]
-    if set(given) - names or len(set(given)) < len(given):
-        raise _invalid(f"The only parameters are {', '.join(sorted(names))}, each at most once.")
-
-
-def _span(task: Task, start: str | None, end: str | None) -> Span:
-    try:
-        first = None if start is None else read_epoch(task, start, "from")
-        last = None if end is None else read_epoch(task, end, "to") - 1
-    except ParameterError:
-        raise _invalid(f"from and to take: {_TIME[0].lower()}{_TIME[1:]}") from None
-    return Span(first, last)

@@ -1,0 +1,209 @@
+"""How many reports a task still needs, until the interval of its mean or direction is as narrow as wanted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from arcwise.analysis.estimators import direction, mean
+from arcwise.analysis.estimators.inference_target import check_level, check_target
+from arcwise.analysis.estimators.small_samples import FEW, two_sided
+from arcwise.analysis.estimators.survey import Survey
+from arcwise.analysis.planning.base import MAX_REPORTS
+from arcwise.analysis.planning.direction import DirectionCurve
+from arcwise.analysis.planning.mean import MeanCurve
+from arcwise.analysis.threads import one_thread
+from arcwise.checks import real_or_nan
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from arcwise.analysis.estimators.inference_target import Target
+    from arcwise.mechanisms.base import Mechanism
+    from arcwise.mechanisms.circular import CircularMechanism
+    from arcwise.tasks import Task
+
+__all__ = ["FurtherReports", "further_reports"]
+
+_FEW = f"fewer than {FEW} reports do not say how their values are distributed"
+_NONE = "no number of reports makes the interval so narrow"
+_OPEN = "the reports do not determine a direction yet"
+
+
+@dataclass(frozen=True)
+class FurtherReports:
+    """How many reports it takes until an interval is as narrow as wanted.
+
+    Attributes
+    ----------
+    task, task_id, n, unit
+        Whose reports, how many there are, and the unit of the values.
+    of
+        "mean" or "direction".
+    level, target
+        Of the interval.
+    wanted, now
+        Half-widths of the interval, in the unit of the values: the one that is wanted, and that of the
+        reports so far; None where these have no interval.
+    reports, more
+        How many reports it takes in all, and how many more, if the devices' values stay distributed as they
+        are; None where these reports do not say so.
+    worst
+        How many it takes in all, however values are distributed; None for a direction, which some populations
+        do not have, and where no number is enough.
+    note
+        What should be known, or "".
+    """
+
+    task: str
+    task_id: str
+    n: int
+    unit: str | None
+    of: str
+    level: float
+    target: str
+    wanted: float
+    now: float | None
+    reports: int | None
+    more: int | None
+    worst: int | None
+    note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object with the attributes."""
+        return asdict(self)
+
+
+@one_thread()
+def further_reports(
+    task: Task,
+    counts: ArrayLike,
+    *,
+    half_width: float,
+    level: float = 0.95,
+    target: Target = "population",
+) -> FurtherReports:
+    """Return how many reports it takes until the interval of a mean or a direction is as narrow as wanted.
+
+    Parameters
+    ----------
+    task, counts
+        What was asked, and the reports per code, shape (K,); there may be none.
+    half_width
+        That the interval shall have, in the unit of the domain, more than 0.
+    level, target
+        As of `estimate`. A direction is that of the population.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    Notes
+    -----
+    The variance of a report's number is that of the reports so far, and the number of reports follows from
+    Student's interval; for a direction the resultant length is, and the worst of the populations with it is
+    planned for. `worst` is exact, as in `plan`, for the task's own mechanism.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from arcwise.domains import Interval
+    >>> from arcwise.tasks import Task
+    >>> task = Task("delay", Interval(0, 180), epsilon=1.0)
+    >>> answer = further_reports(task, np.full(task.mechanism.kernel.codes, 50), half_width=2.0)
+    >>> answer.n, answer.reports - answer.n == answer.more, answer.reports <= answer.worst
+    (10200, True, True)
+    """
+    check_level(level)
+    check_target(target)
+    if not 0.0 < real_or_nan(half_width) < math.inf:
+        raise ParameterError(f"half_width must be a positive number, got {half_width!r}")
+    given, circular = np.asarray(counts), task.domain.circular
+    target = "population" if circular else target
+    empty = given.shape == (task.mechanism.kernel.codes,) and not given.any()
+    survey = None if empty else Survey.of(task, given, target=target)
+    now, reports, worst, note = (_of_direction if circular else _of_mean)(
+        task.mechanism, survey, half_width, level, target
+    )
+    return FurtherReports(
+        task=task.name,
+        task_id=task.id,
+        n=(n := 0 if survey is None else int(survey.n)),
+        unit=task.unit,
+        of="direction" if circular else "mean",
+        level=level,
+        target=target,
+        wanted=float(half_width),
+        now=now,
+        reports=reports,
+        more=None if reports is None else max(reports - n, 0),
+        worst=worst,
+        note=note,
+    )
+
+
+def _of_mean(
+    mechanism: Mechanism, survey: Survey | None, wanted: float, level: float, target: Target
+) -> tuple[float | None, int | None, int | None, str]:
+    length = mechanism.domain.length
+    try:
+        curve = MeanCurve(mechanism, None, target)
+    except ParameterError:  # the reports determine a range of means, however many they are
+        return None, None, None, _NONE
+    worst = _least(lambda reports: curve.half_width(reports, level), wanted / length)
+    if survey is None:
+        return None, None, worst, _FEW
+    n, value = int(survey.n), mean.mean(survey, level=level)
+    ends = value.ends()
+    if value.value is None or ends is None:
+        return None, None, worst, _FEW
+    now = max(value.value - ends[0], ends[1] - value.value)
+    if n < FEW:
+        return now, None, worst, _FEW
+    deviation = now / two_sided(level, n) * math.sqrt(n)
+    needed = _least(lambda reports: two_sided(level, reports) * deviation / math.sqrt(reports), wanted)
+    return now, needed, worst, "" if needed is not None else _NONE
+
+
+def _of_direction(
+    mechanism: Mechanism, survey: Survey | None, wanted: float, level: float, _target: Target
+) -> tuple[float | None, int | None, int | None, str]:
+    period = mechanism.domain.length
+    if survey is None or survey.n < FEW:
+        return None, None, None, _FEW
+    value, size = direction.direction(survey, level=level), direction.resultant_length(survey, level=level)
+    ends = value.ends()
+    now = None
+    if value.value is not None and ends is not None and ends[1] - ends[0] < period:
+        now = max(value.value - ends[0], ends[1] - value.value)
+    if now is None or size.value is None or size.value <= 0.0:
+        return now, None, None, _OPEN
+    try:
+        curve = DirectionCurve(cast("CircularMechanism", mechanism), None, min(size.value, 1.0))
+    except ParameterError:
+        return now, None, None, _NONE
+    needed = _least(lambda reports: curve.half_width(reports, level), wanted / period)
+    return now, needed, None, "" if needed is not None else _NONE
+
+
+def _least(half_width: Callable[[int], float | None], wanted: float) -> int | None:
+    """Return the fewest reports whose half-width is at most the wanted one; None where none is."""
+
+    def reached(reports: int) -> bool:
+        found = half_width(reports)
+        return found is not None and found <= wanted
+
+    low, high = 1, MAX_REPORTS
+    if not reached(high):
+        return None
+    while high - low > 1:
+        middle = math.isqrt(low * high) if high > 2 * low else (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high

@@ -1,0 +1,118 @@
+"""What answers are computed by: JSON objects from tasks, counts and options, in whichever process.
+
+Everything heavy is imported when it is called: the server itself needs none of it.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from arcwise.analysis.timeseries.epochs import Every
+    from arcwise.tasks import Task
+    from arcwise.typing import IntArray
+
+__all__ = ["PICTURES", "compute", "no_estimate", "no_series", "picture"]
+
+PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
+"""Media types of pictures, by their names."""
+
+
+def compute(
+    name: str, tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the JSON object of a computation by its name: "difference", "fit" or "plan"."""
+    return _COMPUTATIONS[name](tasks, counts, options)
+
+
+def no_estimate(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON object of the estimate of no report."""
+    from arcwise.analysis.estimators.estimation import empty_estimate
+
+    return empty_estimate(task, **_named(options, "level", "target")).to_dict()
+
+
+def no_series(
+    task: Task, spans: Iterable[tuple[int, int]], every: Every, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the JSON object of the series of no report, with a point for each range of epochs."""
+    from arcwise.analysis.timeseries.series import PointSpan, empty_series
+
+    points = [PointSpan(*span) for span in spans]
+    named = _named(options, "level", "target", "simultaneous")
+    return empty_series(task, points, every=every, **named).to_dict()
+
+
+def picture(document: Mapping[str, Any], form: str) -> bytes:
+    """Return the picture of an answer, as a complete file.
+
+    Raises
+    ------
+    ParameterError
+        When the answer has nothing to draw.
+    MissingExtraError
+        When the form takes an extra that is not installed.
+    """
+    from arcwise.errors import ParameterError
+
+    result = _result(document)
+    if form == "png":
+        file = BytesIO()
+        result.plot().savefig(file, format="png")
+        return file.getvalue()
+    from arcwise.analysis.charts import charts_of, svg
+
+    charts = charts_of(result)
+    if not charts:
+        raise ParameterError("document must have something to draw, got none")
+    text: str = svg(charts[0], standalone=True)
+    return text.encode()
+
+
+def _result(document: Mapping[str, Any]) -> Any:
+    from arcwise.analysis.estimators.comparison import Comparison
+    from arcwise.analysis.estimators.result import Estimate
+    from arcwise.analysis.timeseries.result import Series
+
+    kind: Any = Series if "points" in document else Comparison if "difference" in document else Estimate
+    return kind.from_dict(document)
+
+
+def _named(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: options[name] for name in names if name in options}
+
+
+def _difference(
+    tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    from arcwise.analysis.estimators.comparison import compare_samples, no_comparison
+
+    (task, other), (mine, others) = tasks, counts
+    if min(mine.sum(), others.sum()) < 2:
+        return no_comparison(task, mine, others, **_named(options, "level")).to_document()
+    return compare_samples(task, mine, others, other_task=other, **options).to_document()
+
+
+def _fit(tasks: Sequence[Task], counts: Sequence[IntArray], _options: Mapping[str, Any]) -> dict[str, Any]:
+    from arcwise.analysis.robustness.fit_test import fit_test
+
+    ((task,), (mine,)) = tasks, counts
+    head = {"task": task.name, "task_id": task.id}
+    return head | ({"n": 0} if not mine.any() else fit_test(task, mine).to_dict())
+
+
+def _plan(tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]) -> dict[str, Any]:
+    from arcwise.analysis.planning.further import further_reports
+
+    ((task,), (mine,)) = tasks, counts
+    return further_reports(task, mine, **options).to_dict()
+
+
+_COMPUTATIONS: dict[str, Callable[[Any, Any, Any], dict[str, Any]]] = {
+    "difference": _difference,
+    "fit": _fit,
+    "plan": _plan,
+}

@@ -1,0 +1,355 @@
+"""What readers ask: parameters of a query, checked once, the same for /v1 and for pages.
+
+The names, the values and the defaults are those of `arcwise estimate`. A problem names the parameter and its
+bound, and never what was sent.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from arcwise.analysis.counts import same_units
+from arcwise.analysis.estimators.inference_target import TARGETS
+from arcwise.analysis.estimators.shares import unit_ends
+from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
+from arcwise.errors import ParameterError
+from arcwise.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from arcwise.analysis.estimators.inference_target import Target
+    from arcwise.analysis.timeseries.epochs import Every
+    from arcwise.tasks import Task
+
+__all__ = ["KINDS", "MAX_SHARES", "Kind", "Question", "parameters_of", "read_question"]
+
+Kind: TypeAlias = Literal["estimate", "series", "difference", "fit", "plan"]
+
+MAX_SHARES: Final = 20
+"""Shares of one question: each takes some milliseconds of a core, at every point of a series."""
+
+_TIME = "a date (2026-11-01), a time (2026-11-01T06:00Z, UTC unless it has an offset) or an epoch's number"
+
+
+class Question(NamedTuple):
+    """What is asked of a task; the same question has the same answer while the counts are the same.
+
+    Attributes
+    ----------
+    task_id
+        Of which task.
+    kind
+        An estimate, estimates over time, a difference, the test of fit, or how many more reports are needed.
+    span
+        From the reports of these epochs; None: of all.
+    every
+        Of a series: the length of a point; 0 of anything else.
+    level, between, target, bands, origin
+        As of `estimate`.
+    quantiles, simultaneous
+        As of `series`.
+    other_id, other_span
+        Of a difference: the task and the epochs of the other reports; "" of anything else.
+    half_width
+        Of a plan: the half-width that the interval of the mean or the direction shall have; None: not asked.
+    """
+
+    task_id: str
+    kind: Kind = "estimate"
+    span: Span | None = None
+    every: Every = 0
+    level: float = 0.95
+    between: tuple[tuple[float, float], ...] = ()
+    target: Target = "population"
+    bands: bool = False
+    origin: float | None = None
+    quantiles: bool = False
+    simultaneous: bool = False
+    other_id: str = ""
+    other_span: Span | None = None
+    half_width: float | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a task's own: its estimate from all reports, with nothing else asked for."""
+        return self == Question(self.task_id)
+
+    def options(self, *names: str) -> dict[str, Any]:
+        """Return what was asked for, by the names of the arguments of `estimate`; defaults are left out."""
+        defaults = Question._field_defaults
+        return {name: getattr(self, name) for name in names if getattr(self, name) != defaults[name]}
+
+
+class _Parameter(NamedTuple):
+    """A parameter of a query: its JSON schema, and what it is for."""
+
+    schema: dict[str, Any]
+    description: str
+
+
+_NUMBER, _FLAG = {"type": "number"}, {"type": "boolean", "default": False}
+
+_PARAMETERS: Final = {
+    "from": _Parameter({"type": "string"}, f"Epochs that start then or later: {_TIME}."),
+    "to": _Parameter({"type": "string"}, f"Epochs that start before then: {_TIME}."),
+    "every": _Parameter(
+        {"type": "string", "default": "epoch"},
+        "Length of a point: epoch, day, week, month (of the calendar), or a whole number of epochs.",
+    ),
+    "level": _Parameter(
+        {**_NUMBER, "minimum": 0.5, "maximum": 0.9999, "default": 0.95}, "Level of the intervals."
+    ),
+    "share": _Parameter(
+        {"type": "array", "items": {"type": "string"}, "maxItems": MAX_SHARES},
+        "LOW:HIGH, two values: also the share of the population between them. Repeatable.",
+    ),
+    "target": _Parameter(
+        {"type": "string", "enum": list(TARGETS), "default": "population"},
+        "Target of the intervals: the population, or only the users who reported.",
+    ),
+    "bands": _Parameter(
+        _FLAG,
+        "Also a band around the distribution function, bins and the mode with intervals, and quantiles of a "
+        "circle.",
+    ),
+    "origin": _Parameter(_NUMBER, "On a circle: quantiles counted upwards from here; implies them."),
+    "quantiles": _Parameter(_FLAG, "Quantiles of every point, too; on a circle with origin."),
+    "simultaneous": _Parameter(_FLAG, "The level holds for all points together."),
+    "against": _Parameter(
+        {"type": "string"}, "The task of the other reports, its id or name; the same unless given."
+    ),
+    "against_from": _Parameter(
+        {"type": "string"}, f"The other reports are of epochs that start then or later: {_TIME}."
+    ),
+    "against_to": _Parameter(
+        {"type": "string"}, f"The other reports are of epochs that start before then: {_TIME}."
+    ),
+    "half_width": _Parameter(
+        {**_NUMBER, "exclusiveMinimum": 0},
+        "The half-width that the interval of the mean or the direction shall have, in the unit of the "
+        "values.",
+    ),
+}
+
+_EPOCHS = ("from", "to")
+_ESTIMATE = (*_EPOCHS, "level", "share", "target", "bands", "origin")
+
+KINDS: Final[dict[Kind, tuple[str, ...]]] = {
+    "estimate": _ESTIMATE,
+    "series": (*_EPOCHS, "every", "level", "share", "target", "origin", "quantiles", "simultaneous"),
+    "difference": (*_ESTIMATE, "against", "against_from", "against_to"),
+    "fit": _EPOCHS,
+    "plan": (*_EPOCHS, "level", "target", "half_width"),
+}
+"""The parameters of each kind of question, in the order in which they are described."""
+
+
+def parameters_of(kind: Kind) -> list[dict[str, Any]]:
+    """Return the parameters of a kind of question as OpenAPI describes them."""
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": kind == "plan" and name == "half_width",
+            "description": _PARAMETERS[name].description,
+            "schema": _PARAMETERS[name].schema,
+        }
+        for name in KINDS[kind]
+    ]
+
+
+def read_question(
+    task: Task,
+    query: Iterable[tuple[str, str]],
+    kind: Kind = "estimate",
+    *,
+    other: Task | None = None,
+    also: Collection[str] = (),
+) -> Question:
+    """Return what the parameters of a query ask of a task.
+
+    Parameters
+    ----------
+    task
+        Of which task.
+    query
+        Pairs of a name and a text, as they were sent: `request.query_params.multi_items()`.
+    kind
+        What is asked.
+    other
+        Of a difference: the task that `against` names, which the caller found; the same unless given.
+    also
+        Names of further parameters, which the caller reads itself.
+
+    Raises
+    ------
+    Problem
+        422 when a parameter is unknown, given twice, or out of its bounds.
+    """
+    names = KINDS[kind]
+    given: dict[str, str] = {}
+    shares: list[str] = []
+    # A parameter of another name is refused: a range that is mistyped must not be taken for all epochs.
+    for name, text in query:
+        if name in also:
+            continue
+        if name == "share" and name in names:
+            shares.append(text)
+        elif name not in names or name in given:
+            known = ", ".join(sorted({*names, *also}))
+            raise _invalid(
+                f"The only parameters are {known}, each at most once"
+                + (", but for share." if "share" in names else ".")
+            )
+        else:
+            given[name] = text
+    read = _Reader(task, given)
+    question = Question(
+        task.id,
+        kind,
+        span=read.span(task, "from", "to", needed=kind == "series"),
+        every=read.every() if kind == "series" else 0,
+        level=read.number("level", "a number from 0.5 to 0.9999", lambda x: 0.5 <= x <= 0.9999) or 0.95,
+        between=read.shares(shares),
+        target=read.target(),
+        bands=read.flag("bands"),
+        origin=read.origin(),
+        quantiles=read.flag("quantiles"),
+        simultaneous=read.flag("simultaneous"),
+    )
+    if kind == "series" and task.domain.circular and question.quantiles and question.origin is None:
+        raise _invalid("origin must be given for quantiles on a circle: they are counted from it.")
+    if kind == "plan":
+        width = read.number("half_width", "a number above 0, and must be given", lambda x: x > 0, needed=True)
+        return question._replace(half_width=width)
+    if kind == "difference":
+        return _against(question, task, task if other is None else other, read)
+    return question
+
+
+def _against(question: Question, task: Task, other: Task, read: _Reader) -> Question:
+    if not read.has("against", "against_from", "against_to"):
+        raise _invalid(
+            "One of against, against_from and against_to must be given: with which reports to compare these."
+        )
+    if other.domain != task.domain or not same_units(task, other):
+        raise _invalid("against must be a task on the same domain and in the same unit.")
+    span = read.span(other, "against_from", "against_to")
+    if other.id == task.id and _overlap(question.span or Span(), span or Span()):
+        raise _invalid(
+            "No report may be in both samples: give from and to, or against_from and against_to, that leave "
+            "out the other sample."
+        )
+    return question._replace(other_id=other.id, other_span=span)
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    """Return whether two ranges of epochs have an epoch in common."""
+    firsts = [span.first for span in (one, other) if span.first is not None]
+    lasts = [span.last for span in (one, other) if span.last is not None]
+    return not firsts or not lasts or max(firsts) <= min(lasts)
+
+
+class _Reader:
+    """Reads parameters of a task's question, each given at most once, into what they mean."""
+
+    def __init__(self, task: Task, given: dict[str, str]) -> None:
+        self._task = task
+        self._given = given
+
+    def has(self, *names: str) -> bool:
+        """Return whether one of the parameters was given."""
+        return any(name in self._given for name in names)
+
+    def span(self, task: Task, start: str, end: str, *, needed: bool = False) -> Span | None:
+        """Return the epochs from one parameter to before another; None where neither was given."""
+        if not needed and not self.has(start, end):
+            return None
+        try:
+            first = read_epoch(task, self._given[start], start) if start in self._given else None
+            last = read_epoch(task, self._given[end], end) - 1 if end in self._given else None
+        except ParameterError:
+            raise _invalid(f"{start} and {end} take: {_TIME}, from 1970 to the year 9999.") from None
+        return Span(first, last)
+
+    def every(self) -> Every:
+        """Return the length of a point."""
+        try:
+            return epochs_in_step(self._task, self._given.get("every", "epoch"), "every")
+        except ParameterError:
+            raise _invalid(
+                "every must be epoch, day, week, month or a whole number of epochs from 1 on; a day or a "
+                "week must be a whole number of the task's epochs, and so must a day for months."
+            ) from None
+
+    def flag(self, name: str) -> bool:
+        """Return a parameter that is true or false."""
+        text = self._given.get(name, "false")
+        if text not in _FLAGS:
+            raise _invalid(f"{name} must be true or false.")
+        return _FLAGS[text]
+
+    def number(
+        self, name: str, bound: str, holds: Callable[[float], bool], *, needed: bool = False
+    ) -> float | None:
+        """Return a finite number for which `holds` is true; None where it was not given."""
+        if name not in self._given and not needed:
+            return None
+        number = _number(self._given.get(name, ""))
+        if number is None or not holds(number):
+            raise _invalid(f"{name} must be {bound}.")
+        return number
+
+    def target(self) -> Target:
+        """Return the target of the intervals."""
+        for name in TARGETS:
+            if self._given.get("target", "population") == name:
+                return name  # type: ignore[return-value]
+        raise _invalid(f"target must be {' or '.join(TARGETS)}.")
+
+    def origin(self) -> float | None:
+        """Return where quantiles on a circle begin."""
+        domain = self._task.domain
+        if self.has("origin") and not domain.circular:
+            raise _invalid("origin must be left out: this task's domain is an interval, which has none.")
+        return self.number("origin", "a finite number", lambda x: math.isfinite(x / domain.length))
+
+    def shares(self, texts: list[str]) -> tuple[tuple[float, float], ...]:
+        """Return the pairs of values between which shares are asked for, each once."""
+        if len(texts) > MAX_SHARES:
+            raise _invalid(f"share must be given at most {MAX_SHARES} times.")
+        found: dict[tuple[float, float], None] = {}
+        for text in texts:
+            low, _, high = text.partition(":")
+            ends = _number(low), _number(high)
+            try:
+                if None in ends:
+                    raise ParameterError("not two numbers")
+                units = unit_ends(self._task.mechanism, *ends)  # type: ignore[arg-type]
+                if not all(math.isfinite(unit) for unit in units):
+                    raise ParameterError("beyond the floats")
+            except ParameterError:
+                raise _invalid(
+                    f"share must be LOW:HIGH, two numbers, of which the first is smaller or, on a circle, "
+                    f"another place; between them must be values of the domain {self._task.domain}."
+                ) from None
+            found[ends] = None  # type: ignore[index]
+        return tuple(found)
+
+
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def _number(text: str) -> float | None:
+    """Return a finite number; None for anything else."""
+    try:
+        number = float(text) + 0.0  # which makes 0 of -0
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in text else None
+
+
+def _invalid(detail: str) -> Problem:
+    return Problem(422, "invalid-request", detail)
