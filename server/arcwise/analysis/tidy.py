@@ -17,7 +17,7 @@ from arcwise.errors import MissingExtraError, ParameterError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["COLUMNS", "frame", "tidy_rows"]
+__all__ = ["COLUMNS", "frame", "in_unit", "tidy_rows"]
 
 COLUMNS = (
     "task",
@@ -78,7 +78,7 @@ def tidy_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         for name, value in _values(part):
             row = dict.fromkeys(COLUMNS) | head | {key: value[key] for key in COLUMNS if key in value}
             through = value.get("through_origin", False)
-            yield row | {"estimate": name, "unit": _unit(name, unit), "through_origin": through}
+            yield row | {"estimate": name, "unit": in_unit(name, unit), "through_origin": through}
 
 
 def _values(part: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -118,7 +118,8 @@ def _band(band: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"cdf {at:.15g}", {"low": low, "high": high, **said}
 
 
-def _unit(name: str, unit: str | None) -> str | None:
+def in_unit(name: str, unit: str | None) -> str | None:
+    """Return the unit of an estimate of `tidy_rows`, by its name; None where it has none."""
     words = [word for word in name.split(" ") if word not in _COMPARISONS]
     if unit is not None and words[0] == "variance":
         return f"{unit}^2" if unit.isalnum() else f"({unit})^2"

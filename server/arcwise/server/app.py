@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
@@ -15,6 +16,8 @@ from arcwise.server.login import login_routes
 from arcwise.server.names import whole_segments
 from arcwise.server.openapi import describe
 from arcwise.server.origins import routes_for_origins
+from arcwise.server.pages.problems import problem_answer, problem_page
+from arcwise.server.pages.routes import page_routes
 from arcwise.server.problems import install_problem_handlers
 from arcwise.server.routes.admin import admin_routes
 from arcwise.server.routes.health import health_routes
@@ -126,7 +129,8 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
     app.include_router(reader_routes(runtime))
     app.include_router(admin_routes(runtime))
     app.include_router(health_routes(runtime))
-    app.include_router(login_routes(runtime))
-    install_problem_handlers(app, runtime.metrics.refused)
+    app.include_router(login_routes(runtime, partial(problem_answer, runtime)))
+    app.router.routes += page_routes(runtime)
+    install_problem_handlers(app, runtime.metrics.refused, partial(problem_page, runtime))
     describe(app)
     return app

@@ -85,6 +85,7 @@ def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
         check_same_origin(scope, runtime.public_url)
         runtime.sessions.check_https(scope)
         form = await read_form(runtime, request)
+        request.state.next = own_path(form.get("next", ["/"])[0])  # for the page of a problem
         sent = form.get("key", [])
         key = await good_key("".join(sent[:1]).strip().encode("utf-8", "replace"))
         if key.scope not in LOGIN_SCOPES:
@@ -94,7 +95,7 @@ def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
                 f"A login takes a key with the scope {' or '.join(LOGIN_SCOPES)}; this one has another.",
             )
         cookie = await changed("log in", key, runtime.sessions.begin(scope, key))
-        return _go(own_path(form.get("next", ["/"])[0]), cookie)
+        return _go(request.state.next, cookie)
 
     async def good_key(sent: bytes) -> StoredKey:
         try:

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from fastapi import FastAPI, Request
 
@@ -79,28 +79,44 @@ def too_many(seconds: int) -> Problem:
     )
 
 
-def install_problem_handlers(app: FastAPI, count: Callable[[str], object]) -> None:
-    """Answer every error of the app with a problem document, and count it by its kind."""
+def install_problem_handlers(
+    app: FastAPI,
+    count: Callable[[str], object],
+    page: Callable[[Request, Problem], Awaitable[Response | None]],
+) -> None:
+    """Answer every error of the app with a problem document, or its page, and count it by its kind.
+
+    Parameters
+    ----------
+    app
+        Whose errors.
+    count
+        Is called with each kind.
+    page
+        Returns the page of a problem, or None where its document is to be sent.
+    """
     from fastapi.exceptions import RequestValidationError
 
-    def answer(error: Problem) -> Response:
+    async def answer(request: Request, error: Problem) -> Response:
         count(error.kind)
-        return error.response()
+        return await page(request, error) or error.response()
 
-    async def problem(_request: Request, error: Any) -> Response:
-        return answer(error)
+    async def problem(request: Request, error: Any) -> Response:
+        return await answer(request, error)
 
-    async def http(_request: Request, error: Any) -> Response:
+    async def http(request: Request, error: Any) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 (narrows the type for the checker)
         kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
         detail = _DETAILS.get(error.status_code, "The request cannot be served.")
-        return answer(Problem(error.status_code, kind, detail, headers=error.headers))
+        return await answer(request, Problem(error.status_code, kind, detail, headers=error.headers))
 
-    async def validation(_request: Request, _error: Any) -> Response:
-        return answer(Problem(422, "invalid-request", "A parameter of the request is not valid."))
+    async def validation(request: Request, _error: Any) -> Response:
+        return await answer(
+            request, Problem(422, "invalid-request", "A parameter of the request is not valid.")
+        )
 
-    async def unexpected(_request: Request, _error: Any) -> Response:
-        return answer(internal_error())
+    async def unexpected(request: Request, _error: Any) -> Response:
+        return await answer(request, internal_error())
 
     app.add_exception_handler(Problem, problem)
     app.add_exception_handler(HTTPException, http)

@@ -22,6 +22,7 @@ from arcwise.server.estimates.service import Estimates
 from arcwise.server.gate import REFRESH_SECONDS, Gate
 from arcwise.server.ingest import Ingest
 from arcwise.server.keys import SCOPES
+from arcwise.server.pages.rendering import Pages
 from arcwise.server.process.metrics import Metrics
 from arcwise.server.sessions import Sessions
 from arcwise.server.store import Store, open_store
@@ -66,6 +67,10 @@ class Runtime:
 
     Attributes
     ----------
+    pages
+        Makes pages of templates.
+    read_only
+        Whether it serves estimates alone: no reports are taken, and nothing is managed.
     store_bytes
         What the store takes on disk, at most a minute old.
     keys_by_scope
@@ -76,6 +81,8 @@ class Runtime:
         if settings.archive:
             require_pyarrow()
         self._settings = settings
+        self.pages = Pages()
+        self.read_only = False
         self.clock = clock
         self._store: Store | None = None
         self.archiver: Archiver | None = None
@@ -149,6 +156,11 @@ class Runtime:
             "Batches that this worker has written to the archive",
             of_archiver(lambda archiver: archiver.written),
         )
+
+    @property
+    def settings(self) -> Settings:
+        """How the server is set up."""
+        return self._settings
 
     def store(self) -> Store:
         """Return the store.

@@ -88,7 +88,7 @@ def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
         write_page(output, results, epsilon=epsilon, devices=devices)
         console.print(f"\npicture: {output.resolve()}   ({time.monotonic() - started:.0f} s in all)")
         if keep:
-            console.print(f"the server stays up at {url} until Ctrl-C, for example {url}/v1/tasks")
+            console.print(f"the dashboard of these reports, until Ctrl-C: {url}/")
             try:
                 server.wait()
             except KeyboardInterrupt:

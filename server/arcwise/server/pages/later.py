@@ -1,0 +1,160 @@
+"""Results that a page shows when they are there: it waits for them briefly, and never until they are.
+
+What was computed is shown until something newer is there. It is computed again only when somebody looks, and
+not before ten seconds, or twenty times its own computing time, have passed: open pages take a twentieth of a
+core at most, however many there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import time
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from arcwise.server.problems import Problem, internal_error
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
+
+__all__ = ["Later", "Wanted"]
+
+_LEAST_SECONDS = 10.0
+_TIMES = 20.0
+_MAX_KEPT = 192
+"""Results, of some 100 kB at most; a few of tasks with a thousand codes take more."""
+
+_MAX_WAITING = 256
+
+_log = logging.getLogger("arcwise.server")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A result that a page wants.
+
+    Attributes
+    ----------
+    key
+        Names it: whoever wants the same shares it.
+    make
+        Computes it.
+    rank
+        What is wanted most has the lowest rank; overviews, which want many results, have a higher one.
+    """
+
+    key: Hashable
+    make: Callable[[], Awaitable[Any]]
+    rank: int = 0
+
+
+@dataclass
+class _Kept:
+    value: Any
+    problem: Problem | None
+    until: float
+
+
+@dataclass(order=True)
+class _Waiting:
+    rank: int
+    number: int
+    wanted: Wanted = field(compare=False)
+    done: asyncio.Event = field(compare=False, default_factory=asyncio.Event)
+
+
+class Later:
+    """Computes what pages want, one result after the other, and keeps the last of each.
+
+    Parameters
+    ----------
+    now
+        A clock that never goes back, in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._kept: dict[Hashable, _Kept] = {}  # the one used last stands last
+        self._waiting: dict[Hashable, _Waiting] = {}
+        self._heap: list[_Waiting] = []
+        self._numbers = count()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def get(self, wanted: Sequence[Wanted], seconds: float) -> list[Any]:
+        """Return the results, None in place of those that are not there after so many seconds.
+
+        Raises
+        ------
+        Problem
+            Of a result that could not be computed.
+        """
+        now = self._now()
+        events = []
+        for each in wanted:
+            kept = self._kept.get(each.key)
+            if kept is None or kept.until <= now:
+                waiting = self._ask(each)
+                if waiting is not None and (kept is None or kept.problem is not None):
+                    events.append(asyncio.ensure_future(waiting.done.wait()))
+        if events:
+            _, late = await asyncio.wait(events, timeout=seconds)
+            for event in late:
+                event.cancel()
+        return [self._found(each.key) for each in wanted]
+
+    def peek(self, key: Hashable) -> Any:
+        """Return what is kept of a result, or None; nothing is computed."""
+        kept = self._kept.get(key)
+        return None if kept is None else kept.value
+
+    def close(self) -> None:
+        """Compute nothing more; on the event loop."""
+        if self._worker is not None:
+            self._worker.cancel()
+
+    def _found(self, key: Hashable) -> Any:
+        kept = self._kept.pop(key, None)
+        if kept is None:
+            return None
+        self._kept[key] = kept
+        if kept.problem is not None:
+            raise kept.problem
+        return kept.value
+
+    def _ask(self, wanted: Wanted) -> _Waiting | None:
+        waiting = self._waiting.get(wanted.key)
+        if waiting is None:
+            if len(self._waiting) >= _MAX_WAITING:
+                return None  # the page asks again
+            waiting = _Waiting(wanted.rank, next(self._numbers), wanted)
+            self._waiting[wanted.key] = waiting
+            heapq.heappush(self._heap, waiting)
+            if self._worker is None or self._worker.done():
+                self._worker = asyncio.create_task(self._work(), name="arcwise-pages")
+        return waiting
+
+    async def _work(self) -> None:
+        while self._heap:
+            waiting = heapq.heappop(self._heap)
+            key, began = waiting.wanted.key, self._now()
+            value, problem = None, None
+            try:
+                value = await waiting.wanted.make()
+            except Problem as found:
+                problem = found
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                problem = internal_error()
+                _log.exception("a page's figures could not be computed")
+            took = self._now() - began
+            rest = 1.0 if problem is not None else max(_LEAST_SECONDS, _TIMES * took)
+            self._kept.pop(key, None)
+            self._kept[key] = _Kept(value, problem, self._now() + rest)
+            while len(self._kept) > _MAX_KEPT:
+                del self._kept[next(iter(self._kept))]
+            del self._waiting[key]
+            waiting.done.set()

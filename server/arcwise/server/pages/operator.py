@@ -1,0 +1,302 @@
+"""The operator page: whether reports arrive, tasks and keys to be made and ended, and who did what."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import RedirectResponse
+
+from arcwise.errors import StoreError
+from arcwise.server.administration import MAX_TASK_BYTES
+from arcwise.server.gate import require
+from arcwise.server.keys import SCOPES
+from arcwise.server.login import read_form
+from arcwise.server.origins import check_same_origin
+from arcwise.server.pages.rendering import SECURITY_HEADERS
+from arcwise.server.pages.states import State
+from arcwise.server.pages.viewer import Viewer
+from arcwise.server.problems import Problem, store_busy
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from arcwise.server.gate import Actor
+    from arcwise.server.runtime import Runtime
+    from arcwise.server.store import StoredAction, StoredKey
+
+__all__ = ["OperatorPages"]
+
+_REFRESH = 5
+_ACTIONS = 50
+_PER_PAGE = 50
+_RECENT = ((60, "the last minute"), (300, "the last 5 minutes"), (900, "the last 15 minutes"))
+_SCOPES = {
+    "ingest": "send reports",
+    "read": "see estimates",
+    "metrics": "read /metrics",
+    "admin": "manage tasks and keys, see everything",
+}
+_DONE = {
+    "task": "The task is served.",
+    "known": "The task was served already.",
+    "closed": "The task is closed: its reports are counted no more.",
+    "opened": "The task is open again.",
+    "revoked": "The key is revoked.",
+}
+"""What a page says after a change, by the word in its address."""
+
+_CORRECTED = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""Of problems that whoever sent a form can correct: it is shown again."""
+
+_FORM_BYTES = 3 * MAX_TASK_BYTES + 1024
+"""Of a task in a form, in which a character can take three."""
+
+
+class OperatorPages:
+    """Shows the state of the server, and changes tasks and keys.
+
+    Parameters
+    ----------
+    runtime
+        Of the app.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def show(self, request: Request) -> Response:
+        """Return the page."""
+        viewer = Viewer.of(self._runtime, request)
+        if not viewer.operates:
+            require(viewer.actor, "admin")
+            raise Problem(404, "not-found", "This server is read only.")
+        return await self._page(request, viewer, message=_DONE.get(request.query_params.get("done", ""), ""))
+
+    async def add_task(self, request: Request) -> Response:
+        """Serve the task whose file was sent."""
+
+        async def change(actor: Actor, form: dict[str, list[str]]) -> str:
+            _, is_new = await self._runtime.administration.make_task(
+                actor, form.get("task", [""])[0].encode()
+            )
+            return "task" if is_new else "known"
+
+        return await self._changed(request, change, most=_FORM_BYTES)
+
+    async def close_task(self, request: Request) -> Response:
+        """Take no more reports of a task."""
+
+        async def change(actor: Actor, _form: dict[str, list[str]]) -> str:
+            await self._runtime.administration.close_task(actor, request.path_params["task_id"])
+            return "closed"
+
+        return await self._changed(request, change)
+
+    async def open_task(self, request: Request) -> Response:
+        """Take reports of a closed task again."""
+
+        async def change(actor: Actor, _form: dict[str, list[str]]) -> str:
+            await self._runtime.administration.open_task(actor, request.path_params["task_id"])
+            return "opened"
+
+        return await self._changed(request, change)
+
+    async def revoke_key(self, request: Request) -> Response:
+        """Revoke a key."""
+
+        async def change(actor: Actor, _form: dict[str, list[str]]) -> str:
+            await self._runtime.administration.revoke_key(actor, request.path_params["key_id"])
+            return "revoked"
+
+        return await self._changed(request, change)
+
+    async def make_key(self, request: Request) -> Response:
+        """Make a key and show it, this once."""
+
+        async def change(actor: Actor, form: dict[str, list[str]]) -> Response:
+            tasks = [task_id for task_id in form.get("tasks", []) if task_id] or None
+            scope, label = (form.get(name, [""])[0].strip() for name in ("scope", "label"))
+            secret, key = await self._runtime.administration.make_key(actor, scope, tasks=tasks, label=label)
+            shown = {
+                "viewer": Viewer.of(self._runtime, request),
+                "key": secret,
+                "label": key.label,
+                "scope": key.scope,
+                "good_for": self._good_for(key),
+            }
+            return await self._runtime.pages.response(request, "new_key.html", shown, secret=True)
+
+        return await self._changed(request, change, most=_FORM_BYTES)
+
+    async def _changed(
+        self,
+        request: Request,
+        change: Callable[[Actor, dict[str, list[str]]], Awaitable[str | Response]],
+        *,
+        most: int = 4096,
+    ) -> Response:
+        """Do what a form asks for, if it is of this server's own page and an admin sent it."""
+        check_same_origin(request.scope, self._runtime.public_url)
+        viewer = Viewer.of(self._runtime, request)
+        require(viewer.actor, "admin")
+        if not viewer.writes:
+            raise Problem(404, "not-found", "This server is read only.")
+        form = await read_form(self._runtime, request, most)
+        try:
+            done = await change(viewer.actor, form)
+        except Problem as problem:
+            if problem.status not in (
+                HTTPStatus.CONFLICT,
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                HTTPStatus.NOT_FOUND,
+            ):
+                raise
+            self._runtime.metrics.refused(problem.kind)
+            text = form.get("task", [""])[0]
+            return await self._page(
+                request, viewer, trouble=problem.detail, task_text=text, status=problem.status
+            )
+        if not isinstance(done, str):
+            return done
+        # 303: the browser asks with GET, and a reload does it no second time.
+        headers = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
+        return RedirectResponse(f"/operator?done={done}", 303, headers)
+
+    async def _page(
+        self,
+        request: Request,
+        viewer: Viewer,
+        *,
+        message: str = "",
+        trouble: str = "",
+        task_text: str = "",
+        status: int = 200,
+    ) -> Response:
+        runtime = self._runtime
+        catalogue = runtime.catalogue
+        ids = list(catalogue.tasks)
+        pages = max(1, -(-len(ids) // _PER_PAGE))
+        page = request.query_params.get("page", "1")
+        number = min(max(int(page) if page.isascii() and page.isdigit() and len(page) < 9 else 1, 1), pages)
+        here = ids[(number - 1) * _PER_PAGE : number * _PER_PAGE]
+
+        def read() -> tuple[dict[str, int], list[tuple[int, StoredAction]]]:
+            store = runtime.store()
+            return {each: store.report_count(catalogue.tasks[each]) for each in here}, store.actions(_ACTIONS)
+
+        try:
+            reports, actions = await asyncio.to_thread(read)
+        except StoreError:
+            raise store_busy("The store cannot be read now.") from None
+        keys = runtime.gate.keys
+        names = {key.id: key.label or key.id for key in keys}
+        shown: dict[str, Any] = {
+            "viewer": viewer,
+            "writes": viewer.writes,
+            "message": message,
+            "trouble": trouble,
+            "task_text": task_text,
+            "states": self._states(),
+            **self._figures(),
+            "tasks": [
+                {
+                    "id": each,
+                    "name": catalogue.tasks[each].name,
+                    "closed": catalogue.closed.get(each),
+                    "reports": reports[each],
+                }
+                for each in here
+            ],
+            "task_page": number,
+            "task_pages": pages,
+            "choices": [{"id": each, "name": catalogue.tasks[each].name} for each in ids],
+            "keys": [
+                {
+                    "id": key.id,
+                    "label": key.label,
+                    "scope": key.scope,
+                    "tasks": self._good_for(key),
+                    "created": key.created,
+                    "revoked": key.revoked,
+                    "mine": key.id == viewer.actor.key_id,
+                }
+                for key in keys
+            ],
+            "scopes": [(scope, _SCOPES[scope]) for scope in SCOPES],
+            "audit": [
+                {
+                    "at": action.time,
+                    "who": names.get(action.key_id, action.key_id) or "a command",
+                    "what": action.action + ("" if action.outcome == "done" else f" ({action.outcome})"),
+                    "to": self._subject(action, names),
+                }
+                for _, action in actions
+            ],
+            "audit_days": runtime.settings.audit_retention_days,
+            "refresh": _REFRESH,
+        }
+        return await runtime.pages.response(request, "operator.html", shown, status=status)
+
+    def _good_for(self, key: StoredKey) -> str:
+        if key.tasks is None:
+            return "all"
+        tasks = self._runtime.catalogue.tasks
+        return ", ".join(tasks[each].name if each in tasks else each[:12] for each in key.tasks)
+
+    def _subject(self, action: StoredAction, names: dict[str, str]) -> str:
+        task = self._runtime.catalogue.tasks.get(action.subject)
+        if task is not None:
+            return f"{task.name} ({task.id[:12]})"
+        name = names.get(action.subject)
+        return f"{name} ({action.subject})" if name and name != action.subject else action.subject
+
+    def _states(self) -> list[State]:
+        trouble = self._runtime.trouble()
+        return [State("good", "takes reports") if trouble is None else State("bad", trouble.rstrip("."))]
+
+    def _figures(self) -> dict[str, Any]:
+        runtime = self._runtime
+        recent = {seconds: runtime.metrics.recent(seconds) for seconds, _ in _RECENT}
+        last = recent[900]
+        ingest = runtime.ingest
+        tiles = (
+            ("Queue", f"{ingest.waiting:,}", f"batches, {_size(ingest.waiting_bytes)}"),
+            ("Commit, median", _time(last.commit_median), "in 15 minutes"),
+            ("Commit, slowest", _time(last.commit_worst), "in 15 minutes"),
+            ("Commits that failed", f"{last.failed:,}", "in 15 minutes"),
+            ("Store", _size(runtime.store_bytes), "on disk"),
+        )
+        return {
+            "tiles": [{"label": label, "value": value, "about": about} for label, value, about in tiles],
+            "recent": [
+                {
+                    "words": words,
+                    "reports": recent[seconds].reports,
+                    "rate": f"{recent[seconds].reports / max(recent[seconds].seconds, 1.0):,.1f}",
+                }
+                for seconds, words in _RECENT
+            ],
+            "refused": list(last.refused.items()),
+        }
+
+
+def _size(number: float) -> str:
+    if math.isnan(number):
+        return "not known yet"
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "none"
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

@@ -1,0 +1,144 @@
+"""The page of all tasks: what each one is about, its mean or direction, and its state."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+
+from arcwise.analysis.charts import small_chart, svg
+from arcwise.server.estimates.question import Question
+from markupsafe import Markup
+
+from arcwise.analysis import Estimate
+from arcwise.server.estimates.service import PAGE_AGE
+from arcwise.server.pages.later import Later, Wanted
+from arcwise.server.pages.rendering import page_tag
+from arcwise.server.pages.states import State, states_of
+from arcwise.server.pages.viewer import Viewer
+from arcwise.server.pages.words import figures_of, headline_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from arcwise.server.pages.words import Figure
+    from arcwise.server.runtime import Runtime
+    from arcwise.tasks import Task
+
+__all__ = ["PATIENCE", "show_overview"]
+
+PATIENCE = 0.6
+"""Seconds that a page waits for estimates: it comes within a second, with what is there."""
+
+_PER_PAGE = 48
+_REFRESH, _SOON = 10, 2
+_MAX_QUERY = 200
+
+
+class _Known(NamedTuple):
+    """What the card of a task shows of its estimate."""
+
+    tag: str
+    n: int
+    withheld: int
+    level: float
+    headline: Figure | None
+    svg: Markup
+
+
+async def show_overview(runtime: Runtime, later: Later, request: Request) -> Response:
+    """Return the page, with the estimates that are there within a short time."""
+    viewer = Viewer.of(runtime, request)
+    tasks = [runtime.catalogue.tasks[task_id] for task_id in viewer.actor.readable(runtime.catalogue.tasks)]
+    query = request.query_params.get("q", "")[:_MAX_QUERY].strip()
+    found = [task for task in tasks if _matches(task, query)]
+    found.sort(key=lambda task: task.id in runtime.catalogue.closed)  # stable: open ones first
+    pages = max(1, -(-len(found) // _PER_PAGE))
+    number = min(max(_whole(request.query_params.get("page", "1")), 1), pages)
+    shown = found[(number - 1) * _PER_PAGE : number * _PER_PAGE]
+    known: list[_Known | None] = await later.get([_wanted(runtime, task) for task in shown], PATIENCE)
+    states = [_states(runtime, later, task, each) for task, each in zip(shown, known, strict=True)]
+    closed = sum(task.id in runtime.catalogue.closed for task in tasks)
+    pending = None in known
+    tag = page_tag(
+        "overview",
+        viewer[1:],
+        query,
+        number,
+        len(tasks),
+        closed,
+        [(task.id, each and each.tag, state) for task, each, state in zip(shown, known, states, strict=True)],
+    )
+
+    def link(to: int) -> str:
+        return "/?" + urlencode({"q": query, "page": to} if query else {"page": to})
+
+    def made() -> dict[str, Any]:
+        return {
+            "viewer": viewer,
+            "query": query,
+            "total": len(tasks),
+            "found": len(found),
+            "closed": closed,
+            "cards": [_card(*each) for each in zip(shown, known, states, strict=True)],
+            "number": number,
+            "pages": pages,
+            "link": link,
+            "pending": pending,
+            "refresh": _SOON if pending else _REFRESH,
+        }
+
+    return await runtime.pages.response(request, "overview.html", made, tag=tag)
+
+
+def _matches(task: Task, query: str) -> bool:
+    text = f"{task.name}\n{task.unit or ''}\n{task.description or ''}\n{task.id}".casefold()
+    return all(word in text for word in query.casefold().split())
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
+
+
+def _wanted(runtime: Runtime, task: Task) -> Wanted:
+    async def known() -> _Known:
+        tag, document = await runtime.estimates.document(task, Question(task.id), max_age=PAGE_AGE)
+        return await asyncio.to_thread(_read, tag, document)
+
+    return Wanted(("card", task.id), known, rank=1)
+
+
+def _read(tag: str, document: dict[str, Any]) -> _Known:
+    withheld = document.get("withheld", 0)
+    if not document["n"]:
+        return _Known(tag, 0, withheld, 0.95, None, Markup())
+    estimate = Estimate.from_dict(document)
+    drawn = svg(small_chart(estimate), ident=f"s{estimate.task_id[:12]}")
+    headline = headline_of(figures_of(estimate, estimate.unit))
+    return _Known(tag, estimate.n, withheld, estimate.level, headline, Markup(drawn))  # noqa: S704 (our own)
+
+
+def _states(runtime: Runtime, later: Later, task: Task, known: _Known | None) -> list[State]:
+    if known is None:
+        return states_of(runtime, later, task)
+    return states_of(runtime, later, task, n=known.n, withheld=known.withheld)
+
+
+def _card(task: Task, known: _Known | None, states: list[State]) -> dict[str, Any]:
+    words = ""
+    if known is not None and not known.n:
+        words = "Shown once enough reports stand behind it." if known.withheld else "No report yet."
+    return {
+        "id": task.id,
+        "name": task.name,
+        "description": task.description,
+        "domain": task.domain_words,
+        "states": states,
+        "pending": known is None,
+        "words": words,
+        "headline": known and known.headline,
+        "level": known and known.level,
+        "n": known and known.n,
+        "svg": known and known.svg,
+    }

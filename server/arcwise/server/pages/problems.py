@@ -1,0 +1,92 @@
+"""Errors as pages, for browsers; programs get problem documents."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from arcwise.server.login import own_path
+from arcwise.server.pages.rendering import wants_page
+from arcwise.server.pages.viewer import Viewer
+from arcwise.server.problems import Problem
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from arcwise.server.runtime import Runtime
+
+__all__ = ["login_page", "problem_answer", "problem_page"]
+
+_SILENT = ("key-missing",)
+"""Problems of which the login page says nothing: that it is shown is enough."""
+
+
+async def problem_page(runtime: Runtime, request: Request, problem: Problem) -> Response | None:
+    """Return the page of a problem, or None for programs, which get its document.
+
+    Whoever must log in to see a page gets the form of the login.
+    """
+    if not wants_page(request):
+        return None
+    if problem.status == HTTPStatus.UNAUTHORIZED and not request.url.path.startswith("/v1/"):
+        # In place, so that the login leads back to it.
+        to = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return await login_page(runtime, request, problem, to if request.method in ("GET", "HEAD") else "/")
+    viewer = None
+    if problem.status < HTTPStatus.INTERNAL_SERVER_ERROR and problem.status != HTTPStatus.TOO_MANY_REQUESTS:
+        with suppress(Problem):
+            viewer = Viewer.of(runtime, request)
+    shown = {
+        "viewer": viewer,
+        "problem": {
+            "status": problem.status,
+            "title": HTTPStatus(problem.status).phrase,
+            "detail": _for_people(problem),
+        },
+    }
+    headers = {
+        name: value for name, value in (problem.headers or {}).items() if name.lower() != "content-length"
+    }
+    return await runtime.pages.response(
+        request, "problem.html", shown, status=problem.status, headers=headers
+    )
+
+
+async def problem_answer(runtime: Runtime, request: Request, problem: Problem) -> Response:
+    """Return the answer to a login or a logout that failed; a browser gets the form of the login again."""
+    if request.url.path == "/login" and wants_page(request):
+        return await login_page(runtime, request, problem, getattr(request.state, "next", "/"))
+    return await problem_page(runtime, request, problem) or problem.response()
+
+
+async def login_page(
+    runtime: Runtime, request: Request, problem: Problem | None = None, to: str = ""
+) -> Response:
+    """Return the page with the form of the login.
+
+    Parameters
+    ----------
+    runtime, request
+        Of the server.
+    problem
+        Why it is shown; None where somebody asked for it.
+    to
+        The page that a login leads to; as the query says unless given.
+    """
+    shown = {
+        "message": "" if problem is None or problem.kind in _SILENT else problem.detail,
+        "next": own_path(to or request.query_params.get("next", "/")),
+    }
+    status = 200 if problem is None else problem.status
+    headers = {} if problem is None else problem.headers
+    return await runtime.pages.response(request, "login.html", shown, status=status, headers=headers)
+
+
+def _for_people(problem: Problem) -> str:
+    if problem.kind == "not-found":
+        return "There is no page at this address."
+    if problem.kind == "unknown-task":
+        return "This server does not have this task, or it is not yours to see."
+    return problem.detail

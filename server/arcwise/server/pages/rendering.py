@@ -1,0 +1,158 @@
+"""From a template to a response: escaping, security headers, entity tags, compression."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import Response
+
+from arcwise.server.pages.assets import assets
+from arcwise.server.pages.words import FILTERS
+from arcwise.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+
+__all__ = ["SECURITY_HEADERS", "Pages", "asset", "is_held", "page_tag", "wants_page"]
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Of every page and every file that pages link."""
+
+_KEPT = "private, no-cache"
+_YEAR = "public, max-age=31536000, immutable"
+_VARY = "Accept, Accept-Encoding, Authorization, Cookie"
+_LEAST_PACKED = 1_000
+"""Bytes below which compression saves nothing."""
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,  # also of what people wrote into tasks and keys
+        undefined=StrictUndefined,
+        auto_reload=False,  # compiled once
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FILTERS)
+    environment.globals.update(asset={name: each.url for name, each in assets().items()}, version=VERSION)
+    return environment
+
+
+def page_tag(*parts: object) -> str:
+    """Return the entity tag of a page that is made of nothing but these."""
+    what = repr((parts, VERSION, [each.url for each in assets().values()]))
+    return f'W/"{blake2b(what.encode(), digest_size=12).hexdigest()}"'
+
+
+def is_held(request: Request, tag: str) -> bool:
+    """Return whether If-None-Match names the tag."""
+    given = ",".join(request.headers.getlist("if-none-match"))
+    names = {each.strip().removeprefix("W/") for each in given.split(",")}
+    return tag.removeprefix("W/") in names
+
+
+def wants_page(request: Request) -> bool:
+    """Return whether an answer should be a page: Accept names HTML, as browsers do and programs do not."""
+    accept = request.headers.get("accept", "")
+    for part in accept.split(","):
+        media_type, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        if media_type in ("text/html", "application/xhtml+xml"):
+            return not any(each.replace(" ", "") in ("q=0", "q=0.0") for each in parameters)
+    return False
+
+
+class Pages:
+    """Makes pages of templates, one at a time: however many are open, reports wait for one at most."""
+
+    def __init__(self) -> None:
+        self._rendering = asyncio.Semaphore(1)
+
+    async def response(
+        self,
+        request: Request,
+        template: str,
+        make: Callable[[], Mapping[str, Any]] | Mapping[str, Any],
+        *,
+        status: int = 200,
+        tag: str | None = None,
+        secret: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Return a page as a response.
+
+        Parameters
+        ----------
+        request
+            That it answers.
+        template
+            A file in ``templates/``.
+        make
+            What the template shows, or what makes it: both run on a thread.
+        status
+            Of the response.
+        tag
+            The page's entity tag; a reader that has it gets 304, and nothing is made.
+        secret
+            Whether it shows a secret: then nobody may keep it, and it is not compressed.
+        headers
+            Further headers.
+        """
+        sent = {**SECURITY_HEADERS, "Cache-Control": "no-store" if secret else _KEPT, "Vary": _VARY}
+        sent |= headers or {}
+        if tag is not None:
+            sent["ETag"] = tag
+            if is_held(request, tag):
+                return Response(status_code=304, headers=sent)
+        packs = not secret and _takes_gzip(request)
+
+        def made() -> bytes:
+            shown = make() if callable(make) else make
+            given = {"viewer": None, "pending": False, "refresh": 0, **shown}
+            text = _templates().get_template(template).render(tag=tag or "", path=request.url.path, **given)
+            body = text.encode()
+            return gzip.compress(body, 5, mtime=0) if packs and len(body) >= _LEAST_PACKED else body
+
+        async with self._rendering:
+            body = await asyncio.to_thread(made)
+        if body[:2] == b"\x1f\x8b":
+            sent["Content-Encoding"] = "gzip"
+        return Response(body, status, sent, "text/html; charset=utf-8")
+
+
+def asset(request: Request) -> Response | None:
+    """Return a file that pages link, or None where there is none at this URL."""
+    found = next((each for each in assets().values() if each.url == request.url.path), None)
+    if found is None:
+        return None
+    packs = _takes_gzip(request)
+    sent = {**SECURITY_HEADERS, "Cache-Control": _YEAR, "Vary": "Accept-Encoding"}
+    if packs:
+        sent["Content-Encoding"] = "gzip"
+    return Response(found.packed if packs else found.plain, headers=sent, media_type=found.media_type)
+
+
+def _takes_gzip(request: Request) -> bool:
+    for part in request.headers.get("accept-encoding", "").split(","):
+        name, _, quality = part.partition(";")
+        if name.strip().lower() == "gzip":
+            return quality.replace(" ", "").lower() not in ("q=0", "q=0.0")
+    return False

@@ -1,0 +1,63 @@
+"""The routes of the dashboard's pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+
+from arcwise.server.pages.later import Later
+from arcwise.server.pages.operator import OperatorPages
+from arcwise.server.pages.overview import show_overview
+from arcwise.server.pages.problems import login_page
+from arcwise.server.pages.rendering import asset
+from arcwise.server.pages.task import TaskPages
+from arcwise.server.problems import Problem
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from arcwise.server.runtime import Runtime
+
+__all__ = ["page_routes"]
+
+
+def page_routes(runtime: Runtime) -> list[Route]:
+    """Return the routes of the pages, and of the files that they link. POST of a login is elsewhere."""
+    later = Later()
+    tasks, operator = TaskPages(runtime, later), OperatorPages(runtime)
+
+    async def overview(request: Request) -> Response:
+        return await show_overview(runtime, later, request)
+
+    async def login(request: Request) -> Response:
+        if runtime.read_only:
+            return RedirectResponse("/", 303)
+        return await login_page(runtime, request)
+
+    async def file(request: Request) -> Response:
+        found = asset(request)
+        if found is None:
+            raise Problem(404, "not-found", "There is nothing at this path.")
+        return found
+
+    pages = [
+        Route("/", overview),
+        Route("/tasks/{task}", tasks.show),
+        Route("/tasks/{task}/compare", tasks.compare),
+        Route("/tasks/{task}/fit", tasks.fit),
+        Route("/tasks/{task}/plan", tasks.plan),
+        Route("/operator", operator.show),
+        Route("/operator/tasks", operator.add_task, methods=["POST"]),
+        Route("/operator/tasks/{task_id}/close", operator.close_task, methods=["POST"]),
+        Route("/operator/tasks/{task_id}/open", operator.open_task, methods=["POST"]),
+        Route("/operator/keys", operator.make_key, methods=["POST"]),
+        Route("/operator/keys/{key_id}/revoke", operator.revoke_key, methods=["POST"]),
+        Route("/login", login, methods=["GET"]),
+        Route("/static/{mark}/{name}", file),
+    ]
+    for route in pages:
+        route.include_in_schema = False
+    return pages

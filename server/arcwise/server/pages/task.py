@@ -1,0 +1,441 @@
+"""The pages of one task: its estimates, a comparison, the fit test and the planner."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+
+from arcwise.analysis.charts import charts_of, svg
+from arcwise.server.estimates.question import read_question
+from markupsafe import Markup
+
+from arcwise.analysis import Comparison, Estimate
+from arcwise.analysis.estimators.small_samples import FEW
+from arcwise.analysis.timeseries.result import Series
+from arcwise.server.estimates.service import PAGE_AGE
+from arcwise.server.gate import require
+from arcwise.server.names import name_in
+from arcwise.server.pages.later import Later, Wanted
+from arcwise.server.pages.overview import PATIENCE
+from arcwise.server.pages.rendering import page_tag
+from arcwise.server.pages.states import fit_key, states_of
+from arcwise.server.pages.viewer import Viewer
+from arcwise.server.pages.words import Asked, duration_words, figures_of, headline_of, notes_of, range_words
+from arcwise.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from arcwise.analysis.charts import Chart
+    from arcwise.server.estimates.question import Question
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from arcwise.server.runtime import Runtime
+    from arcwise.tasks import Task
+
+__all__ = ["TaskPages"]
+
+_REFRESH, _SOON = 10, 2
+_RANGE = ("from", "to", "level", "share", "target", "origin")
+"""Parameters of the estimate, which its downloads and its series share."""
+
+_OF_ESTIMATES = ("share", "origin")
+"""Those of them that a series has no need of."""
+
+_FIELDS = (*_RANGE, "against_from", "against_to", "half_width")
+"""Of the forms on every page of a task."""
+
+_MAX_OTHERS = 500
+_PLAN_LEVEL = 0.95
+
+
+class _Drawn(NamedTuple):
+    """A chart as templates take it."""
+
+    ident: str
+    title: str
+    summary: str
+    svg: Markup
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+class _Answer(NamedTuple):
+    """A document of the estimates service, and what it is about: an estimate, a series, a comparison."""
+
+    tag: str
+    document: dict[str, Any]
+    result: Any
+
+
+class TaskPages:
+    """Shows one task.
+
+    Parameters
+    ----------
+    runtime
+        Of the app.
+    later
+        Computes what pages want.
+    """
+
+    def __init__(self, runtime: Runtime, later: Later) -> None:
+        self._runtime = runtime
+        self._later = later
+
+    async def show(self, request: Request) -> Response:
+        """Return the page of a task, with those of its figures that are there within a short time."""
+        viewer, task = self._seen(request)
+        form = _form(request, (*_RANGE, "every"))
+        query = [
+            (name, value) for name, value in request.query_params.multi_items() if name in _RANGE and value
+        ]
+        question = read_question(task, [*query, ("bands", "1")])
+        steps = _steps(task, form["every"])
+        estimate, series = await self._later.get(
+            [
+                Wanted(question, lambda: self._answer(task, question, Estimate)),
+                Wanted(("series", task.id, tuple(query), steps[0]), lambda: self._series(task, query, steps)),
+            ],
+            PATIENCE,
+        )
+        n = estimate and estimate.document["n"]
+        withheld = estimate.document.get("withheld", 0) if estimate else 0
+        states = states_of(self._runtime, self._later, task, n=None if query else n, withheld=withheld)
+        pending = estimate is None or series is None
+        tag = page_tag(
+            "task", viewer[1:], task.id, query, form, states, estimate and estimate.tag, series and series.tag
+        )
+
+        def made() -> dict[str, Any]:
+            shown: dict[str, Any] = {
+                **self._about(task, viewer, request, form),
+                "states": states,
+                "n": n,
+                "withheld": withheld,
+                "computing": estimate is None,
+                "range_words": range_words(estimate.document) if estimate else "",
+                "charts": [],
+                "values": [],
+                "quantiles": [],
+                "shares": [],
+                "headline": None,
+                "notes": [],
+                "few": False,
+                "level": float(form["level"] or 0.95),
+                "target": "",
+                "steps": [
+                    {"words": words, "chosen": step == steps[0], "href": _link(task, query, every=step)}
+                    for step, words in _offered(task).items()
+                ],
+                "series": None,
+                "series_problem": None,
+                "series_computing": series is None,
+                "downloads": _downloads(task, query, steps[0]),
+                "pending": pending,
+                "refresh": _SOON if pending else _REFRESH,
+            }
+            if estimate is not None and estimate.result is not None:
+                shown |= _of_estimate(estimate.result)
+            if series is not None:
+                shown |= _of_series(series)
+            return shown
+
+        return await self._runtime.pages.response(request, "task.html", made, tag=tag)
+
+    async def compare(self, request: Request) -> Response:
+        """Return the page of a comparison of two ranges, or of two tasks."""
+        viewer, task = self._seen(request)
+        form = _form(request, ("from", "to", "against", "against_from", "against_to", "level"))
+        other = self._task(viewer, form["against"]) if form["against"] else task
+        form["against"] = other.id
+        given = [(name, value) for name, value in [*form.items(), ("bands", "1")] if value]
+        answer, trouble = None, None
+        try:
+            question = read_question(task, given, "difference", other=other)
+            wanted = Wanted(question, lambda: self._answer(task, question, Comparison, other))
+            (answer,) = await self._later.get([wanted], PATIENCE)
+        except Problem as problem:
+            if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            trouble = problem.detail
+        pending = answer is None and trouble is None
+        tag = page_tag("compare", viewer[1:], task.id, form, answer and answer.tag, trouble)
+
+        def made() -> dict[str, Any]:
+            shown = {
+                **self._about(task, viewer, request, form),
+                "first": _named(task, form["from"], form["to"]),
+                "second": _named(other, form["against_from"], form["against_to"]),
+                "trouble": trouble,
+                "values": [],
+                "pending": pending,
+                "refresh": _SOON if pending else _REFRESH,
+            }
+            result: Comparison | None = answer and answer.result
+            figures = [] if result is None else figures_of(result, task.unit)
+            if answer is not None and not figures:
+                shown["trouble"] = "Each side takes at least two reports; choose other ranges."
+            elif result is not None:
+                shown |= {
+                    "values": figures,
+                    "headline": headline_of(figures),
+                    "level": result.level,
+                    "test": result.test and result.test.words(result.level),
+                    "n": result.n,
+                    "other_n": result.other_n,
+                    "notes": notes_of(result),
+                    "charts": _drawn(charts_of(result), "c"),
+                }
+            return shown
+
+        return await self._runtime.pages.response(request, "compare.html", made, tag=tag)
+
+    async def fit(self, request: Request) -> Response:
+        """Return the page of the fit test, which is computed when somebody asks for it."""
+        viewer, task = self._seen(request)
+        question = read_question(task, [], "fit")
+        answer, trouble = None, None
+        try:
+            (answer,) = await self._later.get(
+                [Wanted(fit_key(task), lambda: self._answer(task, question))], PATIENCE
+            )
+        except Problem as problem:
+            if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            trouble = problem.detail
+        pending = answer is None and trouble is None
+        tag = page_tag("fit", viewer[1:], task.id, answer and answer.tag, trouble)
+
+        def made() -> dict[str, Any]:
+            test = answer.document if answer is not None and answer.document["n"] else None
+            return {
+                **self._about(task, viewer, request, {}),
+                "test": test,
+                "p": "" if test is None else f"{test['p_value']:.2g}",
+                "trouble": "There is no report to test yet." if answer and test is None else trouble,
+                "pending": pending,
+                "refresh": _SOON if pending else _REFRESH,
+            }
+
+        return await self._runtime.pages.response(request, "fit.html", made, tag=tag)
+
+    async def plan(self, request: Request) -> Response:
+        """Return the page that says how many more reports a narrower interval needs."""
+        viewer, task = self._seen(request)
+        form = _form(request, ("half_width",))
+        answer, trouble = None, None
+        try:
+            question = read_question(task, [("half_width", form["half_width"])], "plan")
+            (answer,) = await self._later.get(
+                [Wanted(question, lambda: self._answer(task, question))], PATIENCE
+            )
+        except Problem as problem:
+            if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            trouble = problem.detail
+        pending = answer is None and trouble is None
+        tag = page_tag("plan", viewer[1:], task.id, form, answer and answer.tag, trouble)
+        shown = {
+            "plan": answer and answer.document,
+            "trouble": trouble,
+            "pending": pending,
+            "refresh": _SOON if pending else _REFRESH,
+        }
+        about = self._about(task, viewer, request, form)
+        return await self._runtime.pages.response(request, "plan.html", {**about, **shown}, tag=tag)
+
+    def _seen(self, request: Request) -> tuple[Viewer, Task]:
+        """Return who asks, and the task of the path, which they may see."""
+        viewer = Viewer.of(self._runtime, request)
+        return viewer, self._task(viewer, name_in(request.scope, request.path_params["task"]))
+
+    def _task(self, viewer: Viewer, name_or_id: str) -> Task:
+        # Nobody is told which tasks there are beside those that they may see.
+        readable = viewer.actor.readable(self._runtime.catalogue.tasks)
+        require(viewer.actor, "read", next(iter(readable), None))
+        return self._runtime.catalogue.find(name_or_id, readable)
+
+    def _about(self, task: Task, viewer: Viewer, request: Request, form: Mapping[str, str]) -> dict[str, Any]:
+        """Return what every page of a task shows."""
+        url = f"{request.url.scheme}://{request.url.netloc}"
+        tasks = self._runtime.catalogue.tasks
+        others = [
+            {"id": tasks[task_id].id, "name": tasks[task_id].name}
+            for task_id in viewer.actor.readable(tasks)
+            if tasks[task_id].domain == task.domain and tasks[task_id].unit == task.unit
+        ]
+        asked = _asked(task)
+        return {
+            "viewer": viewer,
+            "asked": asked,
+            "form": dict.fromkeys(_FIELDS, "") | {"against": task.id} | form,
+            "others": others[:_MAX_OTHERS],
+            "min_reports": self._runtime.settings.min_reports,
+            "level_plan": _PLAN_LEVEL,
+            "half_hint": f"{task.domain.length / 100:.3g}",
+            "device_code": _device_code(task, self._runtime.settings.public_url or url),
+            "cell": _cell(task, self._runtime.settings.public_url or url, request.query_params),
+        }
+
+    async def _answer(
+        self, task: Task, question: Question, kind: Any = None, other: Task | None = None
+    ) -> _Answer:
+        tag, document = await self._runtime.estimates.document(task, question, max_age=PAGE_AGE, other=other)
+        if kind is None or not document["n"]:
+            return _Answer(tag, document, None)
+        return _Answer(tag, document, await asyncio.to_thread(kind.from_dict, document))
+
+    async def _series(self, task: Task, query: list[tuple[str, str]], steps: list[str]) -> _Answer:
+        kept = [(name, value) for name, value in query if name not in _OF_ESTIMATES]
+        for step in steps:
+            with suppress(_TooFine):
+                return await self._points(task, [*kept, ("every", step)], last=step == steps[-1])
+        raise AssertionError("the last one raises nothing")
+
+    async def _points(self, task: Task, query: list[tuple[str, str]], *, last: bool) -> _Answer:
+        try:
+            return await self._answer(task, read_question(task, query, "series"), Series)
+        except Problem as problem:
+            if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            if not last:
+                raise _TooFine from None
+            return _Answer(problem.detail, {"problem": problem.detail}, None)
+
+
+class _TooFine(Exception):  # noqa: N818 (says what is the case)
+    """A series would have too many points."""
+
+
+@lru_cache(maxsize=512)
+def _asked(task: Task) -> Asked:
+    return Asked.of(task)
+
+
+def _form(request: Request, names: Iterable[str]) -> dict[str, str]:
+    """Return the fields of a form as they were sent, "" for those that were not."""
+    return {name: request.query_params.get(name, "").strip()[:200] for name in names}
+
+
+def _offered(task: Task) -> dict[str, str]:
+    """Return the lengths of points that suit a task, with their words."""
+    seconds = task.epoch_seconds
+    offered = {} if seconds == 86_400 else {"epoch": f"an epoch ({duration_words(seconds)})"}
+    if 86_400 % seconds == 0:
+        offered |= {"day": "a day", "week": "a week", "month": "a month"}
+    elif 7 * 86_400 % seconds == 0:
+        offered["week"] = "a week"
+    return offered
+
+
+def _steps(task: Task, chosen: str) -> list[str]:
+    """Return the length of a point that was chosen; else those that are tried until one is long enough."""
+    if chosen:
+        return [chosen]
+    offered = [step for step in _offered(task) if step != "epoch"]
+    return offered or ["epoch"]
+
+
+def _link(task: Task, query: Iterable[tuple[str, str]], **more: str) -> str:
+    sent = [*query, *more.items()]
+    return f"/tasks/{task.id}" + (f"?{urlencode(sent)}" if sent else "")
+
+
+def _downloads(task: Task, query: list[tuple[str, str]], every: str) -> list[dict[str, str]]:
+    asked = f"?{urlencode(query)}" if query else ""
+    kept = [(name, value) for name, value in query if name not in _OF_ESTIMATES]
+    over = f"?{urlencode([*kept, ('every', every)])}"
+    files = (
+        ("estimate.csv", asked, "Estimates, CSV", "tidy: a line for each number"),
+        ("estimate.json", asked, "Estimates, JSON", "as the HTTP API answers"),
+        ("series.csv", over, "Series, CSV", "tidy: a line for each number of each point"),
+        ("series.json", over, "Series, JSON", "as the HTTP API answers"),
+        ("picture.svg", asked, "Picture, SVG", "of the distribution"),
+        ("picture.png", asked, "Picture, PNG", "where the server has the plots extra"),
+    )
+    return [
+        {"href": f"/v1/tasks/{task.id}/{name}{sent}", "words": words, "about": about}
+        for name, sent, words, about in files
+    ]
+
+
+def _device_code(task: Task, url: str) -> str:
+    value = f"{task.domain.length / 3:.3g}" if task.domain.circular else f"{_middle(task):.6g}"
+    return (
+        "from arcwise.client import Client, FileLedger, Task\n\n"
+        'task = Task.load("task.json")\n'
+        'ledger = FileLedger("telemetry.db", create=True)\n'
+        f'with Client("{url}", tasks=[task], ledger=ledger, max_epsilon={task.epsilon:g}) as client:\n'
+        f"    client.report({task.name!r}, {value})\n"
+        "    client.flush(timeout=10)"
+    )
+
+
+def _middle(task: Task) -> float:
+    low, high = task.domain.low, task.domain.high
+    step = getattr(task.domain, "step", None)
+    return low + round((high - low) / 2 / step) * step if step else (low + high) / 2
+
+
+def _cell(task: Task, url: str, query: Mapping[str, str]) -> str:
+    return f'from arcwise.client import Reader\n\nReader("{url}", key="...").estimate("{task.id}")'
+
+
+def _named(task: Task, start: str, end: str) -> str:
+    words = task.name
+    if start:
+        words += f" from {start}"
+    if end:
+        words += f" to {end}"
+    return words
+
+
+def _drawn(charts: Iterable[Chart], prefix: str) -> list[_Drawn]:
+    found = []
+    for number, chart in enumerate(charts):
+        ident = f"{prefix}{number}"
+        picture = Markup(svg(chart, ident=ident))  # noqa: S704 (our own, which escapes what people wrote)
+        header, rows = chart.table
+        found.append(_Drawn(ident, chart.title, chart.summary, picture, tuple(header), list(rows)))
+    return found
+
+
+def _of_estimate(estimate: Estimate) -> dict[str, Any]:
+    figures = figures_of(estimate, estimate.unit)
+    families = {"quantile": "quantiles", "share": "shares"}
+    shown: dict[str, Any] = {"values": [], "quantiles": [], "shares": []}
+    for figure in figures:
+        family = figure.name.partition(" ")[0]
+        if family != "bin":
+            shown[families.get(family, "values")].append(figure)
+    return {
+        **shown,
+        "headline": headline_of(figures),
+        "notes": notes_of(estimate),
+        "few": estimate.n < FEW,
+        "level": estimate.level,
+        "target": estimate.target,
+        "charts": _drawn(charts_of(estimate), "d"),
+    }
+
+
+def _of_series(answer: _Answer) -> dict[str, Any]:
+    if "problem" in answer.document:
+        return {"series_problem": answer.document["problem"]}
+    series: Series | None = answer.result
+    if series is None:
+        return {}
+    change = series.change and series.change.words(series.level)
+    return {
+        "series": {
+            "change": change and f"{change[0].upper()}{change[1:]}.",
+            "charts": _drawn(charts_of(series), "t"),
+            "notes": [],
+        }
+    }

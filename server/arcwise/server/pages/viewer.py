@@ -1,0 +1,52 @@
+"""Who looks at a page, and what they may see on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from arcwise.server.gate import Actor
+    from arcwise.server.runtime import Runtime
+
+__all__ = ["Viewer"]
+
+
+class Viewer(NamedTuple):
+    """Who looks.
+
+    Attributes
+    ----------
+    actor
+        Whoever it is.
+    session
+        Whether they logged in, and so can log out.
+    operates
+        Whether they may see the operator page.
+    writes
+        Whether they may change something there.
+    logs_in
+        Whether they see this without a key, where a key would show more.
+    """
+
+    actor: Actor
+    session: bool
+    operates: bool
+    writes: bool
+    logs_in: bool
+
+    @classmethod
+    def of(cls, runtime: Runtime, request: Request) -> Viewer:
+        """Return who sent a request; raises as `Gate.actor` does."""
+        actor, settings = runtime.gate.actor(request.scope), runtime.settings
+        writes = actor.may("admin") and not runtime.read_only
+        # Live figures move with single reports, and what readers see must be able to stand still.
+        alone = actor.key is None and settings.open is None and settings.min_reports <= 1
+        return cls(
+            actor,
+            session=actor.session is not None,
+            operates=writes or (alone and not runtime.read_only),
+            writes=writes,
+            logs_in=actor.key is None and settings.open is True and not runtime.read_only,
+        )

@@ -1,0 +1,264 @@
+"""Numbers and tasks in words: what pages say of an estimate, with the digits of `Value.written`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from arcwise.analysis.estimators.notes import note_lines
+from arcwise.analysis.tidy import in_unit
+from arcwise.digits import written
+from arcwise.tasks.words import caps_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from arcwise.analysis.estimators.result import Shares, Value
+    from arcwise.tasks import Task
+
+__all__ = ["FILTERS", "Asked", "Figure", "figures_of", "headline_of", "notes_of", "range_words"]
+
+
+class Figure(NamedTuple):
+    """A number as pages show it.
+
+    Attributes
+    ----------
+    name
+        As `tidy_rows` calls it: "mean", "quantile 0.5".
+    label
+        For people.
+    value, low, high
+        As `Value.written` gives them; "" for None.
+    interval
+        In words, as `Value.interval_words` gives them.
+    through
+        Whether the interval passes the origin of a circle.
+    everywhere
+        Whether it is the whole circle: the reports do not determine the place.
+    unit
+        Of the numbers; "" where they have none.
+    method, note
+        As the value has them.
+    """
+
+    name: str
+    label: str
+    value: str
+    low: str
+    high: str
+    interval: str
+    through: bool
+    everywhere: bool
+    unit: str
+    method: str
+    note: str
+
+
+_LABELS = {
+    "mean": "mean",
+    "standard_deviation": "standard deviation",
+    "variance": "variance",
+    "direction": "mean direction",
+    "resultant_length": "resultant length",
+    "circular_variance": "circular variance",
+    "mode": "mode",
+}
+"""The single values of results, in the order of pages."""
+
+_MEANINGS = {
+    "standard_deviation": "how far values typically are from the mean",
+    "resultant_length": "1 when all directions are the same, 0 when they cancel out",
+    "circular_variance": "1 less the resultant length",
+    "mode": "where most of the population is",
+}
+
+
+def figures_of(result: Shares, unit: str | None) -> list[Figure]:
+    """Return every number with an interval of an estimate, a point of a series or a comparison."""
+    found = [
+        _figure(name, label, value, unit)
+        for name, label in _LABELS.items()
+        if (value := getattr(result, name, None)) is not None
+    ]
+    families: Mapping[str, Mapping[str, Value]] = {
+        "quantile": result.quantiles,
+        "share": result.shares,
+        "bin": getattr(result, "bins", {}),
+    }
+    for family, values in families.items():
+        found += [
+            _figure(f"{family} {key}", _label(family, key, unit, value), value, unit)
+            for key, value in values.items()
+        ]
+    return found
+
+
+def headline_of(figures: Iterable[Figure]) -> Figure | None:
+    """Return the number that a task is about: its mean or its mean direction."""
+    return next((figure for figure in figures if figure.name in ("mean", "direction")), None)
+
+
+def notes_of(result: Shares) -> list[str]:
+    """Return what a reader must know of the numbers with an interval, each note once."""
+    found: list[tuple[str, tuple[str, ...]]] = [
+        (label, value.notes)
+        for name, label in _LABELS.items()
+        if (value := getattr(result, name, None)) is not None and value.low is not None
+    ]
+    for family in ("quantile", "share", "bin"):
+        values: Mapping[str, Value] = getattr(result, f"{family}s", {})
+        found += [(f"{family} {key}", value.notes) for key, value in values.items() if value.low is not None]
+    return note_lines(found)
+
+
+def range_words(document: Mapping[str, Any]) -> str:
+    """Return which epochs an estimate is of, in words; "" where it is of all."""
+    epochs = document.get("epochs")
+    if not epochs:
+        return ""
+    start, end = epochs["start"], epochs["end"]
+    if start is None:
+        return f"epochs before {end}" if end else ""
+    return f"epochs from {start} to {end}, that one not included" if end else f"epochs from {start} on"
+
+
+def _figure(name: str, label: str, value: Value, unit: str | None) -> Figure:
+    point, low, high = value.written()
+    ends = value.ends()
+    everywhere = value.period is not None and ends is not None and ends[1] - ends[0] >= value.period
+    return Figure(
+        name,
+        label,
+        point,
+        low,
+        high,
+        value.interval_words(),
+        value.through_origin,
+        everywhere,
+        in_unit(name, unit) or "",
+        value.method,
+        value.note,
+    )
+
+
+def _label(family: str, key: str, unit: str | None, value: Value) -> str:
+    if family == "quantile":
+        share = float(key)
+        if value.period is not None:
+            return f"{_percent(share)} are passed"
+        return "median: half are below" if share == 0.5 else f"{_percent(share)} are below"
+    low, _, high = key.partition(":")
+    words = f"{low} to {high}" if low != high else low
+    return f"{words} {unit}" if unit else words
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.6g}\N{NO-BREAK SPACE}%"
+
+
+class Asked(NamedTuple):
+    """What a task asks of devices and what a report reveals, in words.
+
+    Attributes
+    ----------
+    name, id, description, unit, domain, goal, privacy, caps, epoch, mechanism
+        Of the task; description and unit are "" where it has none.
+    certificate
+        The statement that was proved.
+    ratio
+        The exact largest ratio of two weights as a fraction of integers; "" where there is none.
+    delta
+        The exact delta as a fraction; "" for pure epsilon.
+    """
+
+    name: str
+    id: str
+    description: str
+    unit: str
+    domain: str
+    circular: bool
+    epsilon: str
+    goal: str
+    privacy: str
+    caps: str
+    epoch: str
+    mechanism: str
+    certificate: str
+    ratio: str
+    delta: str
+
+    @classmethod
+    def of(cls, task: Task) -> Asked:
+        """Return the words of a task; takes up to some milliseconds for a large table."""
+        mechanism = task.mechanism
+        certificate = mechanism.certificate()
+        ratio = certificate.ratio
+        kernel = mechanism.kernel
+        return cls(
+            name=task.name,
+            id=task.id,
+            description=task.description or "",
+            unit=task.unit or "",
+            domain=task.domain_words,
+            circular=task.domain.circular,
+            epsilon=f"{task.epsilon:g}",
+            goal=task.goal,
+            privacy=task.privacy_words,
+            caps=caps_words(task.caps, "report"),
+            epoch=duration_words(task.epoch_seconds),
+            mechanism=f"{mechanism.name} {mechanism.version}, {kernel.nodes} nodes, {kernel.codes} codes",
+            certificate=str(certificate),
+            ratio="" if ratio is None else f"{ratio.numerator} / {ratio.denominator}",
+            delta=f"{certificate.delta} / 2^64" if certificate.delta else "",
+        )
+
+
+def duration_words(seconds: float) -> str:
+    """Return a length of time in the largest unit of which it is a whole number."""
+    for unit, length in (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length and seconds % length == 0:
+            number = int(seconds // length)
+            return f"{number} {unit}{'s' * (number != 1)}"
+    return f"{seconds:g} seconds"
+
+
+def _thousands(number: float) -> str:
+    return f"{number:,}"
+
+
+def _time(seconds: float | None) -> str:
+    """Return Unix seconds as a time in UTC."""
+    if seconds is None:
+        return ""
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M} UTC"
+
+
+def _brief(number: float) -> str:
+    return written(number, digits=3)[0]
+
+
+def _rounded(number: int) -> str:
+    """Return a number of reports with the digits that a plan is worth, rounded up."""
+    step = 10 ** max(len(str(number)) - 3, 0)
+    return f"{-(-number // step) * step:,}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _meaning(name: str) -> str:
+    return _MEANINGS.get(name, "")
+
+
+FILTERS = {
+    "thousands": _thousands,
+    "percent": _percent,
+    "time": _time,
+    "meaning": _meaning,
+    "brief": _brief,
+    "rounded": _rounded,
+    "sentence": _sentence,
+}
+"""Of templates."""
