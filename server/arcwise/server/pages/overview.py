@@ -6,17 +6,18 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from arcwise.analysis.charts import small_chart, svg
-from arcwise.server.estimates.question import Question
 from markupsafe import Markup
 
 from arcwise.analysis import Estimate
+from arcwise.analysis.charts import small_chart, svg
+from arcwise.analysis.estimators.small_samples import FEW
+from arcwise.server.estimates.question import Question
 from arcwise.server.estimates.service import PAGE_AGE
 from arcwise.server.pages.later import Later, Wanted
 from arcwise.server.pages.rendering import page_tag
 from arcwise.server.pages.states import State, states_of
 from arcwise.server.pages.viewer import Viewer
-from arcwise.server.pages.words import figures_of, headline_of
+from arcwise.server.pages.words import figures_of, headline_of, values_words
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -34,6 +35,8 @@ PATIENCE = 0.6
 _PER_PAGE = 48
 _REFRESH, _SOON = 10, 2
 _MAX_QUERY = 200
+_LEAST_OF_ID = 6
+"""Digits of an id that find its task: fewer are in many."""
 
 
 class _Known(NamedTuple):
@@ -50,7 +53,7 @@ class _Known(NamedTuple):
 async def show_overview(runtime: Runtime, later: Later, request: Request) -> Response:
     """Return the page, with the estimates that are there within a short time."""
     viewer = Viewer.of(runtime, request)
-    tasks = [runtime.catalogue.tasks[task_id] for task_id in viewer.actor.readable(runtime.catalogue.tasks)]
+    tasks = [runtime.catalogue.tasks[task_id] for task_id in viewer.readable(runtime)]
     query = request.query_params.get("q", "")[:_MAX_QUERY].strip()
     found = [task for task in tasks if _matches(task, query)]
     found.sort(key=lambda task: task.id in runtime.catalogue.closed)  # stable: open ones first
@@ -93,8 +96,11 @@ async def show_overview(runtime: Runtime, later: Later, request: Request) -> Res
 
 
 def _matches(task: Task, query: str) -> bool:
-    text = f"{task.name}\n{task.unit or ''}\n{task.description or ''}\n{task.id}".casefold()
-    return all(word in text for word in query.casefold().split())
+    text = f"{task.name}\n{task.unit or ''}\n{task.description or ''}".casefold()
+    return all(
+        word in text or (len(word) >= _LEAST_OF_ID and task.id.startswith(word))
+        for word in query.casefold().split()
+    )
 
 
 def _whole(text: str) -> int:
@@ -114,7 +120,8 @@ def _read(tag: str, document: dict[str, Any]) -> _Known:
     if not document["n"]:
         return _Known(tag, 0, withheld, 0.95, None, Markup())
     estimate = Estimate.from_dict(document)
-    drawn = svg(small_chart(estimate), ident=f"s{estimate.task_id[:12]}")
+    chart = small_chart(estimate)
+    drawn = "" if chart is None else svg(chart, ident=f"s{estimate.task_id[:12]}")
     headline = headline_of(figures_of(estimate, estimate.unit))
     return _Known(tag, estimate.n, withheld, estimate.level, headline, Markup(drawn))  # noqa: S704 (our own)
 
@@ -133,11 +140,12 @@ def _card(task: Task, known: _Known | None, states: list[State]) -> dict[str, An
         "id": task.id,
         "name": task.name,
         "description": task.description,
-        "domain": task.domain_words,
+        "domain": values_words(task),
         "states": states,
         "pending": known is None,
         "words": words,
         "headline": known and known.headline,
+        "few": known is not None and 0 < known.n < FEW,
         "level": known and known.level,
         "n": known and known.n,
         "svg": known and known.svg,

@@ -45,6 +45,6 @@ def states_of(
         least = f"waiting for {runtime.settings.min_reports:,} reports"
         states.append(State("wait", least if withheld else "no report yet"))
     test = later.peek(fit_key(task))
-    if test is not None and test.rejected:
+    if test is not None and test.document.get("rejected"):
         states.append(State("bad", "reports do not fit"))
     return states

@@ -9,15 +9,16 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from arcwise.analysis.charts import charts_of, svg
-from arcwise.server.estimates.question import read_question
 from markupsafe import Markup
 
 from arcwise.analysis import Comparison, Estimate
+from arcwise.analysis.charts import charts_of, svg
 from arcwise.analysis.estimators.small_samples import FEW
+from arcwise.analysis.timeseries.epochs import Span, epoch_start, utc
 from arcwise.analysis.timeseries.result import Series
+from arcwise.domains import Circle
+from arcwise.server.estimates.question import read_question
 from arcwise.server.estimates.service import PAGE_AGE
-from arcwise.server.gate import require
 from arcwise.server.names import name_in
 from arcwise.server.pages.later import Later, Wanted
 from arcwise.server.pages.overview import PATIENCE
@@ -30,11 +31,11 @@ from arcwise.server.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from arcwise.analysis.charts import Chart
-    from arcwise.server.estimates.question import Question
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from arcwise.analysis.charts import Chart
+    from arcwise.server.estimates.question import Question
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
@@ -137,6 +138,7 @@ class TaskPages:
                 "series_problem": None,
                 "series_computing": series is None,
                 "downloads": _downloads(task, query, steps[0]),
+                "cell": _cell(task, self._url(request), question),
                 "pending": pending,
                 "refresh": _SOON if pending else _REFRESH,
             }
@@ -183,10 +185,9 @@ class TaskPages:
                 shown["trouble"] = "Each side takes at least two reports; choose other ranges."
             elif result is not None:
                 shown |= {
-                    "values": figures,
+                    "values": [figure for figure in figures if not figure.name.startswith("bin ")],
                     "headline": headline_of(figures),
                     "level": result.level,
-                    "test": result.test and result.test.words(result.level),
                     "n": result.n,
                     "other_n": result.other_n,
                     "notes": notes_of(result),
@@ -257,13 +258,14 @@ class TaskPages:
 
     def _task(self, viewer: Viewer, name_or_id: str) -> Task:
         # Nobody is told which tasks there are beside those that they may see.
-        readable = viewer.actor.readable(self._runtime.catalogue.tasks)
-        require(viewer.actor, "read", next(iter(readable), None))
-        return self._runtime.catalogue.find(name_or_id, readable)
+        return self._runtime.catalogue.find(name_or_id, viewer.readable(self._runtime))
+
+    def _url(self, request: Request) -> str:
+        """Return where programs find this server, as far as it knows."""
+        return self._runtime.public_url or f"{request.url.scheme}://{request.url.netloc}"
 
     def _about(self, task: Task, viewer: Viewer, request: Request, form: Mapping[str, str]) -> dict[str, Any]:
         """Return what every page of a task shows."""
-        url = f"{request.url.scheme}://{request.url.netloc}"
         tasks = self._runtime.catalogue.tasks
         others = [
             {"id": tasks[task_id].id, "name": tasks[task_id].name}
@@ -274,13 +276,12 @@ class TaskPages:
         return {
             "viewer": viewer,
             "asked": asked,
-            "form": dict.fromkeys(_FIELDS, "") | {"against": task.id} | form,
+            "form": {**dict.fromkeys(_FIELDS, ""), "against": task.id, **form},
             "others": others[:_MAX_OTHERS],
             "min_reports": self._runtime.settings.min_reports,
             "level_plan": _PLAN_LEVEL,
             "half_hint": f"{task.domain.length / 100:.3g}",
-            "device_code": _device_code(task, self._runtime.settings.public_url or url),
-            "cell": _cell(task, self._runtime.settings.public_url or url, request.query_params),
+            "device_code": _device_code(task, self._url(request)),
         }
 
     async def _answer(
@@ -352,6 +353,7 @@ def _downloads(task: Task, query: list[tuple[str, str]], every: str) -> list[dic
     kept = [(name, value) for name, value in query if name not in _OF_ESTIMATES]
     over = f"?{urlencode([*kept, ('every', every)])}"
     files = (
+        ("", "", "The task, JSON", "its file, which devices have"),
         ("estimate.csv", asked, "Estimates, CSV", "tidy: a line for each number"),
         ("estimate.json", asked, "Estimates, JSON", "as the HTTP API answers"),
         ("series.csv", over, "Series, CSV", "tidy: a line for each number of each point"),
@@ -360,31 +362,47 @@ def _downloads(task: Task, query: list[tuple[str, str]], every: str) -> list[dic
         ("picture.png", asked, "Picture, PNG", "where the server has the plots extra"),
     )
     return [
-        {"href": f"/v1/tasks/{task.id}/{name}{sent}", "words": words, "about": about}
+        {
+            "href": f"/v1/tasks/{task.id}{name and '/'}{name}{sent}",
+            "name": name or "task.json",
+            "words": words,
+            "about": about,
+        }
         for name, sent, words, about in files
     ]
 
 
 def _device_code(task: Task, url: str) -> str:
-    value = f"{task.domain.length / 3:.3g}" if task.domain.circular else f"{_middle(task):.6g}"
+    domain = task.domain
+    low = 0.0 if isinstance(domain, Circle) else domain.low
+    steps = domain.length / 3 / (domain.step or 1.0)
+    value = f"{low + (round(steps) * domain.step if domain.step else steps):.6g}"
     return (
         "from arcwise.client import Client, FileLedger, Task\n\n"
         'task = Task.load("task.json")\n'
         'ledger = FileLedger("telemetry.db", create=True)\n'
-        f'with Client("{url}", tasks=[task], ledger=ledger, max_epsilon={task.epsilon:g}) as client:\n'
+        f"with Client({url!r}, tasks=[task], ledger=ledger, max_epsilon={task.epsilon:g}) as client:\n"
         f"    client.report({task.name!r}, {value})\n"
         "    client.flush(timeout=10)"
     )
 
 
-def _middle(task: Task) -> float:
-    low, high = task.domain.low, task.domain.high
-    step = getattr(task.domain, "step", None)
-    return low + round((high - low) / 2 / step) * step if step else (low + high) / 2
-
-
-def _cell(task: Task, url: str, query: Mapping[str, str]) -> str:
-    return f'from arcwise.client import Reader\n\nReader("{url}", key="...").estimate("{task.id}")'
+def _cell(task: Task, url: str, question: Question) -> str:
+    """Return the notebook cell that asks a server what a page of a task shows."""
+    asked = [repr(task.id)]
+    span = question.span or Span()
+    if span.first is not None:
+        asked.append(f"start={utc(epoch_start(task, span.first))!r}")
+    if span.last is not None:
+        asked.append(f"end={utc(epoch_start(task, span.last + 1))!r}")
+    options = question.options("level", "between", "target", "origin")
+    asked += [f"{name}={list(value) if name == 'between' else value!r}" for name, value in options.items()]
+    return (
+        "from arcwise.analysis import Reader\n\n"
+        f'with Reader({url!r}, key=None) as reader:  # or key="arcwise_read_..."\n'
+        f"    result = reader.estimate({', '.join([*asked, 'bands=True'])})\n"
+        "result"
+    )
 
 
 def _named(task: Task, start: str, end: str) -> str:
@@ -431,10 +449,8 @@ def _of_series(answer: _Answer) -> dict[str, Any]:
     series: Series | None = answer.result
     if series is None:
         return {}
-    change = series.change and series.change.words(series.level)
     return {
         "series": {
-            "change": change and f"{change[0].upper()}{change[1:]}.",
             "charts": _drawn(charts_of(series), "t"),
             "notes": [],
         }

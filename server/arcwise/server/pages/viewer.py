@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from arcwise.server.gate import require
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -35,6 +37,18 @@ class Viewer(NamedTuple):
     operates: bool
     writes: bool
     logs_in: bool
+
+    def readable(self, runtime: Runtime) -> list[str]:
+        """Return the ids of the tasks that they may see.
+
+        Raises
+        ------
+        Problem
+            403 when their key reads nothing at all.
+        """
+        if self.actor.key is not None:
+            require(self.actor, "read", (self.actor.key.tasks or (None,))[0])
+        return self.actor.readable(runtime.catalogue.tasks)
 
     @classmethod
     def of(cls, runtime: Runtime, request: Request) -> Viewer:

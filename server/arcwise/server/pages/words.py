@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from arcwise.analysis.estimators.notes import note_lines
 from arcwise.analysis.tidy import in_unit
 from arcwise.digits import written
+from arcwise.domains import Circle
 from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:
@@ -16,7 +17,16 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Shares, Value
     from arcwise.tasks import Task
 
-__all__ = ["FILTERS", "Asked", "Figure", "figures_of", "headline_of", "notes_of", "range_words"]
+__all__ = [
+    "FILTERS",
+    "Asked",
+    "Figure",
+    "figures_of",
+    "headline_of",
+    "notes_of",
+    "range_words",
+    "values_words",
+]
 
 
 class Figure(NamedTuple):
@@ -67,10 +77,11 @@ _LABELS = {
 """The single values of results, in the order of pages."""
 
 _MEANINGS = {
-    "standard_deviation": "how far values typically are from the mean",
-    "resultant_length": "1 when all directions are the same, 0 when they cancel out",
-    "circular_variance": "1 less the resultant length",
+    "standard deviation": "how far values typically are from the mean",
+    "resultant length": "1 when all directions are the same, 0 when they cancel out",
+    "circular variance": "1 less the resultant length",
     "mode": "where most of the population is",
+    "median": "half of the values are below",
 }
 
 
@@ -136,7 +147,7 @@ def _figure(name: str, label: str, value: Value, unit: str | None) -> Figure:
         value.interval_words(),
         value.through_origin,
         everywhere,
-        in_unit(name, unit) or "",
+        (in_unit(name, unit) or "").replace("^2", "\N{SUPERSCRIPT TWO}"),
         value.method,
         value.note,
     )
@@ -144,10 +155,8 @@ def _figure(name: str, label: str, value: Value, unit: str | None) -> Figure:
 
 def _label(family: str, key: str, unit: str | None, value: Value) -> str:
     if family == "quantile":
-        share = float(key)
-        if value.period is not None:
-            return f"{_percent(share)} are passed"
-        return "median: half are below" if share == 0.5 else f"{_percent(share)} are below"
+        is_median = float(key) == 0.5 and value.period is None
+        return "median" if is_median else f"quantile {_percent(float(key))}"
     low, _, high = key.partition(":")
     words = f"{low} to {high}" if low != high else low
     return f"{words} {unit}" if unit else words
@@ -200,7 +209,7 @@ class Asked(NamedTuple):
             id=task.id,
             description=task.description or "",
             unit=task.unit or "",
-            domain=task.domain_words,
+            domain=values_words(task),
             circular=task.domain.circular,
             epsilon=f"{task.epsilon:g}",
             goal=task.goal,
@@ -212,6 +221,16 @@ class Asked(NamedTuple):
             ratio="" if ratio is None else f"{ratio.numerator} / {ratio.denominator}",
             delta=f"{certificate.delta} / 2^64" if certificate.delta else "",
         )
+
+
+def values_words(task: Task) -> str:
+    """Return which values a task asks for, after the word "values": "from 0 to 120 min"."""
+    domain, unit = task.domain, f" {task.unit}" if task.unit else ""
+    if isinstance(domain, Circle):
+        words = f"on a circle of {domain.length:.15g}{unit}"
+    else:
+        words = f"from {domain.low:.15g} to {domain.high:.15g}{unit}"
+    return words if domain.step is None else f"{words} in steps of {domain.step:.15g}"
 
 
 def duration_words(seconds: float) -> str:
@@ -248,8 +267,8 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _meaning(name: str) -> str:
-    return _MEANINGS.get(name, "")
+def _meaning(label: str) -> str:
+    return _MEANINGS.get(label, "")
 
 
 FILTERS = {

@@ -1,0 +1,552 @@
+"""Pages without a browser: what they show, to whom, under which headers, and that they never hang."""
+
+import asyncio
+import gzip
+import html
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from fastapi import FastAPI
+
+from arcwise.analysis import Estimate, estimate, simulate_counts
+from arcwise.domains import Circle, Interval
+from arcwise.server import Settings, create_app
+from arcwise.server.keys import new_key
+from arcwise.server.pages import overview
+from arcwise.server.pages.later import Later, Wanted
+from arcwise.server.pages.rendering import SECURITY_HEADERS
+from arcwise.server.problems import Problem
+from arcwise.server.settings import STORED_TASKS
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+from arcwise.wire import Batch, code_width, pack_codes
+
+Scenario = Callable[[httpx.AsyncClient, FastAPI], Awaitable[None]]
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+SAME = {"Sec-Fetch-Site": "same-origin"}
+HOSTILE = "<script>alert('&\"')</script>"
+DELAY = Task("delay", Interval(0, 180), 1.0, unit="min", description="How late was it?")
+HEADING = Task("heading", Circle(360), 1.0, unit="°")
+SCORE = Task("score", Interval(0, 10, step=1), 1.0)
+SINGLE = Task("single", Interval(0, 100), 1.0, goal="value")
+EACH = {DELAY: "normal:40,12", HEADING: "vonmises:350,4", SCORE: "normal:7,2", SINGLE: "normal:60,15"}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'pages.db'}"
+
+
+def run(url: str, scenario: Scenario, tasks: Any = STORED_TASKS, **options: Any) -> None:
+    """Run a coroutine function of a client on this machine and an app."""
+
+    async def main() -> None:
+        app = create_app(Settings(tasks, store=url, **options))
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000", headers=BROWSER) as http,
+        ):
+            await scenario(http, app)
+
+    asyncio.run(main())
+
+
+def fill(url: str, task: Task, population: str, reports: int = 3000, epochs: int = 3, seed: int = 1) -> Any:
+    """Count reports of a task in a store, over epochs up to now; return the counts, shape (K,)."""
+    generator = np.random.default_rng(seed)
+    width = code_width(task.mechanism.kernel.codes)
+    total = np.zeros(task.mechanism.kernel.codes, np.int64)
+    with closing(open_store(url)) as store:
+        store.register([task])
+        for back in range(epochs):
+            counts = simulate_counts(task, population, reports // epochs, generator)
+            codes = np.repeat(np.arange(counts.size), counts).tolist()
+            epoch = task.epoch(time.time()) - back
+            store.add([Batch(bytes.fromhex(task.id), generator.bytes(16), epoch, pack_codes(codes, width))])
+            total += np.asarray(counts, np.int64)
+    return total
+
+
+def make_key(url: str, scope: str, *, tasks: list[str] | None = None) -> dict[str, str]:
+    """Make a key; return the header that sends it."""
+    secret, stored = new_key(scope, tasks=tasks, label=f"{scope} of a test", now=time.time())
+    with closing(open_store(url)) as store:
+        store.add_key(stored)
+    return {"Authorization": f"Bearer {secret}"}
+
+
+async def settled(http: httpx.AsyncClient, path: str, **given: Any) -> str:
+    """Return a page when nothing on it is being computed any more."""
+    for _ in range(300):
+        answer = await http.get(path, **given)
+        assert answer.status_code == 200, answer.text
+        if 'class="computing"' not in answer.text:
+            return answer.text
+        await asyncio.sleep(0.1)
+    raise AssertionError("it is still being computed")
+
+
+def figures(page: str) -> set[tuple[str, str, str]]:
+    """Return name, part and text of every figure of a page."""
+    found = re.findall(r'<data data-figure="([^"]*)" data-part="(\w+)" value="([^"]*)">([^<]*)</data>', page)
+    assert all(value == text.replace(",", "") or value == text for _, _, value, text in found)
+    return {(name, part, html.unescape(text)) for name, part, _, text in found}
+
+
+def expected(result: Estimate) -> Iterator[tuple[str, str, str]]:
+    """Yield name, part and text of the figures that a page of an estimate must have."""
+    values = {"mean": result.mean, "direction": result.direction, "mode": result.mode}
+    values |= {"standard_deviation": result.standard_deviation, "resultant_length": result.resultant_length}
+    values |= {f"quantile {level}": value for level, value in result.quantiles.items()}
+    for name, value in values.items():
+        if value is not None:
+            point, low, high = value.written()
+            if point:
+                yield name, "value", point
+            yield name, "low", low
+            yield name, "high", high
+    yield "n", "n", f"{result.n:,}"
+
+
+def check_headers(answer: httpx.Response) -> None:
+    for name, value in SECURITY_HEADERS.items():
+        assert answer.headers[name] == value
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?! src=)", answer.text)
+
+
+def test_an_empty_server_says_how_to_begin(url: str) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        answer = await http.get("/")
+        assert answer.status_code == 200
+        check_headers(answer)
+        assert "No task yet" in answer.text
+        assert "arcwise task new" in answer.text
+
+    run(url, scenario)
+
+
+@pytest.mark.parametrize("task", EACH, ids=[task.name for task in EACH])
+def test_every_figure_is_that_of_estimate(url: str, task: Task) -> None:
+    counts = fill(url, task, EACH[task])
+    result = estimate(task, counts, bands=True)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        page = await settled(http, f"/tasks/{task.name}")
+        shown = figures(page)
+        assert set(expected(result)) <= shown
+        headline = result.mean or result.direction
+        assert headline is not None
+        assert f'data-interval="{headline.interval_words()}"' in page
+        # The overview shows the plain estimate, which has the same headline.
+        assert {each for each in figures(await settled(http, "/")) if each[1] != "n"} <= shown
+
+    run(url, scenario)
+
+
+def test_words_of_a_task_are_escaped(url: str) -> None:
+    task = Task(HOSTILE, Interval(0, 1), 1.0, unit="<b>&", description=f'"{HOSTILE}')
+    fill(url, task, "normal:0.5,0.1")
+    admin = make_key(url, "admin")
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for path in ("/", f"/tasks/{task.id}", f"/tasks/{task.id}/compare", "/operator", f"/?q={HOSTILE}"):
+            page = await settled(http, path, headers=admin)
+            assert "<script>" not in page
+            assert "<b>" not in page
+            assert html.escape(HOSTILE, quote=False)[:12] in page
+
+    run(url, scenario)
+
+
+def test_a_page_that_has_not_changed_is_not_sent_again(url: str) -> None:
+    fill(url, DELAY, "normal:40,12")
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        for path in ("/", f"/tasks/{DELAY.id}", f"/tasks/{DELAY.id}/plan?half_width=0.5"):
+            await settled(http, path)
+            first = await http.get(path)
+            tag = first.headers["ETag"]
+            assert html.escape(tag) in first.text.replace("&#34;", "&quot;")  # for the script
+            again = await http.get(path, headers={"If-None-Match": tag})
+            assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", tag)
+            check_headers(again)
+            app.state.runtime.store().close_task(DELAY.id, int(time.time()))
+            await asyncio.to_thread(app.state.runtime.refresh)
+            changed = await http.get(path, headers={"If-None-Match": tag})
+            assert changed.status_code == (304 if "plan" in path else 200)
+            app.state.runtime.store().open_task(DELAY.id)
+            await asyncio.to_thread(app.state.runtime.refresh)
+
+    run(url, scenario)
+
+
+def test_browsers_get_pages_of_problems_and_programs_documents(url: str) -> None:
+    fill(url, DELAY, "normal:40,12")
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for path, status in (("/nothing", 404), ("/tasks/nothing", 404), (f"/tasks/{DELAY.id}?level=2", 422)):
+            answer = await http.get(path)
+            assert answer.status_code == status
+            assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+            check_headers(answer)
+            assert "<h1>" in answer.text
+            for accept in ("*/*", "application/json", "text/html;q=0, */*"):
+                answer = await http.get(path, headers={"Accept": accept})
+                assert answer.status_code == status
+                assert answer.headers["Content-Type"] == "application/problem+json"
+        answer = await http.post("/", content=b"x")
+        assert answer.status_code == 405
+        assert (await http.head("/")).status_code == 200
+
+    run(url, scenario)
+
+
+def test_a_reader_sees_their_own_tasks(url: str) -> None:
+    for task, population in EACH.items():
+        fill(url, task, population)
+    some, ingest = make_key(url, "read", tasks=[DELAY.id]), make_key(url, "ingest")
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for path in ("/", f"/tasks/{DELAY.id}?level=0.9", "/operator"):
+            answer = await http.get(path)
+            assert answer.status_code == 401
+            check_headers(answer)
+            assert DELAY.name not in answer.text.replace(path, "")
+            assert f'name="next" value="{path}"' in answer.text
+            assert (await http.get(path, headers={"Accept": "*/*"})).json()["status"] == 401
+            assert (await http.get(path, headers=ingest)).status_code == 403
+        page = await settled(http, "/", headers=some)
+        assert (DELAY.id in page, HEADING.id in page) == (True, False)
+        assert "/operator" not in page
+        page = await settled(http, f"/tasks/{DELAY.id}", headers=some)
+        assert HEADING.id not in page
+        for other in (HEADING.id, HEADING.name, "0" * 64, "nothing"):
+            answer = await http.get(f"/tasks/{other}", headers=some)
+            assert answer.status_code == 404
+            assert HEADING.id not in answer.text.replace(f"/tasks/{other}", "")
+        assert (await http.get("/operator", headers=some)).status_code == 403
+        assert (await http.get("/login?next=//evil.example")).text.count('value="/"') == 1
+
+    run(url, scenario)
+
+
+def test_a_session_opens_pages_and_ends(url: str) -> None:
+    fill(url, DELAY, "normal:40,12")
+    secret = make_key(url, "read")["Authorization"].partition(" ")[2]
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        wrong = await http.post("/login", data={"key": f"{secret}0", "next": "/?q=a"}, headers=SAME)
+        assert wrong.status_code == 401
+        check_headers(wrong)
+        assert 'role="alert"' in wrong.text
+        assert secret not in wrong.text
+        assert 'name="next" value="/?q=a"' in wrong.text
+        right = await http.post("/login", data={"key": secret, "next": "/?q=a"}, headers=SAME)
+        assert (right.status_code, right.headers["Location"]) == (303, "/?q=a")
+        assert "Log out" in (await http.get("/")).text
+        assert (await http.post("/logout", headers={"Sec-Fetch-Site": "cross-site"})).status_code == 403
+        assert (await http.post("/logout", headers=SAME)).status_code == 303
+        assert (await http.get("/")).status_code == 401
+
+    run(url, scenario)
+
+
+def test_an_admin_manages_tasks_and_keys(url: str) -> None:
+    fill(url, DELAY, "normal:40,12")
+    admin = make_key(url, "admin") | SAME
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        http.headers.update(admin)
+
+        async def post(path: str, fields: dict[str, Any]) -> httpx.Response:
+            return await http.post(f"/operator/{path}", data=fields or {"none": ""})
+
+        made = await post("tasks", {"task": str(HEADING.to_json()).replace("'", '"').replace("None", "null")})
+        assert (made.status_code, made.headers["Location"]) == (303, "/operator?done=task")
+        assert HEADING.id in app.state.runtime.catalogue.tasks
+        wrong = await post("tasks", {"task": f"{HOSTILE}{{}}"})
+        assert wrong.status_code == 422
+        assert html.escape(HOSTILE)[:12] in wrong.text
+        assert "<script>alert" not in wrong.text
+        assert "is not the file of a valid task" in wrong.text
+        for change, shown in (("close", "closed, "), ("open", "open")):
+            answer = await post(f"tasks/{HEADING.id}/{change}", {})
+            assert answer.status_code == 303
+            assert shown in (await http.get(answer.headers["Location"])).text
+        assert (await post(f"tasks/{'0' * 64}/close", {})).status_code == 404
+
+        key = await post("keys", {"label": HOSTILE, "scope": "read", "tasks": [DELAY.id, HEADING.id]})
+        assert key.status_code == 200
+        assert key.headers["Cache-Control"] == "no-store"
+        assert "Content-Encoding" not in key.headers
+        check_headers(key)
+        (secret,) = set(re.findall(r"arcwise_read_\w+", key.text))
+        page = (await http.get("/operator")).text
+        assert secret not in page
+        assert html.escape(HOSTILE)[:12] in page
+        name = secret.split("_")[2]
+        good_for = {each.id: each.tasks for each in app.state.runtime.gate.keys}
+        assert good_for[name] == (DELAY.id, HEADING.id)
+        assert (await post("keys", {"label": "x", "scope": "root"})).status_code == 422
+        assert (await post(f"keys/{name}/revoke", {})).status_code == 303
+        assert "revoked, " in (await http.get("/operator")).text
+        for word in ("make task", "close task", "open task", "make read key", "revoke key"):
+            assert word in page or word == "revoke key"
+
+    run(url, scenario)
+
+
+@pytest.mark.parametrize(
+    "path", ["tasks", f"tasks/{DELAY.id}/close", f"tasks/{DELAY.id}/open", "keys", "keys/0/revoke"]
+)
+def test_forms_of_other_pages_change_nothing(url: str, path: str) -> None:
+    fill(url, DELAY, "normal:40,12")
+    admin, read = make_key(url, "admin"), make_key(url, "read")
+    secret = admin["Authorization"].partition(" ")[2]
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        fields = {"label": "x", "scope": "admin", "task": "{}"}
+        assert (await http.post(f"/operator/{path}", data=fields, headers=SAME)).status_code == 401
+        assert (await http.post(f"/operator/{path}", data=fields, headers=read | SAME)).status_code == 403
+        await http.post("/login", data={"key": secret}, headers=SAME)
+        for given in (
+            {},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:8000"},
+            {"Origin": "http://127.0.0.1:9000"},
+            {"Origin": "null"},
+        ):
+            answer = await http.post(f"/operator/{path}", data=fields, headers=given)
+            assert answer.status_code == 403, given
+        assert len(app.state.runtime.store().keys()) == 2
+        assert not app.state.runtime.catalogue.closed
+
+    run(url, scenario)
+
+
+def test_live_figures_are_for_operators(url: str) -> None:
+    async def without_keys(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        page = await http.get("/operator")
+        assert page.status_code == 200
+        assert "<form" not in page.text
+        assert (await http.post("/operator/keys", data={"scope": "admin"}, headers=SAME)).status_code == 401
+
+    async def with_a_minimum(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await http.get("/operator")).status_code == 401
+        page = await settled(http, "/")
+        assert "waiting for 5,000 reports" in page
+        assert "3,000" not in page
+        page = await settled(http, f"/tasks/{DELAY.id}")
+        assert "Waiting for reports." in page
+        assert not figures(page)
+
+    fill(url, DELAY, "normal:40,12")
+    run(url, without_keys)
+    run(url, with_a_minimum, min_reports=5_000)
+
+
+def test_files_are_kept_for_ever_under_the_hash_of_what_they_are(url: str) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        links = re.findall(r'(?:href|src)="(/static/[^"]+)"', (await http.get("/")).text)
+        assert len(links) == 3
+        for link in links:
+            for coding in ("identity", "gzip"):
+                answer = await http.get(link, headers={"Accept-Encoding": coding})
+                assert answer.status_code == 200
+                assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+                assert answer.headers.get("Content-Encoding", "identity") == coding
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert (await http.get("/static/0000000000000000/arcwise.css")).status_code == 404
+        assert (await http.get("/static/../pages.css")).status_code == 404
+
+    run(url, scenario)
+
+
+def test_a_page_of_a_million_reports_is_light(url: str) -> None:
+    fill(url, DELAY, "normal:40,12", reports=1_000_000, epochs=28)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        page = await settled(http, f"/tasks/{DELAY.id}")
+        whole = 0
+        for path in (f"/tasks/{DELAY.id}", *re.findall(r'(?:href|src)="(/static/[^"]+)"', page)):
+            async with http.stream("GET", path, headers={"Accept-Encoding": "gzip"}) as answer:
+                body = b"".join([part async for part in answer.aiter_raw()])
+            assert answer.headers["Content-Encoding"] == "gzip"
+            assert gzip.decompress(body)
+            whole += len(body)
+        assert whole < 100_000
+
+    run(url, scenario)
+
+
+def test_many_tasks_are_paged_and_searched_and_do_not_hold_the_page_up(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "PATIENCE", 0.0)
+    tasks = [Task(f"number {number}", Interval(0, 1), 1.0) for number in range(101)]
+    with closing(open_store(url)) as store:
+        store.register(tasks)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        first = await http.get("/")
+        assert 'class="computing"' in first.text
+        assert '<noscript><meta http-equiv="refresh"' in first.text
+        assert "Page 1 of 3" in first.text
+        last = await settled(http, "/?page=3")
+        assert [task.name in last for task in (tasks[0], tasks[100])] == [False, True]
+        found = await settled(http, "/?q=NUMBER+77")
+        assert "1 of 101 tasks match." in found
+        assert len(re.findall("<article", found)) == 1
+        assert "Nothing found" in (await http.get("/?q=nothing-like-it")).text
+        for odd in ("/?page=0", "/?page=-1", "/?page=x", "/?page=" + "9" * 30):
+            assert (await http.get(odd)).status_code == 200
+
+    run(url, scenario)
+
+
+def test_every_link_of_a_task_leads_somewhere(url: str) -> None:
+    for task, population in EACH.items():
+        fill(url, task, population)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for task in EACH:
+            page = await settled(http, f"/tasks/{task.id}?level=0.9")
+            links = {html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', page)} - {"/docs"}
+            assert any("picture.svg" in link and "level=0.9" in link for link in links)
+            for link in sorted(links):
+                answer = await http.get(link)
+                assert answer.status_code == 200, (link, answer.text)
+
+    run(url, scenario)
+
+
+def test_a_comparison_a_fit_test_and_a_plan_are_computed_on_demand(url: str) -> None:
+    fill(url, DELAY, "normal:40,12", reports=9_000)
+    other = Task("later", DELAY.domain, 1.0, unit="min")
+    fill(url, other, "normal:60,12", seed=2)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        page = await settled(http, f"/tasks/{DELAY.id}/compare?against={other.id}")
+        assert "The mean differs by" in page
+        assert ("mean", "value") in {each[:2] for each in figures(page)}
+        same = await http.get(f"/tasks/{DELAY.id}/compare")
+        assert "No report may be in both samples" in same.text or "must be given" in same.text
+        assert "Fits" in await settled(http, f"/tasks/{DELAY.id}/fit")
+        plan = await settled(http, f"/tasks/{DELAY.id}/plan?half_width=0.5")
+        assert "more reports" in plan
+        assert "must be a number above 0" in (await http.get(f"/tasks/{DELAY.id}/plan?half_width=x")).text
+
+    run(url, scenario)
+
+
+def test_reports_that_do_not_fit_are_a_state(url: str) -> None:
+    fill(url, DELAY, "normal:40,12")
+    with closing(open_store(url)) as store:
+        codes = pack_codes([7] * 500, code_width(DELAY.mechanism.kernel.codes))
+        store.add([Batch(bytes.fromhex(DELAY.id), b"1" * 16, DELAY.epoch(time.time()), codes)])
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert "reports do not fit" not in await settled(http, f"/tasks/{DELAY.id}")
+        assert "Does not fit" in await settled(http, f"/tasks/{DELAY.id}/fit")
+        for path in ("/", f"/tasks/{DELAY.id}"):
+            assert "reports do not fit" in await settled(http, path)
+
+    run(url, scenario)
+
+
+class Work:
+    """Results that are computed when a test lets them."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.begun: list[str] = []
+        self.go = asyncio.Event()
+        self.fails = False
+
+    def wanted(self, name: str, rank: int = 0) -> Wanted:
+        async def make() -> str:
+            self.begun.append(name)
+            await self.go.wait()
+            if self.fails:
+                raise Problem(503, "busy", "Too much.")
+            return f"{name} {len(self.begun)}"
+
+        return Wanted(name, make, rank)
+
+
+def test_a_result_is_waited_for_briefly_and_computed_once() -> None:
+    async def main() -> None:
+        work = Work()
+        later = Later(lambda: work.now)
+        assert await later.get([work.wanted("a")], 0.0) == [None]
+        found = await asyncio.gather(
+            *(later.get([work.wanted("a"), work.wanted("b")], 0.0) for _ in range(5))
+        )
+        assert found == [[None, None]] * 5
+        work.go.set()
+        assert await later.get([work.wanted("a"), work.wanted("b")], 9.0) == ["a 1", "b 2"]
+        assert work.begun == ["a", "b"]
+        # Shown again for ten seconds; then the old one until the new one is there.
+        work.now = 9.0
+        assert await later.get([work.wanted("a")], 9.0) == ["a 1"]
+        work.now = 11.0
+        work.go.clear()
+        assert await later.get([work.wanted("a")], 9.0) == ["a 1"]
+        work.go.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert await later.get([work.wanted("a")], 0.0) == ["a 3"]
+        assert later.peek("a") == "a 3"
+        assert later.peek("c") is None
+
+    asyncio.run(main())
+
+
+def test_what_an_overview_wants_waits_for_what_a_page_wants() -> None:
+    async def main() -> None:
+        work = Work()
+        later = Later(lambda: work.now)
+        await later.get([work.wanted(name, 1) for name in "abc"], 0.0)
+        await asyncio.sleep(0)
+        await later.get([work.wanted("page")], 0.0)
+        work.go.set()
+        await later.get([work.wanted("c", 1)], 9.0)
+        assert work.begun == ["a", "page", "b", "c"]
+
+    asyncio.run(main())
+
+
+def test_a_result_that_failed_is_tried_again() -> None:
+    async def main() -> None:
+        work = Work()
+        work.fails = True
+        work.go.set()
+        later = Later(lambda: work.now)
+        with pytest.raises(Problem, match="Too much"):
+            await later.get([work.wanted("a")], 9.0)
+        work.now, work.fails = 2.0, False
+        assert await later.get([work.wanted("a")], 9.0) == ["a 2"]
+
+    asyncio.run(main())
+
+
+def test_results_and_what_waits_are_bounded() -> None:
+    async def main() -> None:
+        work = Work()
+        later = Later(lambda: work.now)
+        await later.get([work.wanted(str(number)) for number in range(1000)], 0.0)
+        work.go.set()
+        while later.peek("255") is None:
+            await asyncio.sleep(0)
+        assert [later.peek(str(number)) for number in (0, 256, 999)] == [None, None, None]
+
+    asyncio.run(main())
