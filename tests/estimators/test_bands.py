@@ -204,7 +204,7 @@ def test_bands_of_an_interval_and_their_json() -> None:
         task.mechanism, node_distribution(task.mechanism, [20.0, 30.0, 70.0]), 5000, 2
     ).astype(int)
     shown = estimate(task, counts, bands=True).to_dict()
-    assert set(shown["band"]) == {"at", "low", "high", "method", "note"}
+    assert set(shown["band"]) == {"at", "low", "high", "method", "note", "notes"}
     assert len(shown["bins"]) == 10
     assert shown["mode"]["low"] is not None
     with pytest.raises(ParameterError, match="origin"):

@@ -369,7 +369,7 @@ def test_what_is_shown_of_a_comparison() -> None:
         assert word in text
     shown = result.to_dict()
     assert set(shown) == {"other", "n", "level", "mean", "quantiles", "shares", "bins", "cdf", "test"}
-    assert set(shown["cdf"][next(iter(shown["cdf"]))]) == {"value", "low", "high", "method", "note"}
+    assert set(shown["cdf"][next(iter(shown["cdf"]))]) == {"value", "low", "high", "method", "note", "notes"}
     reference = compare_reference(task, first, "normal:40,10", bands=True)
     assert reference.other == "normal:40,10"
     assert reference.other_n is None

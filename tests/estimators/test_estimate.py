@@ -37,14 +37,21 @@ def test_an_interval_has_a_mean_a_distribution_and_quantiles() -> None:
     document = result.to_dict()
     assert set(document) == {
         "task", "task_id", "n", "epsilon", "level", "target", "mean", "variance", "standard_deviation",
-        "mode", "distribution", "quantiles",
+        "mode", "distribution", "quantiles", "domain",
     }  # fmt: skip
     assert document["task"] == "age"
     assert document["task_id"] == AGE.id
     assert (document["n"], document["epsilon"], document["level"]) == (10_000, 1.0, 0.95)
-    assert set(document["mean"]) == {"value", "low", "high", "method", "note"}
+    assert set(document["mean"]) == {"value", "low", "high", "method", "note", "notes"}
     assert list(document["quantiles"]) == ["0.05", "0.25", "0.5", "0.75", "0.95"]
-    assert set(document["distribution"]) == {"edges", "probabilities", "method", "note", "fitted_mean"}
+    assert set(document["distribution"]) == {
+        "edges",
+        "probabilities",
+        "method",
+        "note",
+        "notes",
+        "fitted_mean",
+    }
     assert document["distribution"]["edges"][0] == 0.0
     assert document["distribution"]["edges"][-1] == 100.0
     assert document["mean"]["value"] == pytest.approx(values.mean(), abs=4)
@@ -82,7 +89,7 @@ def test_every_task_and_number_of_reports_gives_plain_json(task: Task, seed: int
     document = result.to_dict()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert str(result)
-    values = [part for part in document.values() if isinstance(part, dict) and "low" in part]
+    values = [part for part in document.values() if isinstance(part, dict) and "value" in part]
     for part in [*values, *document.get("quantiles", {}).values()]:
         if part["low"] is None:
             assert part["note"]

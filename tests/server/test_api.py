@@ -80,7 +80,15 @@ def test_estimates_of_every_kind_of_task(with_app: Run) -> None:
 def test_a_task_without_reports_has_n_and_no_estimate(with_app: Run) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         got = (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).json()
-        assert got == {"task": "delay", "task_id": DELAY.id, "epsilon": 2.0, "n": 0}
+        assert got == {
+            "task": "delay",
+            "task_id": DELAY.id,
+            "epsilon": 2.0,
+            "n": 0,
+            "level": 0.95,
+            "target": "the population that the reporting devices were drawn from",
+            "domain": {"kind": "interval", "low": 0.0, "high": 100.0, "clip": False},
+        }
 
     with_app(TASKS, scenario)
 
@@ -115,7 +123,7 @@ def test_live_and_openapi(with_app: Run) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         assert (await http.get("/health/live")).json() == {"status": "ok"}
         paths = (await http.get("/openapi.json")).json()["paths"]
-        assert "/v1/tasks/{task_id}/estimate" in paths
+        assert "/v1/tasks/{task}/estimate" in paths
         assert MEDIA_TYPE in paths["/v1/tasks/{task_id}/reports"]["post"]["requestBody"]["content"]
 
     with_app(TASKS, scenario)

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.comparison import compare_samples
+from arcwise.analysis.estimators.estimation import empty_estimate
 from arcwise.analysis.estimators.poststratification import post_stratify
 from arcwise.analysis.timeseries.series import series
 from arcwise.cli import main
@@ -111,7 +112,7 @@ def test_several_tasks_are_estimated_in_turn_over_the_same_store(command: Comman
     assert result.exit_code == 0
     delay, empty, heading = json.loads(result.stdout)
     assert delay == estimate(DELAY, the_counts(DELAY, range(DAY, DAY + 10))).to_dict()
-    assert empty == {"task": "empty", "task_id": EMPTY.id, "epsilon": 2.0, "n": 0}
+    assert empty == empty_estimate(EMPTY).to_dict()
     assert heading["direction"]
     nothing = command("empty.json", *STORE, "--json")
     assert nothing.exit_code == 1
@@ -222,8 +223,8 @@ def test_what_is_wrong_is_said(command: Command) -> None:
         (["delay.json", *STORE, "--quantiles"], "--quantiles needs --by"),
         (["delay.json", *counts, "--by", "day"], "--counts does not go with --by"),
         (["delay.json", *STORE, "--by", "day", "--fit-test"], "--fit-test does not go with --by"),
-        (["delay.json", *STORE, "--by", "hour"], "--by must be epoch, day, week or a whole number"),
-        (["delay.json", *STORE, "--by", "0"], "--by must be epoch, day, week or a whole number"),
+        (["delay.json", *STORE, "--by", "hour"], "--by must be epoch, day, week, month or a whole number"),
+        (["delay.json", *STORE, "--by", "0"], "--by must be epoch, day, week, month or a whole number"),
     ):
         result = command(*args)
         assert result.exit_code in (1, 2)

@@ -35,9 +35,14 @@ def document() -> dict[str, Any]:
 OPERATIONS = {
     "/v1/tasks/{task_id}/reports": {"post": "ingest"},
     "/v1/tasks": {"get": "read", "post": "admin"},
-    "/v1/tasks/{task_id}": {"get": "read"},
-    "/v1/tasks/{task_id}/estimate": {"get": "read"},
-    "/v1/tasks/{task_id}/series": {"get": "read"},
+    "/v1/tasks/{task}": {"get": "read"},
+    **{
+        f"/v1/tasks/{{task}}/{what}": {"get": "read"}
+        for what in (
+            *("estimate", "series", "difference", "fit", "plan"),
+            *("estimate.{form}", "picture.{form}", "series.{form}", "difference.{form}"),
+        )
+    },
     "/v1/tasks/{task_id}/close": {"post": "admin"},
     "/v1/tasks/{task_id}/open": {"post": "admin"},
     "/metrics": {"get": "metrics"},
@@ -65,7 +70,7 @@ def test_every_route_is_described_with_its_key(document: dict[str, Any]) -> None
 
 def test_who_manages_tasks_may_read_them(document: dict[str, Any]) -> None:
     paths = document["paths"]
-    for path in ("/v1/tasks", "/v1/tasks/{task_id}", "/v1/tasks/{task_id}/estimate"):
+    for path in ("/v1/tasks", "/v1/tasks/{task}", "/v1/tasks/{task}/estimate"):
         assert paths[path]["get"]["security"] == [{"read": []}, {"admin": []}, {}]
     assert paths["/metrics"]["get"]["security"] == [{"metrics": []}, {}]
 

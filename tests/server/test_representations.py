@@ -79,7 +79,7 @@ def test_three_forms_of_one_estimate(with_app: Run) -> None:
         for form, answer in answers.items():
             assert answer.status_code == 200
             assert answer.headers["content-type"].split(";")[0] == form
-            assert answer.headers["vary"] == "Accept, Authorization"
+            assert answer.headers["vary"] == "Accept, Authorization, Cookie"
             assert answer.headers["cache-control"] == "private, no-cache"
         assert len({answer.headers["etag"] for answer in answers.values()}) == 3
         assert answers["application/json"].json() == truth
@@ -235,7 +235,10 @@ def test_an_estimate_of_too_few_reports_says_how_many_are_withheld(with_app: Run
         await send(http, CODES[:60])
         await send(http, CODES[:39])
         few = (await http.get(ESTIMATE)).json()
-        assert set(few) == {"task", "task_id", "epsilon", "n", "min_reports", "withheld", "joined"}
+        assert set(few) == {
+            *("task", "task_id", "epsilon", "level", "target", "domain"),
+            *("n", "min_reports", "withheld", "joined"),
+        }
         assert (few["n"], few["withheld"], few["min_reports"], few["joined"]) == (0, 99, 100, [])
         over_time = (await http.get(SERIES)).json()
         (point,) = over_time["points"]

@@ -105,12 +105,18 @@ def test_what_may_not_be_asked_is_a_problem_that_repeats_nothing(with_app: Run) 
             ("/estimate?to=1e400", "from and to take"),
             ("/estimate?from=99999999999999999999", "from and to take"),
             ("/estimate?from=1969-01-01", "from and to take"),
-            ("/estimate?form=2026-11-01", "only parameters are bands, from, level, origin, share, target, to, each"),
+            (
+                "/estimate?form=2026-11-01",
+                "only parameters are bands, from, level, origin, share, target, to, each",
+            ),
             ("/estimate?from=2026-11-01&from=2026-11-02", "each at most once"),
             ("/series?every=SECRET", "every must be epoch, day, week"),
             ("/series?every=0", "every must be"),
             ("/series?every=-1", "every must be"),
-            ("/series?SECRET=1", "only parameters are every, from, level, origin, quantiles, share, simultaneous, target, to"),
+            (
+                "/series?SECRET=1",
+                "only parameters are every, from, level, origin, quantiles, share, simultaneous, target, to",
+            ),
         ):
             answer = await http.get(base + path)
             assert answer.status_code == 422, path
@@ -137,14 +143,22 @@ def test_what_may_not_be_asked_is_a_problem_that_repeats_nothing(with_app: Run) 
     with_app(TASKS, scenario)
 
 
+MORE = ("quantiles", "simultaneous")
+
+
 def test_parameters_are_in_the_openapi_document(with_app: Run) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         paths = (await http.get("/openapi.json")).json()["paths"]
         for path, names in (
-            ("estimate", ["task_id", "from", "to"]),
-            ("series", ["task_id", "every", "from", "to"]),
+            ("estimate", ["task", "from", "to", "level", "share", "target", "bands", "origin"]),
+            ("picture.{form}", ["task", "form", "from", "to", "level", "share", "target", "bands", "origin"]),
+            (
+                "series",
+                [*("task", "from", "to", "every", "level", "share", "target", "origin"), *MORE],
+            ),
+            ("fit", ["task", "from", "to"]),
         ):
-            parameters = paths[f"/v1/tasks/{{task_id}}/{path}"]["get"]["parameters"]
+            parameters = paths[f"/v1/tasks/{{task}}/{path}"]["get"]["parameters"]
             assert [parameter["name"] for parameter in parameters] == names
 
     with_app(TASKS, scenario)
@@ -187,6 +201,7 @@ def test_few_variants_are_kept_and_none_is_made_twice(with_app: Run, monkeypatch
 
     monkeypatch.setattr("arcwise.server.estimates.service.series", watched_series)
     monkeypatch.setattr("arcwise.server.estimates.service.estimate", watched_estimate)
+    monkeypatch.setattr("arcwise.server.estimates.cache._MAX_KEPT", 16)
     today = now(DELAY)
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:

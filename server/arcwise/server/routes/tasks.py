@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, HTTPException, Path, Request, Response
 
 from arcwise.server.estimates.computations import PICTURES
 from arcwise.server.estimates.question import parameters_of, read_question
 from arcwise.server.estimates.representations import MEDIA_TYPES, disposition, negotiate
 from arcwise.server.names import name_in
-from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["asked_task", "reader_routes"]
 
-_ID = re.compile(r"[0-9a-f]{64}")
 _FORMS = {**MEDIA_TYPES, **PICTURES}
 
 _Task = Annotated[
@@ -86,7 +83,7 @@ def asked_task(runtime: Runtime, request: Request, text: str) -> Task:
         runtime.gate.check(scope, "read", text)
         return runtime.catalogue.tasks[text]
     mine = runtime.gate.readable(scope, runtime.catalogue.named(text))
-    if not mine and _ID.fullmatch(text):  # an id, known or not, is refused to a key for other tasks
+    if not mine:  # what is not there is refused to a key for some tasks as what is not its own
         runtime.gate.check(scope, "read", text)
     return runtime.catalogue.find(text, mine)
 
@@ -134,7 +131,7 @@ def reader_routes(runtime: Runtime) -> APIRouter:
             form = "json" if kind in _JSON_ONLY else negotiate(request.headers.get("accept"))
         answer = await runtime.estimates.answer(task, question, form, _tags(request), other=other)
         # With a key in between, nobody else's cache may keep it; and each time the tag is asked about.
-        vary = "Authorization" if file else "Accept, Authorization"
+        vary = "Authorization, Cookie" if file else "Accept, Authorization, Cookie"
         headers = {"ETag": answer.tag, "Cache-Control": "private, no-cache", "Vary": vary}
         if answer.body is None:
             return Response(status_code=304, headers=headers)
@@ -163,7 +160,7 @@ def reader_routes(runtime: Runtime) -> APIRouter:
     def add_file(stem: str) -> None:
         kind, forms = _FILES[stem]
         words = "picture" if stem == "picture" else kind
-        form_in_path = Path(description="The form of the file.", json_schema_extra={"enum": list(forms)})
+        form_in_path = Path(description="Form of the file.", json_schema_extra={"enum": list(forms)})
 
         @router.get(
             f"/v1/tasks/{{task}}/{stem}.{{form}}",
@@ -173,9 +170,9 @@ def reader_routes(runtime: Runtime) -> APIRouter:
             responses=_responses(forms),
             openapi_extra={"parameters": parameters_of(kind)},
         )
-        async def download(request: Request, task: _Task, form: Annotated[str, form_in_path]) -> Response:
+        async def download(request: Request, task: _Task, form: str = form_in_path) -> Response:
             if form not in forms:
-                raise Problem(404, "not-found", f"This file is to be had as {' or '.join(forms)}.")
+                raise HTTPException(404)
             return await answered(request, task, kind, form, stem)
 
     for kind in _QUESTIONS:
