@@ -11,12 +11,14 @@
     ├── UnknownTaskError (KeyError)      a client was asked to report to a task it does not have
     ├── LedgerError                      a device's ledger cannot be opened or written
     ├── StoreError                       the server's store cannot be opened or used
+    ├── AnswerError                      a server that is read refuses, or does not answer as one
     └── MissingExtraError (ImportError)  an optional part is not installed; names the command
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "AnswerError",
     "ArcwiseError",
     "CertificateError",
     "DomainError",
@@ -147,6 +149,31 @@ class StoreError(ArcwiseError):
     Traceback (most recent call last):
     arcwise.errors.StoreError: ...
     """
+
+
+class AnswerError(ArcwiseError):
+    """A server that is read refuses a request, or does not answer as an arcwise server does.
+
+    Parameters
+    ----------
+    detail
+        What is wrong, in the server's words where it has any.
+    status
+        HTTP status; None where there was no answer.
+    kind
+        What the server calls the problem (docs/protocol.md), such as "unknown-task"; "" where unknown.
+
+    Examples
+    --------
+    >>> raise AnswerError("The server does not have this task.", status=404, kind="unknown-task")
+    Traceback (most recent call last):
+    arcwise.errors.AnswerError: The server does not have this task.
+    """
+
+    def __init__(self, detail: str, *, status: int | None = None, kind: str = "") -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
 
 
 class MissingExtraError(ArcwiseError, ImportError):

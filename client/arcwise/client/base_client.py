@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from arcwise.client.base_uplink import BaseUplink
-from arcwise.client.checks import check_options, is_loopback
+from arcwise.client.checks import check_options
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.ledger import MemoryLedger
 from arcwise.client.memory.outbox import MemoryOutbox
 from arcwise.client.outcomes import Outcome
 from arcwise.client.reportables import MemoizedTask
 from arcwise.errors import LedgerError, ParameterError
+from arcwise.urls import is_loopback_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,7 @@ class BaseClient(Generic[UplinkT]):
             )
         else:
             uplink = server
-        if not randomness.secure and not is_loopback(uplink.url):
+        if not randomness.secure and not is_loopback_url(uplink.url):
             raise ParameterError(
                 f"randomness must be secure for a server on another machine, got "
                 f"{type(randomness).__name__} for {uplink.url!r}"

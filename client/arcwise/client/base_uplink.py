@@ -9,7 +9,7 @@ import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypedDict
 
-from arcwise.client.checks import checked_integer, checked_key, checked_number, checked_url
+from arcwise.client.checks import checked_integer, checked_number
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
 from arcwise.client.environment import MACHINE, Environment
 from arcwise.client.event_log import EventLog
@@ -20,6 +20,7 @@ from arcwise.client.outcomes import Counters, Event, Outcome
 from arcwise.client.transport import user_agent
 from arcwise.errors import LedgerError, ParameterError
 from arcwise.tasks import DAY
+from arcwise.urls import checked_key, checked_url
 from arcwise.wire import MEDIA_TYPE
 
 if TYPE_CHECKING:

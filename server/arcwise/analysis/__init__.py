@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from arcwise.analysis.mechanism_table.table import compare
     from arcwise.analysis.planning.plan import plan
     from arcwise.analysis.planning.result import Plan
+    from arcwise.analysis.reader import Reader
     from arcwise.analysis.robustness.fit_test import FitTest, fit_test
     from arcwise.analysis.simulate.counts import simulate_counts
     from arcwise.analysis.tidy import tidy_rows
+    from arcwise.analysis.timeseries.result import Series
     from arcwise.analysis.timeseries.series import series
 
 __all__ = [
@@ -38,7 +40,9 @@ __all__ = [
     "FitTest",
     "GroupReports",
     "Plan",
+    "Reader",
     "Rejected",
+    "Series",
     "Value",
     "compare",
     "compare_reference",
@@ -70,6 +74,8 @@ __getattr__ = lazy_names(
         "estimators.comparison": ("Comparison", "compare_reference", "compare_samples"),
         "estimators.poststratification": ("post_stratify",),
         "estimators.groups": ("GroupReports", "group_reports"),
+        "reader": ("Reader",),
+        "timeseries.result": ("Series",),
         "timeseries.series": ("series",),
         "tidy": ("tidy_rows",),
         "robustness.fit_test": ("FitTest", "fit_test"),

@@ -20,6 +20,7 @@ from arcwise.server.pages.problems import problem_answer, problem_page
 from arcwise.server.pages.routes import page_routes
 from arcwise.server.problems import install_problem_handlers
 from arcwise.server.routes.admin import admin_routes
+from arcwise.server.routes.docs import docs_routes
 from arcwise.server.routes.health import health_routes
 from arcwise.server.routes.tasks import reader_routes
 from arcwise.server.runtime import Runtime
@@ -115,7 +116,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
         title="arcwise",
         summary="Collects locally private reports and estimates from their counts.",
         lifespan=lifespan,
-        docs_url=None,  # the pages would load scripts from outside
+        docs_url=None,  # FastAPI's pages would load scripts from outside
         redoc_url=None,
         redirect_slashes=False,  # a redirect would repeat the request's host and path
     )
@@ -129,6 +130,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
     app.include_router(reader_routes(runtime))
     app.include_router(admin_routes(runtime))
     app.include_router(health_routes(runtime))
+    app.include_router(docs_routes())
     app.include_router(login_routes(runtime, partial(problem_answer, runtime)))
     app.router.routes += page_routes(runtime)
     install_problem_handlers(app, runtime.metrics.refused, partial(problem_page, runtime))

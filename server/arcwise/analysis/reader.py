@@ -1,0 +1,324 @@
+"""Estimates from a server, as the objects that `estimate`, `series` and `compare_samples` return."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timezone
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
+
+from arcwise.analysis.estimators.comparison import Comparison
+from arcwise.analysis.estimators.result import Estimate
+from arcwise.analysis.timeseries.result import Series
+from arcwise.checks import real_or_nan
+from arcwise.errors import AnswerError, ArcwiseError, ParameterError
+from arcwise.tasks import Task
+from arcwise.urls import checked_key, checked_url
+from arcwise.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import httpx
+    from typing_extensions import Self
+
+    from arcwise.analysis.estimators.inference_target import Target
+
+__all__ = ["Reader"]
+
+Time: TypeAlias = "str | int | date | datetime"
+"""A date, a time (UTC unless it has an offset) or the number of an epoch."""
+
+_MAX_KEPT = 64
+"""Answers that are kept, to ask only whether they have changed."""
+
+_MAX_SAID = 300
+"""Characters of an answer that is no problem document, in an error."""
+
+
+class Reader:
+    """Reads tasks and estimates from a server.
+
+    Answers are kept: when the same is asked again, and nothing was reported, the server says so in a few
+    bytes. It may be used from several threads.
+
+    Parameters
+    ----------
+    url
+        The base URL of the server: "https://reports.example".
+    key
+        A read key, of ``arcwise key new --scope read``; None where the server requires none.
+    timeout
+        Seconds to wait for a connection, and for each part of an answer; an estimate with bands of a large
+        task takes a few.
+    key_over_http
+        True: send the key over http:// too, because something else encrypts.
+    client
+        An `httpx.Client` to use, which is left open; its base URL and its default headers do not matter.
+
+    Raises
+    ------
+    ParameterError
+        When the URL or the key is not valid, or the key would be sent unencrypted to another machine.
+
+    Notes
+    -----
+    Every method raises `AnswerError` with the server's words where it refuses, or there is no answer.
+
+    Examples
+    --------
+    >>> with Reader("https://reports.example", key="arcwise_read_...") as reader:  # doctest: +SKIP
+    ...     print(reader.estimate("delay").mean)
+    42.1 [41.8, 42.4]
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        key_over_http: bool = False,
+        client: httpx.Client | None = None,
+    ) -> None:
+        self._url = checked_url(url)
+        key = checked_key(key, self._url, over_http=key_over_http)
+        if not 0.0 < real_or_nan(timeout) <= 86_400.0:
+            raise ParameterError(f"timeout must be above 0 and at most 86400 seconds, got {timeout!r}")
+        self._headers = {"Accept": "application/json", "User-Agent": f"arcwise/{VERSION}"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._timeout = float(timeout)
+        self._client = client
+        self._own: httpx.Client | None = None
+        self._kept: dict[str, tuple[str, bytes]] = {}
+
+    def tasks(self) -> list[Task]:
+        """Return the tasks that the server has and the key may read, closed ones among them."""
+        document = self._document("/v1/tasks", ())
+        return [_checked(Task.from_json, task) for task in _member(document, "tasks", list)]
+
+    def task(self, task: Task | str) -> Task:
+        """Return a task by its id, or by its name where exactly one open task has it."""
+        found: Task = _checked(Task.from_json, self._document(_path(task), ()))
+        if isinstance(task, Task) and found != task:
+            raise AnswerError("the server returned another task than the one that was asked for")
+        return found
+
+    def estimate(
+        self,
+        task: Task | str,
+        *,
+        start: Time | None = None,
+        end: Time | None = None,
+        level: float = 0.95,
+        between: Iterable[tuple[float, float]] = (),
+        target: Target = "population",
+        bands: bool = False,
+        origin: float | None = None,
+    ) -> Estimate:
+        """Return the estimate of a task; of no report it has ``n == 0`` and no values.
+
+        Parameters
+        ----------
+        task
+            The task, its id, or its name where exactly one open task has it.
+        start, end
+            From the reports of epochs that start then or later, and before then; None: of all.
+        level, between, target, bands, origin
+            As of `arcwise.analysis.estimate`.
+        """
+        asked = _times("from", "to", start, end)
+        asked += _asked(level=level, share=between, target=target, bands=bands, origin=origin)
+        return Estimate.from_dict(self.document(task, "estimate", asked))
+
+    def series(
+        self,
+        task: Task | str,
+        *,
+        every: int | str = "epoch",
+        start: Time | None = None,
+        end: Time | None = None,
+        level: float = 0.95,
+        simultaneous: bool = False,
+        between: Iterable[tuple[float, float]] = (),
+        quantiles: bool = False,
+        origin: float | None = None,
+        target: Target = "population",
+    ) -> Series:
+        """Return the estimates of a task over time.
+
+        Parameters
+        ----------
+        task, start, end
+            As of `estimate`.
+        every
+            "epoch", "day", "week", "month", or how many epochs a point has.
+        level, simultaneous, between, quantiles, origin, target
+            As of `arcwise.analysis.series`.
+        """
+        asked = [("every", str(every)), *_times("from", "to", start, end)]
+        asked += _asked(
+            level=level,
+            share=between,
+            target=target,
+            quantiles=quantiles,
+            origin=origin,
+            simultaneous=simultaneous,
+        )
+        return Series.from_dict(self.document(task, "series", asked))
+
+    def difference(
+        self,
+        task: Task | str,
+        other: Task | str | None = None,
+        *,
+        start: Time | None = None,
+        end: Time | None = None,
+        other_start: Time | None = None,
+        other_end: Time | None = None,
+        level: float = 0.95,
+        between: Iterable[tuple[float, float]] = (),
+        target: Target = "population",
+        bands: bool = False,
+        origin: float | None = None,
+    ) -> Comparison:
+        """Return how other reports differ from a task's: of another task, or of other epochs.
+
+        Parameters
+        ----------
+        task, start, end
+            As of `estimate`.
+        other, other_start, other_end
+            The other reports; None: the same task, all epochs.
+        level, between, target, bands, origin
+            As of `arcwise.analysis.compare_samples`.
+        """
+        asked = _times("from", "to", start, end)
+        asked += _times("against_from", "against_to", other_start, other_end)
+        if other is not None:
+            asked.append(("against", other.id if isinstance(other, Task) else other))
+        asked += _asked(level=level, share=between, target=target, bands=bands, origin=origin)
+        return Comparison.from_dict(self.document(task, "difference", asked))
+
+    def document(
+        self, task: Task | str, kind: str = "estimate", asked: Iterable[tuple[str, str]] = ()
+    ) -> dict[str, Any]:
+        """Return the JSON object of an answer, with what the server adds: what it withholds, for example.
+
+        Parameters
+        ----------
+        task
+            As of `estimate`.
+        kind
+            The last part of the path: "estimate", "series", "difference", "fit" or "plan".
+        asked
+            Pairs of a parameter and its text; docs/http.md lists them.
+        """
+        return self._document(f"{_path(task)}/{quote(kind, safe='')}", asked)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Reader of {self._url}>"
+
+    def _document(self, path: str, asked: Iterable[tuple[str, str]]) -> dict[str, Any]:
+        import httpx
+
+        client = self._client
+        if client is None:
+            client = self._own = self._own or httpx.Client()
+        url = str(httpx.URL(self._url + path, params=list(asked))) if asked else self._url + path
+        kept = self._kept.get(url)
+        headers = self._headers | ({"If-None-Match": kept[0]} if kept is not None else {})
+        try:
+            answer = client.get(url, headers=headers, timeout=self._timeout, follow_redirects=False)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise AnswerError(f"no answer from {self._url}: {error or type(error).__name__}") from None
+        if answer.status_code == 304 and kept is not None:
+            return _object(kept[1])
+        if answer.status_code != 200:
+            raise _refused(answer)
+        tag = answer.headers.get("etag")
+        self._kept.pop(url, None)
+        if tag:
+            self._kept[url] = (tag, answer.content)
+        while len(self._kept) > _MAX_KEPT:
+            self._kept.pop(next(iter(self._kept)), None)
+        return _object(answer.content)
+
+
+def _path(task: Task | str) -> str:
+    text = task.id if isinstance(task, Task) else task
+    if not isinstance(text, str) or not text:
+        raise ParameterError(f"task must be a Task, an id or a name, got {task!r}")
+    # A name of dots alone would be a step in the path to whoever normalises it.
+    return "/v1/tasks/" + (quote(text, safe="") if text.strip(".") else text.replace(".", "%2E"))
+
+
+def _times(first: str, second: str, start: Time | None, end: Time | None) -> list[tuple[str, str]]:
+    return [(name, _time(time)) for name, time in ((first, start), (second, end)) if time is not None]
+
+
+def _time(time: Time) -> str:
+    if isinstance(time, datetime):
+        utc = time if time.tzinfo is None else time.astimezone(timezone.utc).replace(tzinfo=None)
+        return f"{utc.isoformat()}Z"
+    return time.isoformat() if isinstance(time, date) else str(time)
+
+
+def _asked(share: Iterable[tuple[float, float]], **options: Any) -> list[tuple[str, str]]:
+    """Return the parameters of what differs from its default; numbers keep all their digits."""
+    shares = [("share", f"{float(low)!r}:{float(high)!r}") for low, high in share]
+    return shares + [
+        (name, str(value).lower() if isinstance(value, bool) else str(value))
+        for name, value in options.items()
+        if value is not None and value is not False and (name, value) not in _DEFAULTS
+    ]
+
+
+_DEFAULTS = (("level", 0.95), ("target", "population"))
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise AnswerError("the answer is not that of an arcwise server: it is not a JSON object", status=200)
+    return document
+
+
+def _member(document: Mapping[str, Any], name: str, kind: type) -> Any:
+    found = document.get(name)
+    if not isinstance(found, kind):
+        raise AnswerError(f"the answer is not that of an arcwise server: it has no {name}", status=200)
+    return found
+
+
+def _checked(read: Any, data: Any) -> Any:
+    try:
+        return read(data)
+    except ArcwiseError as error:
+        raise AnswerError(f"the server returned something that is not a task: {error}", status=200) from None
+
+
+def _refused(answer: httpx.Response) -> AnswerError:
+    status, kind, detail = answer.status_code, "", ""
+    if answer.headers.get("content-type", "").startswith("application/problem+json"):
+        problem = _object(answer.content)
+        kind = str(problem.get("type", "")).removeprefix("urn:arcwise:problem:")
+        detail = str(problem.get("detail", ""))
+    said = detail or f"HTTP {status} {answer.reason_phrase}: {answer.text[:_MAX_SAID]}".strip(": ")
+    return AnswerError(said, status=status, kind=kind)
