@@ -420,7 +420,7 @@ def test_every_link_of_a_task_leads_somewhere(url: str) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         for task in EACH:
             page = await settled(http, f"/tasks/{task.id}?level=0.9")
-            links = {html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', page)} - {"/docs"}
+            links = {html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', page)}
             assert any("picture.svg" in link and "level=0.9" in link for link in links)
             for link in sorted(links):
                 answer = await http.get(link)
@@ -456,9 +456,13 @@ def test_reports_that_do_not_fit_are_a_state(url: str) -> None:
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         assert "reports do not fit" not in await settled(http, f"/tasks/{DELAY.id}")
+        await settled(http, "/")  # an overview has its tasks tested by themselves, when there is time
+        for _ in range(300):
+            if "reports do not fit" in await settled(http, f"/tasks/{DELAY.id}"):
+                break
+            await asyncio.sleep(0.1)
+        assert "reports do not fit" in await settled(http, "/")
         assert "Does not fit" in await settled(http, f"/tasks/{DELAY.id}/fit")
-        for path in ("/", f"/tasks/{DELAY.id}"):
-            assert "reports do not fit" in await settled(http, path)
 
     run(url, scenario)
 

@@ -252,6 +252,7 @@ class Runtime:
         await self.ingest.stop()
         if self.archiver is not None:
             await asyncio.to_thread(self.archiver.stop)
+        self.pages.later.close()
         await asyncio.to_thread(self.estimates.close)
         self._stopping.set()
         store, self._store = self.store(), None

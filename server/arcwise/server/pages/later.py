@@ -24,8 +24,11 @@ __all__ = ["Later", "Wanted"]
 
 _LEAST_SECONDS = 10.0
 _TIMES = 20.0
-_MAX_KEPT = 192
-"""Results, of some 100 kB at most; a few of tasks with a thousand codes take more."""
+_PROBLEM_SECONDS = 1.0
+_MAX_LARGE = 64
+"""Results of some 100 kB; those of tasks with a thousand codes take more."""
+
+_MAX_KEPT = 1024
 
 _MAX_WAITING = 256
 
@@ -43,19 +46,29 @@ class Wanted:
     make
         Computes it.
     rank
-        What is wanted most has the lowest rank; overviews, which want many results, have a higher one.
+        What is wanted most has the lowest. Overviews want many results, which are small: theirs are above 0.
+    seconds
+        For how long at least the result is shown again.
     """
 
     key: Hashable
     make: Callable[[], Awaitable[Any]]
     rank: int = 0
+    seconds: float = _LEAST_SECONDS
 
 
 @dataclass
 class _Kept:
     value: Any
     problem: Problem | None
-    until: float
+    large: bool
+    made: float
+    took: float
+
+    def is_fresh(self, wanted: Wanted, now: float) -> bool:
+        """Return whether it is shown without being computed again."""
+        least = _PROBLEM_SECONDS if self.problem is not None else max(wanted.seconds, _TIMES * self.took)
+        return now - self.made < least
 
 
 @dataclass(order=True)
@@ -95,7 +108,7 @@ class Later:
         events = []
         for each in wanted:
             kept = self._kept.get(each.key)
-            if kept is None or kept.until <= now:
+            if kept is None or not kept.is_fresh(each, now):
                 waiting = self._ask(each)
                 if waiting is not None and (kept is None or kept.problem is not None):
                     events.append(asyncio.ensure_future(waiting.done.wait()))
@@ -104,6 +117,12 @@ class Later:
             for event in late:
                 event.cancel()
         return [self._found(each.key) for each in wanted]
+
+    def want(self, wanted: Wanted) -> None:
+        """Let a result be computed, if it is not there or old; `peek` returns it some time later."""
+        kept = self._kept.get(wanted.key)
+        if kept is None or not kept.is_fresh(wanted, self._now()):
+            self._ask(wanted)
 
     def peek(self, key: Hashable) -> Any:
         """Return what is kept of a result, or None; nothing is computed."""
@@ -151,10 +170,15 @@ class Later:
                 problem = internal_error()
                 _log.exception("a page's figures could not be computed")
             took = self._now() - began
-            rest = 1.0 if problem is not None else max(_LEAST_SECONDS, _TIMES * took)
-            self._kept.pop(key, None)
-            self._kept[key] = _Kept(value, problem, self._now() + rest)
-            while len(self._kept) > _MAX_KEPT:
-                del self._kept[next(iter(self._kept))]
+            self._keep(key, _Kept(value, problem, waiting.rank == 0, self._now(), took))
             del self._waiting[key]
             waiting.done.set()
+
+    def _keep(self, key: Hashable, kept: _Kept) -> None:
+        self._kept.pop(key, None)
+        self._kept[key] = kept
+        large = [each for each, other in self._kept.items() if other.large]
+        for each in large[: max(len(large) - _MAX_LARGE, 0)]:
+            del self._kept[each]
+        while len(self._kept) > _MAX_KEPT:
+            del self._kept[next(iter(self._kept))]

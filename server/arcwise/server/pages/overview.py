@@ -13,9 +13,9 @@ from arcwise.analysis.charts import small_chart, svg
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.server.estimates.question import Question
 from arcwise.server.estimates.service import PAGE_AGE
-from arcwise.server.pages.later import Later, Wanted
+from arcwise.server.pages.later import Wanted
 from arcwise.server.pages.rendering import page_tag
-from arcwise.server.pages.states import State, states_of
+from arcwise.server.pages.states import State, states_of, wanted_fit
 from arcwise.server.pages.viewer import Viewer
 from arcwise.server.pages.words import figures_of, headline_of, values_words
 
@@ -34,6 +34,10 @@ PATIENCE = 0.6
 
 _PER_PAGE = 48
 _REFRESH, _SOON = 10, 2
+_MOST_CODES = 300
+_FIT_SECONDS = 3600.0
+"""How often at most the reports of a task with so many codes are tested by themselves: it takes a second."""
+
 _MAX_QUERY = 200
 _LEAST_OF_ID = 6
 """Digits of an id that find its task: fewer are in many."""
@@ -50,8 +54,9 @@ class _Known(NamedTuple):
     svg: Markup
 
 
-async def show_overview(runtime: Runtime, later: Later, request: Request) -> Response:
+async def show_overview(runtime: Runtime, request: Request) -> Response:
     """Return the page, with the estimates that are there within a short time."""
+    later = runtime.pages.later
     viewer = Viewer.of(runtime, request)
     tasks = [runtime.catalogue.tasks[task_id] for task_id in viewer.readable(runtime)]
     query = request.query_params.get("q", "")[:_MAX_QUERY].strip()
@@ -61,7 +66,10 @@ async def show_overview(runtime: Runtime, later: Later, request: Request) -> Res
     number = min(max(_whole(request.query_params.get("page", "1")), 1), pages)
     shown = found[(number - 1) * _PER_PAGE : number * _PER_PAGE]
     known: list[_Known | None] = await later.get([_wanted(runtime, task) for task in shown], PATIENCE)
-    states = [_states(runtime, later, task, each) for task, each in zip(shown, known, strict=True)]
+    for task, each in zip(shown, known, strict=True):
+        if each is not None and each.n >= FEW and task.mechanism.kernel.codes <= _MOST_CODES:
+            later.want(wanted_fit(runtime, task, rank=2, seconds=_FIT_SECONDS))
+    states = [_states(runtime, task, each) for task, each in zip(shown, known, strict=True)]
     closed = sum(task.id in runtime.catalogue.closed for task in tasks)
     pending = None in known
     tag = page_tag(
@@ -126,10 +134,10 @@ def _read(tag: str, document: dict[str, Any]) -> _Known:
     return _Known(tag, estimate.n, withheld, estimate.level, headline, Markup(drawn))  # noqa: S704 (our own)
 
 
-def _states(runtime: Runtime, later: Later, task: Task, known: _Known | None) -> list[State]:
+def _states(runtime: Runtime, task: Task, known: _Known | None) -> list[State]:
     if known is None:
-        return states_of(runtime, later, task)
-    return states_of(runtime, later, task, n=known.n, withheld=known.withheld)
+        return states_of(runtime, task)
+    return states_of(runtime, task, n=known.n, withheld=known.withheld)
 
 
 def _card(task: Task, known: _Known | None, states: list[State]) -> dict[str, Any]:

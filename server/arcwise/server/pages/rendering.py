@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import Response
 
 from arcwise.server.pages.assets import assets
+from arcwise.server.pages.later import Later
 from arcwise.server.pages.words import FILTERS
 from arcwise.version import VERSION
 
@@ -81,9 +82,16 @@ def wants_page(request: Request) -> bool:
 
 
 class Pages:
-    """Makes pages of templates, one at a time: however many are open, reports wait for one at most."""
+    """Makes pages of templates, one at a time: however many are open, reports wait for one at most.
+
+    Attributes
+    ----------
+    later
+        Computes what pages show.
+    """
 
     def __init__(self) -> None:
+        self.later = Later()
         self._rendering = asyncio.Semaphore(1)
 
     async def response(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from arcwise.server.pages.later import Later
 from arcwise.server.pages.operator import OperatorPages
 from arcwise.server.pages.overview import show_overview
 from arcwise.server.pages.problems import login_page
@@ -26,11 +25,10 @@ __all__ = ["page_routes"]
 
 def page_routes(runtime: Runtime) -> list[Route]:
     """Return the routes of the pages, and of the files that they link. POST of a login is elsewhere."""
-    later = Later()
-    tasks, operator = TaskPages(runtime, later), OperatorPages(runtime)
+    tasks, operator = TaskPages(runtime), OperatorPages(runtime)
 
     async def overview(request: Request) -> Response:
-        return await show_overview(runtime, later, request)
+        return await show_overview(runtime, request)
 
     async def login(request: Request) -> Response:
         if runtime.read_only:

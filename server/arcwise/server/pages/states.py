@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from arcwise.server.estimates.question import Question
+from arcwise.server.estimates.service import PAGE_AGE
+from arcwise.server.pages.later import Wanted
 
 if TYPE_CHECKING:
-    from arcwise.server.pages.later import Later
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
-__all__ = ["State", "fit_key", "states_of"]
+__all__ = ["State", "states_of", "wanted_fit"]
 
 
 class State(NamedTuple):
@@ -20,19 +23,21 @@ class State(NamedTuple):
     words: str
 
 
-def fit_key(task: Task) -> tuple[str, str]:
-    """Return the key under which pages keep the fit test of all reports of a task."""
-    return "fit", task.id
+def wanted_fit(runtime: Runtime, task: Task, **given: Any) -> Wanted:
+    """Return the fit test of all reports of a task as pages want it: an entity tag, and its JSON object."""
+
+    async def make() -> tuple[str, dict[str, Any]]:
+        return await runtime.estimates.document(task, Question(task.id, "fit"), max_age=PAGE_AGE)
+
+    return Wanted(("fit", task.id), make, **given)
 
 
-def states_of(
-    runtime: Runtime, later: Later, task: Task, *, n: int | None = None, withheld: int = 0
-) -> list[State]:
+def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: int = 0) -> list[State]:
     """Return the states of a task.
 
     Parameters
     ----------
-    runtime, later, task
+    runtime, task
         Of the server.
     n, withheld
         The reports behind what is shown, and those that are withheld; None: not known yet.
@@ -44,7 +49,7 @@ def states_of(
     if n == 0:
         least = f"waiting for {runtime.settings.min_reports:,} reports"
         states.append(State("wait", least if withheld else "no report yet"))
-    test = later.peek(fit_key(task))
-    if test is not None and test.document.get("rejected"):
+    test = runtime.pages.later.peek(("fit", task.id))
+    if test is not None and test[1].get("rejected"):
         states.append(State("bad", "reports do not fit"))
     return states

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,10 +21,10 @@ from arcwise.domains import Circle
 from arcwise.server.estimates.question import read_question
 from arcwise.server.estimates.service import PAGE_AGE
 from arcwise.server.names import name_in
-from arcwise.server.pages.later import Later, Wanted
+from arcwise.server.pages.later import Wanted
 from arcwise.server.pages.overview import PATIENCE
 from arcwise.server.pages.rendering import page_tag
-from arcwise.server.pages.states import fit_key, states_of
+from arcwise.server.pages.states import states_of, wanted_fit
 from arcwise.server.pages.viewer import Viewer
 from arcwise.server.pages.words import Asked, duration_words, figures_of, headline_of, notes_of, range_words
 from arcwise.server.problems import Problem
@@ -50,6 +51,9 @@ _OF_ESTIMATES = ("share", "origin")
 
 _FIELDS = (*_RANGE, "against_from", "against_to", "half_width")
 """Of the forms on every page of a task."""
+
+_HEAD = ("n", "withheld", "epochs")
+"""Of a document, what its result does not have."""
 
 _MAX_OTHERS = 500
 _PLAN_LEVEL = 0.95
@@ -81,13 +85,11 @@ class TaskPages:
     ----------
     runtime
         Of the app.
-    later
-        Computes what pages want.
     """
 
-    def __init__(self, runtime: Runtime, later: Later) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._later = later
+        self._later = runtime.pages.later
 
     async def show(self, request: Request) -> Response:
         """Return the page of a task, with those of its figures that are there within a short time."""
@@ -107,7 +109,7 @@ class TaskPages:
         )
         n = estimate and estimate.document["n"]
         withheld = estimate.document.get("withheld", 0) if estimate else 0
-        states = states_of(self._runtime, self._later, task, n=None if query else n, withheld=withheld)
+        states = states_of(self._runtime, task, n=None if query else n, withheld=withheld)
         pending = estimate is None or series is None
         tag = page_tag(
             "task", viewer[1:], task.id, query, form, states, estimate and estimate.tag, series and series.tag
@@ -137,6 +139,7 @@ class TaskPages:
                 "series": None,
                 "series_problem": None,
                 "series_computing": series is None,
+                "ranges": _ranges(task, form, self._runtime.clock.time()),
                 "downloads": _downloads(task, query, steps[0]),
                 "cell": _cell(task, self._url(request), question),
                 "pending": pending,
@@ -200,28 +203,18 @@ class TaskPages:
     async def fit(self, request: Request) -> Response:
         """Return the page of the fit test, which is computed when somebody asks for it."""
         viewer, task = self._seen(request)
-        question = read_question(task, [], "fit")
-        answer, trouble = None, None
-        try:
-            (answer,) = await self._later.get(
-                [Wanted(fit_key(task), lambda: self._answer(task, question))], PATIENCE
-            )
-        except Problem as problem:
-            if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
-                raise
-            trouble = problem.detail
-        pending = answer is None and trouble is None
-        tag = page_tag("fit", viewer[1:], task.id, answer and answer.tag, trouble)
+        (answer,) = await self._later.get([wanted_fit(self._runtime, task)], PATIENCE)
+        tag = page_tag("fit", viewer[1:], task.id, answer and answer[0])
 
         def made() -> dict[str, Any]:
-            test = answer.document if answer is not None and answer.document["n"] else None
+            test = answer[1] if answer is not None and answer[1]["n"] else None
             return {
                 **self._about(task, viewer, request, {}),
                 "test": test,
                 "p": "" if test is None else f"{test['p_value']:.2g}",
-                "trouble": "There is no report to test yet." if answer and test is None else trouble,
-                "pending": pending,
-                "refresh": _SOON if pending else _REFRESH,
+                "trouble": "There is no report to test yet." if answer and test is None else "",
+                "pending": answer is None,
+                "refresh": _SOON if answer is None else _REFRESH,
             }
 
         return await self._runtime.pages.response(request, "fit.html", made, tag=tag)
@@ -290,7 +283,8 @@ class TaskPages:
         tag, document = await self._runtime.estimates.document(task, question, max_age=PAGE_AGE, other=other)
         if kind is None or not document["n"]:
             return _Answer(tag, document, None)
-        return _Answer(tag, document, await asyncio.to_thread(kind.from_dict, document))
+        result = await asyncio.to_thread(kind.from_dict, document)
+        return _Answer(tag, {name: document[name] for name in _HEAD if name in document}, result)
 
     async def _series(self, task: Task, query: list[tuple[str, str]], steps: list[str]) -> _Answer:
         kept = [(name, value) for name, value in query if name not in _OF_ESTIMATES]
@@ -341,6 +335,21 @@ def _steps(task: Task, chosen: str) -> list[str]:
         return [chosen]
     offered = [step for step in _offered(task) if step != "epoch"]
     return offered or ["epoch"]
+
+
+def _ranges(task: Task, form: Mapping[str, str], now: float) -> list[dict[str, Any]]:
+    """Return links to the last days, and to all epochs."""
+    kept = [(name, value) for name, value in form.items() if value and name not in {"from", "to"}]
+    today = datetime.fromtimestamp(now, timezone.utc).date()
+    starts = {f"the last {days} days": str(today - timedelta(days - 1)) for days in (7, 30, 90)}
+    return [
+        {
+            "words": words,
+            "chosen": (form["from"], form["to"]) == (start, ""),
+            "href": _link(task, kept, **({"from": start} if start else {})),
+        }
+        for words, start in {**starts, "everything": ""}.items()
+    ]
 
 
 def _link(task: Task, query: Iterable[tuple[str, str]], **more: str) -> str:
