@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PATIENCE", "show_overview"]
 
-PATIENCE = 0.6
+PATIENCE = 0.45
 """Seconds that a page waits for estimates: it comes within a second, with what is there."""
 
 _PER_PAGE = 48
