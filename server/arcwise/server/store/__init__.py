@@ -47,7 +47,7 @@ STORES = {
 """Where the class of each scheme is; it is imported when a URL names it (docs/adding-a-store.md)."""
 
 
-def open_store(url: str, *, create: bool = True) -> Store:
+def open_store(url: str, *, create: bool = True, read_only: bool = False) -> Store:
     """Open the store that a URL names.
 
     ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or ``postgresql://user@host/database`` with
@@ -60,16 +60,21 @@ def open_store(url: str, *, create: bool = True) -> Store:
         Which store.
     create
         Make the store when it does not exist; False: that is an error.
+    read_only
+        Write nothing: what would change the store raises `StoreError`, and so does a store that does not
+        exist. Servers may go on writing.
 
     Raises
     ------
     MissingExtraError
         When the store is PostgreSQL and psycopg is not installed.
     ParameterError
-        When the URL names no store that this version has, or `create` is not a bool.
+        When the URL names no store that this version has, or `create` or `read_only` is not a bool.
     StoreError
         When the store cannot be opened, or has an older schema: the message names the command to run.
     """
+    if checked_bool("read_only", read_only):
+        return _class_of(url).open_read_only(url)
     return _class_of(url)(url, create=checked_bool("create", create))
 
 

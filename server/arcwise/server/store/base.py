@@ -6,6 +6,7 @@ from abc import abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from arcwise.errors import StoreError
 from arcwise.server.store.access import Access
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ class Store(Access):
 
     @abstractmethod
     def __init__(self, url: str, *, create: bool = True) -> None: ...
+
+    @classmethod
+    def open_read_only(cls, url: str) -> Store:
+        """Open a store that exists, and write nothing; see `arcwise.server.store.open_store`.
+
+        A store that has no such way need not implement it: then `arcwise dashboard` does not open it.
+        """
+        raise StoreError("a store of this kind cannot be opened for reading alone")
 
     @classmethod
     @abstractmethod

@@ -41,6 +41,7 @@ _SETUP = """
     SET lock_timeout = '10s';
     SET idle_in_transaction_session_timeout = '60s';
 """
+_READ_ONLY = "SET default_transaction_read_only = on;"
 _MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(7242, hashtext(current_schema()))"
 
 
@@ -84,13 +85,21 @@ class Database:
     name
         Its URL without the password, for messages.
 
+    Parameters
+    ----------
+    url
+        Of the database.
+    read_only
+        Let PostgreSQL refuse whatever would change it.
+
     Raises
     ------
     ParameterError
         When the URL cannot be read.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        self._setup = _SETUP + (_READ_ONLY if read_only else "")
         try:
             stated = conninfo_to_dict(url)
             self.name = without_password(url)
@@ -117,7 +126,7 @@ class Database:
         seconds = 0 if patient else _STATEMENT_SECONDS
         connection = psycopg.connect(self._conninfo, autocommit=True)
         try:
-            connection.execute(f"{_SETUP} SET statement_timeout = '{seconds}s'")
+            connection.execute(f"{self._setup} SET statement_timeout = '{seconds}s'")
         except BaseException:
             connection.close()
             raise

@@ -70,7 +70,17 @@ class PostgresStore(StagingStore):
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
-        self._database = Database(url)
+        self._begin(Database(url), create=create)
+
+    @classmethod
+    def open_read_only(cls, url: str) -> PostgresStore:
+        """Open a database that holds a store, and write nothing; see `Store.open_read_only`."""
+        store = cls.__new__(cls)
+        store._begin(Database(url, read_only=True), create=False)
+        return store
+
+    def _begin(self, database: Database, *, create: bool) -> None:
+        self._database = database
         self._database.prepare(create=create)
         self._shard = secrets.randbits(62) + 1  # 0 is the shard of ended processes
         self._writer = Link(self._connect_writer)

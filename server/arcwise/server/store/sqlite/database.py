@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from arcwise.typing import IntArray
 
-__all__ = ["Database"]
+__all__ = ["BUSY_SECONDS", "Database", "refuse_names"]
 
-_BUSY_SECONDS = 10.0
+BUSY_SECONDS = 10.0
 _LOG_PAGES = 8000
 """Pages of 4 KiB after which the write-ahead log is written back. Random ids touch a page each, and a page
 that many groups touched is written back once: with SQLite's 1000 a report takes half as long again."""
@@ -74,9 +74,7 @@ class Database:
 
     def connect(self) -> sqlite3.Connection:
         """Return a new connection; the caller closes it."""
-        return sqlite3.connect(
-            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
     def _prepare(self) -> None:
         # FULL: a commit returns only after the write-ahead log is on the disk.
@@ -96,7 +94,7 @@ class Database:
 
     def _keep_a_log(self) -> None:
         """Change to a write-ahead log. SQLite does not wait when another process does so at the same time."""
-        deadline = time.monotonic() + _BUSY_SECONDS
+        deadline = time.monotonic() + BUSY_SECONDS
         while not self._changed_to_a_log(last_try=time.monotonic() > deadline):
             time.sleep(0.005)
 
@@ -259,11 +257,16 @@ def _refuse_links(path: Path) -> None:
                 with suppress(FileNotFoundError):
                     if draft.samefile(path):
                         draft.unlink()
-        if (names := path.stat().st_nlink) > 1:
-            raise StoreError(
-                f"{path} has {names} names (hard links), and SQLite takes each for a file of its own: remove "
-                "the others; a copy is made with VACUUM INTO"
-            )
+        refuse_names(path)
+
+
+def refuse_names(path: Path) -> None:
+    """Raise `StoreError` when a file that exists has a second name."""
+    if (names := path.stat().st_nlink) > 1:
+        raise StoreError(
+            f"{path} has {names} names (hard links), and SQLite takes each for a file of its own: remove "
+            "the others; a copy is made with VACUUM INTO"
+        )
 
 
 def _reports_in(dense: bytes) -> int:

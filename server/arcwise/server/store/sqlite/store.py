@@ -20,6 +20,7 @@ from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.sources import checked_counts, checked_name
 from arcwise.server.store.sqlite import access, sources, staging, transfer, upkeep
 from arcwise.server.store.sqlite.database import Database
+from arcwise.server.store.sqlite.read_only import ReadOnlyDatabase
 from arcwise.server.store.sqlite.rows import spread, unpack
 from arcwise.server.store.staging import StagingStore
 
@@ -59,7 +60,17 @@ class SQLiteStore(StagingStore):
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
-        self._database = Database(_path(url), create=create)
+        self._begin(Database(_path(url), create=create))
+
+    @classmethod
+    def open_read_only(cls, url: str) -> SQLiteStore:
+        """Open a file that exists, and write nothing; see `Store.open_read_only`."""
+        store = cls.__new__(cls)
+        store._begin(ReadOnlyDatabase(_path(url)))
+        return store
+
+    def _begin(self, database: Database) -> None:
+        self._database = database
         self._tasks: dict[bytes, Task] = {}  # loading one checks its certificate: once is enough
         try:
             self._database.require_newest()

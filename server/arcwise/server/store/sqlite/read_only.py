@@ -1,0 +1,95 @@
+"""A SQLite file that is only read, while servers may write it: nothing is written, nor left beside it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import quote
+
+from arcwise.errors import StoreError
+from arcwise.server.store.sqlite.database import BUSY_SECONDS, Database, refuse_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["ReadOnlyDatabase"]
+
+
+class ReadOnlyDatabase(Database):
+    """A store's file, opened for each reading and closed after it.
+
+    A connection that stays open would keep the last server from folding its log into the file. Without a log
+    beside it nobody writes the file, and SQLite is told that it is immutable: it would make a log otherwise.
+
+    Raises
+    ------
+    StoreError
+        When there is no such file, or it is a database of another program.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"sqlite:///{path}"
+        self.path = Path(os.path.realpath(path))
+        if not self.path.exists():
+            raise StoreError(f"there is no store at {path}: check the path; `arcwise serve` makes one")
+        refuse_names(self.path)
+        self._log = self.path.with_name(f"{self.path.name}-wal")
+        self._reading = threading.Lock()
+        if self.version == 0:
+            raise StoreError(f"{self.path} is not a store of arcwise")
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a new connection that cannot write; the caller closes it."""
+        quiet = "" if self._log.exists() else "&immutable=1"
+        return sqlite3.connect(
+            f"file:{quote(str(self.path))}?mode=ro{quiet}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Read what is committed, one thread at a time.
+
+        Raises
+        ------
+        StoreError
+            Also when a server begins to write the file meanwhile: what was read may be of two moments.
+        """
+        with self.errors("read"), self._reading:
+            before = self._moment()
+            with closing(self.connect()) as connection:
+                yield connection
+            if before is not None and before != self._moment():
+                raise StoreError(f"a server began to write {self.path} while it was read; try again")
+
+    def _moment(self) -> tuple[int, int] | None:
+        """Return what changes when the file is written; None where somebody keeps a log."""
+        if self._log.exists():
+            return None
+        found = self.path.stat()
+        return found.st_size, found.st_mtime_ns
+
+    @property
+    def version(self) -> int:
+        """The version of the schema."""
+        with self.read() as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
+    def transaction(self) -> NoReturn:
+        """Refuse: nothing is written."""
+        raise StoreError(f"{self.path} is open for reading only")
+
+    def alone(self) -> NoReturn:
+        """Refuse: nothing is written."""
+        raise StoreError(f"{self.path} is open for reading only")
+
+    def close(self) -> None:
+        """Nothing is open between two readings."""
