@@ -23,6 +23,10 @@ _COMMANDS = {
         "arcwise.cli.count",
         "Count the reports in each SOURCE by task and epoch: Parquet, CSV or JSON lines, or a table.",
     ),
+    "dashboard": (
+        "arcwise.cli.dashboard",
+        "Show the estimates of STORE in a browser on this machine, and change nothing.",
+    ),
     "demo": (
         "arcwise.cli.demo",
         "Collect a year of flights privately, and show the estimates beside the truth.",

@@ -18,7 +18,7 @@ from arcwise.server.openapi import describe
 from arcwise.server.origins import routes_for_origins
 from arcwise.server.pages.problems import problem_answer, problem_page
 from arcwise.server.pages.routes import page_routes
-from arcwise.server.problems import install_problem_handlers
+from arcwise.server.problems import Problem, install_problem_handlers
 from arcwise.server.routes.admin import admin_routes
 from arcwise.server.routes.docs import docs_routes
 from arcwise.server.routes.health import health_routes
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from arcwise.server.sessions import Sessions
     from arcwise.server.turns import Turns
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "create_dashboard"]
 
 
 class _App(FastAPI):
@@ -50,6 +50,8 @@ class _App(FastAPI):
     ingest: Ingest | None = None
     turns: Turns | None = None
     sessions: Sessions | None = None
+    runtime: Runtime | None = None
+    """Of an app that only reads; None: all methods are served."""
 
     @property
     def reports(self) -> Ingest | None:
@@ -58,6 +60,11 @@ class _App(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            if self.runtime is not None and scope["method"] not in ("GET", "HEAD"):
+                problem = _read_only()
+                self.runtime.metrics.refused(problem.kind)
+                await problem.response()(scope, receive, send)
+                return
             path = scope["path"].removeprefix(scope.get("root_path", ""))
             task_id = task_in(path) if scope["method"] == "POST" else None
             reports = self.reports
@@ -102,8 +109,37 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
         settings = Settings(**options)
     elif options:
         raise ParameterError("give either a Settings object or its fields, not both")
-    runtime = Runtime(settings, clock)
+    return _app(Runtime(settings, clock), settings)
 
+
+def create_dashboard(settings: Settings, *, clock: Clock = time) -> FastAPI:
+    """Return an ASGI app that shows a store to this machine, without keys, and changes nothing.
+
+    Of `settings` it takes the store, which must exist, `min_reports`, `min_reports_days` and
+    `estimates_apart`. Servers may go on writing the store. Whatever is not GET or HEAD is refused.
+
+    Raises
+    ------
+    StoreError
+        At start, when the store cannot be opened.
+    """
+    runtime = Runtime(settings, clock, read_only=True)
+    app = _app(runtime, settings)
+    app.runtime, app.ingest, app.sessions = runtime, None, None
+    return app
+
+
+def _read_only() -> Problem:
+    # To devices, this means: later. Their server may have stopped, and this have taken its port.
+    return Problem(
+        503,
+        "read-only",
+        "This dashboard takes no reports and changes nothing; `arcwise serve` does.",
+        headers={"Retry-After": "60"},
+    )
+
+
+def _app(runtime: Runtime, settings: Settings) -> _App:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await runtime.start()

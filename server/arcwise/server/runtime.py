@@ -64,30 +64,33 @@ class Runtime:
         How the server is set up.
     clock
         The machine's clock.
+    read_only
+        Show what the store has and change nothing in it: no reports are taken, no key is known, and only this
+        machine is served, whatever `settings` say.
 
     Attributes
     ----------
     pages
         Makes pages of templates.
     read_only
-        Whether it serves estimates alone: no reports are taken, and nothing is managed.
+        As above.
     store_bytes
         What the store takes on disk, at most a minute old.
     keys_by_scope
         How many keys the store has that are not revoked, by their scope.
     """
 
-    def __init__(self, settings: Settings, clock: Clock = time) -> None:
+    def __init__(self, settings: Settings, clock: Clock = time, *, read_only: bool = False) -> None:
         if settings.archive:
             require_pyarrow()
         self._settings = settings
         self.pages = Pages()
-        self.read_only = False
+        self.read_only = read_only
         self.clock = clock
         self._store: Store | None = None
         self.archiver: Archiver | None = None
         self.gate = Gate(
-            open=settings.open,
+            open=None if read_only else settings.open,
             per_key=settings.requests_per_minute_per_key,
             per_address=settings.requests_per_minute_per_address,
             public_url=settings.public_url,
@@ -183,23 +186,21 @@ class Runtime:
             When the store cannot be opened.
         """
         settings = self._settings
-        self._store = store = open_store(settings.store)
+        self._store = store = open_store(settings.store, read_only=self.read_only)
         try:
-            store.register(settings.served)
+            if not self.read_only:
+                store.register(settings.served)
             self.refresh()
-            self.sessions.start()
-            for name in ("min_reports", "min_reports_days"):  # what commands on the store show no less of
-                store.remember(name, getattr(settings, name))
-            self.keep_time()
             self.show_store()
-            self._warn_about_tasks()
-            self.archiver = self._archiver(store)
+            if not self.read_only:
+                self._begin(store)
         except BaseException:
             self._store = None
             store.close()
             raise
         self.estimates.start()
-        self.ingest.start(self.archiver or store)
+        if not self.read_only:
+            self.ingest.start(self.archiver or store)
         if self.archiver is not None:
             self.archiver.start()
         self._watching = asyncio.create_task(self._watch(), name="arcwise-watch")
@@ -207,6 +208,15 @@ class Runtime:
         self._stopping = threading.Event()
         self._tidying = threading.Thread(target=self._tidy, name="arcwise-tidy", daemon=True)
         self._tidying.start()
+
+    def _begin(self, store: Store) -> None:
+        """Do what only a server that takes reports does with its store."""
+        self.sessions.start()
+        for name in ("min_reports", "min_reports_days"):  # what commands on the store show no less of
+            store.remember(name, getattr(self._settings, name))
+        self.keep_time()
+        self._warn_about_tasks()
+        self.archiver = self._archiver(store)
 
     def _warn_about_tasks(self) -> None:
         """Log what an operator should know of the tasks in the store, each in one line (`SparingHandler`)."""
@@ -269,7 +279,7 @@ class Runtime:
         """
         store = self.store()
         with self._refreshing:  # what was read first must not be taken over last
-            keys = store.keys()
+            keys = [] if self.read_only else store.keys()
             self.gate.load(keys)  # whatever becomes of the tasks: a key may have been revoked
             good = [key.scope for key in keys if key.revoked is None]
             self.keys_by_scope = {scope: good.count(scope) for scope in SCOPES}
@@ -277,7 +287,7 @@ class Runtime:
             stored = store.tasks()
             # Those that another worker has made: this one's writer must know them before a batch comes.
             new = [entry.task for entry in stored if entry.task.id not in self.catalogue.tasks]
-            if new:
+            if new and not self.read_only:
                 store.register(new)
             self.catalogue.load(stored)
             closed = len(self.catalogue.closed)
@@ -319,12 +329,13 @@ class Runtime:
             if self._stopping.is_set():
                 return
             try:
-                self.keep_time()
+                if not self.read_only:
+                    self.keep_time()
                 self.show_store()
             except StoreError as error:
                 if not self._stopping.is_set():
                     _log.error("cannot store the believed time; trying again in a minute: %s", error)
-            if turn % _TIDY_EVERY == 0:
+            if turn % _TIDY_EVERY == 0 and not self.read_only:
                 self.tidy()
             self._stopping.wait(_CLOCK_SECONDS)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-__all__ = ["configure"]
+__all__ = ["configure", "read_settings"]
 
 
 def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSettings:
@@ -43,6 +43,13 @@ def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSe
     TaskError, CertificateError
         When the directory of tasks does not hold valid task files.
     """
+    given = read_settings(options, file)
+    # Not to open a server to everybody is the default, in which it still serves its own machine.
+    return ProcessSettings(**given | {"open": given.get("open") or None})
+
+
+def read_settings(options: Mapping[str, Any], file: Path | None = None) -> dict[str, Any]:
+    """Return the settings that are given, by name, of the types that are declared; see `configure`."""
 
     class Given(BaseSettings):
         model_config = SettingsConfigDict(
@@ -67,7 +74,7 @@ def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSe
         name: (setting.read_as, None) for name, setting in settings_of(ProcessSettings).items()
     }
     try:
-        given = create_model("Settings", __base__=Given, **declared)(**options).model_dump(exclude_unset=True)
+        return create_model("Settings", __base__=Given, **declared)(**options).model_dump(exclude_unset=True)
     except ValidationError as error:
         wrong = ", ".join(_in_words(each, declared) for each in error.errors())
         raise ParameterError(f"invalid settings (docs/operating.md lists them): {wrong}") from None
@@ -76,8 +83,6 @@ def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSe
             f"settings cannot be read: {error}; in the environment a list is written as JSON, such as "
             'ARCWISE_TRUSTED_PROXIES=["10.0.0.1"]'
         ) from None
-    # Not to open a server to everybody is the default, in which it still serves its own machine.
-    return ProcessSettings(**given | {"open": given.get("open") or None})
 
 
 def _in_words(error: ErrorDetails, known: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from arcwise.server.settings import ProcessSettings
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from starlette.types import Scope
 
@@ -38,10 +39,17 @@ class _Server(uvicorn.Server):
 
     url = ""
 
-    def __init__(self, config: uvicorn.Config, runtime: Runtime | None, settings: ProcessSettings) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        runtime: Runtime | None,
+        settings: ProcessSettings,
+        started: Callable[[str], object],
+    ) -> None:
         super().__init__(config)
         self._runtime = runtime
         self._settings = settings
+        self._on_start = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -52,7 +60,7 @@ class _Server(uvicorn.Server):
         if self.started:
             if self._runtime is not None:
                 log_start(self._runtime, self._settings, self.url)
-            click.echo(f"arcwise is listening on {self.url}")
+            self._on_start(self.url)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # A balancer sees first that this worker is going, and sends its requests elsewhere; then it goes.
@@ -82,7 +90,17 @@ class _Forwarded:
         self._reports.take_whole(task_id, scope, body, done)
 
 
-def run(app: Any, listener: socket.socket, settings: ProcessSettings | None = None) -> None:
+def _say_where(url: str) -> None:
+    click.echo(f"arcwise is listening on {url}")
+
+
+def run(
+    app: Any,
+    listener: socket.socket,
+    settings: ProcessSettings | None = None,
+    *,
+    started: Callable[[str], object] = _say_where,
+) -> None:
     """Serve an app on a listening socket until SIGINT or SIGTERM.
 
     Parameters
@@ -93,6 +111,8 @@ def run(app: Any, listener: socket.socket, settings: ProcessSettings | None = No
         Where to listen.
     settings
         Of the process; the defaults unless given.
+    started
+        Is called with the URL when it is served.
 
     Raises
     ------
@@ -118,7 +138,7 @@ def run(app: Any, listener: socket.socket, settings: ProcessSettings | None = No
         log_config=None,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
-    server = _Server(config, runtime, settings)
+    server = _Server(config, runtime, settings, started)
     host, port = listener.getsockname()[:2]
     server.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     server.run(sockets=[listener])

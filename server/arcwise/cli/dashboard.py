@@ -1,0 +1,105 @@
+"""`arcwise dashboard`: the pages of a server on a store, for this machine, without a server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import webbrowser
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arcwise.errors import ParameterError
+from arcwise.server.app import create_dashboard
+from arcwise.server.process.configuration import read_settings
+from arcwise.server.process.logs import configure_logs
+from arcwise.server.process.server import run
+from arcwise.server.settings import ProcessSettings
+from arcwise.server.store import open_store
+from arcwise.server.store.urls import shown_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["dashboard"]
+
+_HOST = "127.0.0.1"
+_REMEMBERED = ("min_reports", "min_reports_days")
+
+
+@click.command()
+@click.argument("store")
+@click.option("--port", type=int, default=0, help="Port to listen on.  [default: a free one]")
+@click.option("--open", "open_browser", is_flag=True, help="Open a browser.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="ARCWISE_CONFIG",
+    help="TOML file of the server's settings, of which min_reports and min_reports_days count.",
+)
+@click.option("--min-reports", type=int, help="Least number of reports in everything that is shown.")
+@click.option("--min-reports-days", type=int, help="With it: days whose epochs are shown together.")
+def dashboard(
+    store: str, *, port: int, open_browser: bool, config: Path | None, **options: int | None
+) -> None:
+    """Show the estimates of STORE in a browser on this machine, and change nothing.
+
+    STORE is a file, sqlite:///FILE or postgresql://USER@HOST/DATABASE. Nothing is written to it, servers may
+    go on writing, and no reports are taken. It is shown as its server shows it, to this machine alone and
+    without a login. End it with Ctrl-C.
+    """
+    url = store if "://" in store else f"sqlite:///{store}"
+    given = read_settings({name: value for name, value in options.items() if value is not None}, config)
+    limits, assumed = _limits(url, given)
+    settings = ProcessSettings(store=url, port=port, log_level="warning", estimates_apart=False, **limits)
+    configure_logs(settings.log_format, settings.log_level)
+    app = create_dashboard(settings)
+    try:
+        listener = socket.create_server((_HOST, settings.port))
+    except OSError as error:
+        raise click.ClickException(
+            f"cannot listen on {_HOST} port {settings.port}: {error.strerror}"
+        ) from error
+
+    def say(at: str) -> None:
+        for line in assumed:
+            click.echo(line)
+        click.echo(f"the dashboard of {shown_url(url)} is at {at}/ until Ctrl-C")
+        if open_browser:  # which may take its time
+            threading.Thread(target=webbrowser.open, args=(f"{at}/",), daemon=True).start()
+
+    run(app, listener, settings, started=say)
+
+
+def _limits(url: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings that withhold estimates, and what to say of them.
+
+    Raises
+    ------
+    ParameterError
+        When more would be shown than the server of the store shows.
+    """
+    with closing(open_store(url, read_only=True)) as opened:
+        known = {name: opened.recall(name) for name in _REMEMBERED}
+    limits = {name: given[name] for name in _REMEMBERED if given.get(name) is not None}
+    least, days = known["min_reports"], known["min_reports_days"]
+    if least is None or days is None:
+        if limits:
+            return limits, []
+        return {}, [
+            "This store does not know the min_reports of its server: 0 is assumed, so everything is shown. "
+            "If the server shows less, pass its --config or --min-reports."
+        ]
+    if limits.get("min_reports", least) < least:
+        raise ParameterError(
+            f"min_reports must be at least {least}, as the server of this store has it; got "
+            f"{limits['min_reports']}"
+        )
+    if least and limits.get("min_reports_days", days) != days:
+        raise ParameterError(
+            f"min_reports_days must be {days}, as the server of this store has it, or the difference of "
+            f"what both show may be of fewer reports; got {limits['min_reports_days']}"
+        )
+    return {"min_reports": least, "min_reports_days": days} | limits, []
