@@ -49,7 +49,7 @@ def showing(folder: Path, *arguments: str) -> Iterator[tuple[str, list[str], sub
     command = [sys.executable, "-m", "arcwise.cli", "dashboard", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
-            said = []
+            said: list[str] = []
             for line in process.stdout or ():
                 if " is at http://127.0.0.1:" in line:
                     yield line.split(" is at ")[1].split("/ ")[0], said, process

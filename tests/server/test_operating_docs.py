@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -95,7 +96,7 @@ class Walk:
             "PostgreSQL": self.move,
             "Several workers": self.several,
             "Rolling restarts": self.replace,
-            "Metrics": self.metrics,
+            "Metrics and alerts": self.metrics,
             "Backup and restore: PostgreSQL": self.postgres_backup,
             "Upgrading arcwise": self.migrate,
         }
@@ -199,7 +200,9 @@ class Walk:
     def metrics(self, blocks: list[str]) -> None:
         (block,) = blocks
         self.run(block)
-        file = self.machine.root / "examples" / "deployment" / "prometheus.yml"
+        file = self.machine.root / "etc" / "prometheus" / "prometheus.yml"
+        if promtool := find_program("promtool"):
+            subprocess.run([promtool, "check", "config", str(file)], check=True, stdout=subprocess.DEVNULL)
         (job,) = yaml.safe_load(file.read_text("utf-8"))["scrape_configs"]
         key = Path(job["authorization"]["credentials_file"]).read_text("utf-8").strip()
         targets = [target for static in job["static_configs"] for target in static["targets"]]

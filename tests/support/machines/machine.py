@@ -99,9 +99,12 @@ class Machine:
         self.services = Services(root, self._environment)
         for folder in _FOLDERS.split():
             (root / folder).mkdir(parents=True)
-        shutil.copytree(DEPLOYMENT, root / "examples" / "deployment")
-        for file in (root / "examples" / "deployment").iterdir():
-            file.write_text(self.place(file.read_text("utf-8")), "utf-8")
+        shutil.copytree(
+            DEPLOYMENT, root / "examples" / "deployment", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        for file in (root / "examples" / "deployment").rglob("*"):
+            if file.is_file():
+                file.write_text(self.place(file.read_text("utf-8")), "utf-8")
         (root / ".curlrc").write_text("silent\nshow-error\n", "utf-8")
         self._write_programs()
 
