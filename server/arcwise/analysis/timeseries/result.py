@@ -184,6 +184,15 @@ class Series(Shown):
             return unwrapped(column, self.period)
         return np.array([_numbers(value) for value in column])
 
+    def times(self) -> list[str]:
+        """Return when the points start, in UTC: dates, with the time where one is not at midnight."""
+        starts = [point.start for point in self.points]
+        format_ = "%Y-%m-%d %H:%M:%S"
+        for shorter, unit in (("%Y-%m-%d %H:%M", 60), ("%Y-%m-%d", 86_400)):
+            if all(start.timestamp() % unit == 0 for start in starts):
+                format_ = shorter
+        return [f"{start:{format_}}" for start in starts]
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
         result = head_to_dict(self, _HEAD)
@@ -323,23 +332,13 @@ def _duration(time: timedelta) -> str:
     return f"{time.total_seconds():g} seconds"
 
 
-def _times(series: Series) -> list[str]:
-    """Return when the points start: dates, with the time where one is not at midnight."""
-    starts = [point.start for point in series.points]
-    format_ = "%Y-%m-%d %H:%M:%S"
-    for shorter, unit in (("%Y-%m-%d %H:%M", 60), ("%Y-%m-%d", 86_400)):
-        if all(start.timestamp() % unit == 0 for start in starts):
-            format_ = shorter
-    return [f"{start:{format_}}" for start in starts]
-
-
 def _table(series: Series, name: str, bar: int) -> Iterator[_Row]:
     """Yield the heading and a row for each point; successive points without reports share one."""
     numbers = series.numbers(name)
     low, high = shown_range(series, numbers)
     ends = written(low, high, digits=4)
     yield _Row("", "reports", name, "interval", f"{ends[0]} {ends[1]:>{max(bar - len(ends[0]) - 1, 1)}}")
-    times = _times(series)
+    times = series.times()
     gap = 0
     for place, (point, value) in enumerate(zip(series.points, series.columns()[name], strict=True)):
         if value is None:
@@ -368,7 +367,7 @@ def _bar_width(series: Series, name: str) -> int:
     """Return what the other columns leave of the line."""
     values = [value for value in series.columns()[name] if value is not None]
     points = [len(value.written()[0]) for value in values]
-    taken = max(len(time) for time in _times(series))
+    taken = max(len(time) for time in series.times())
     taken += max(len("reports"), *(len(f"*{point.n:,}") for point in series.points))
     taken += max([len(name), *points]) + max(len("interval"), *(len(_interval(value)) for value in values))
     return max(_WIDTH - taken - 8, _LEAST_BAR)

@@ -1,0 +1,31 @@
+"""Charts as data, and one drawer that makes SVG of them: for the dashboard, the demo, notebooks and files.
+
+`charts_of` says what a result shows: layers of marks, axes, a table and a sentence. `svg` draws it, without a
+library of pictures. `Estimate.plot()` draws the same with matplotlib; both take colours from `look`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from arcwise.analysis.charts.comparisons import comparison_charts
+from arcwise.analysis.charts.drawer import stylesheet, svg
+from arcwise.analysis.charts.estimates import estimate_charts, small_chart
+from arcwise.analysis.charts.model import Axis, Chart, Layer
+from arcwise.analysis.charts.series import series_charts
+from arcwise.analysis.estimators.comparison import Comparison
+from arcwise.analysis.timeseries.result import Series
+
+if TYPE_CHECKING:
+    from arcwise.analysis.estimators.result import Estimate
+
+__all__ = ["Axis", "Chart", "Layer", "charts_of", "small_chart", "stylesheet", "svg"]
+
+
+def charts_of(result: Estimate | Series | Comparison) -> list[Chart]:
+    """Return what a result shows, in charts; none where there is nothing to draw."""
+    if isinstance(result, Series):
+        return series_charts(result)
+    if isinstance(result, Comparison):
+        return comparison_charts(result)
+    return estimate_charts(result)

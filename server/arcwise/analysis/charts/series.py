@@ -1,0 +1,101 @@
+"""The charts of a time series: each estimate's intervals over time, directions without jumps."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from arcwise.analysis.charts.model import Axis, Chart, Layer
+from arcwise.analysis.timeseries.epochs import utc
+from arcwise.analysis.timeseries.result import shown_range
+from arcwise.digits import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from arcwise.analysis.estimators.result import Value
+    from arcwise.analysis.timeseries.result import Series
+
+__all__ = ["series_charts", "series_title"]
+
+_ZONES = 120
+"""Parts whose values are shown under the pointer: more points share one."""
+
+
+def series_title(series: Series) -> str:
+    """Return what stands over the picture."""
+    return f"{series.task}: {counted(series.n, 'report')} at epsilon {series.epsilon:g}"
+
+
+def series_charts(series: Series) -> list[Chart]:
+    """Return a chart for each estimate of a series."""
+    return [_chart(series, name) for name in series.columns()]
+
+
+def _chart(series: Series, name: str) -> Chart:
+    level = f"{100 * series.level:g} %" + (" for all points together" if series.simultaneous else "")
+    times = [(point.start.timestamp(), point.end.timestamp()) for point in series.points]
+    values, numbers = series.columns()[name], series.numbers(name)
+    bottom, top = shown_range(series, numbers)
+    margin = 0.08 * (top - bottom)
+    bottom, top = bottom - margin, top + margin
+    rows = [(*time, *row) for time, row in zip(times, numbers.tolist(), strict=True)]
+    blocks = [(x0, x1, low, high) for x0, x1, _, low, high in rows]
+    lost = [
+        time
+        for time, value, row in zip(times, values, numbers.tolist(), strict=True)
+        if value is not None and all(map(math.isnan, row))
+    ]
+    layers = [
+        Layer("spans", "none", tuple(lost), "undetermined" if lost else ""),
+        Layer("ribbon", "fit", tuple(blocks), f"interval, {level}"),
+        Layer("dashes", "fit", tuple((x0, x1, y) for x0, x1, y, *_ in rows if not math.isnan(y)), name),
+    ]
+    zones = list(_zones(series, name))
+    spans = tuple((x0, x1, bottom, top) for x0, x1, _ in zones)
+    layers.append(Layer("zones", "hover", spans, "", tuple(text for *_, text in zones)))
+    plain = series.unit is None or name.startswith(("resultant length", "share"))  # neither is a value
+    unit = "" if plain else f" ({series.unit})"
+    start, end = (utc(each) for each in (series.points[0].start, series.points[-1].end))
+    filled = [(time, value) for time, value in zip(series.times(), values, strict=True) if value is not None]
+    said = "; ".join(f"{name} {value} from {time} on" for time, value in (filled[:1] + filled[1:][-1:]))
+    change = "" if series.change is None else series.change.words(series.level)
+    return Chart(
+        "series",
+        series_title(series),
+        f"{name} over time".capitalize(),
+        f"{name.capitalize()}{unit} at {counted(len(series.points), 'point')} in time from {start} to {end}, "
+        f"{len(series.points) - len(filled)} of them without reports{'. ' if said else ''}{said}.",
+        _table(series, name, level),
+        Axis(f"{start} to {end}, in UTC", times[0][0], times[-1][1], "time"),
+        Axis(f"{name}{unit}", bottom, top, period=series.period if series.wraps(name) else None),
+        tuple(layers),
+        change[:1].upper() + change[1:],
+    )
+
+
+def _zones(series: Series, name: str) -> Iterator[tuple[float, float, str]]:
+    points, values, times = series.points, series.columns()[name], series.times()
+    every = -(-len(points) // _ZONES)
+    for first in range(0, len(points), every):
+        group = points[first : first + every]
+        told = [value for value in values[first : first + every] if value is not None]
+        text = f"{times[first]}, {counted(sum(point.n for point in group), 'report')}"
+        if len(group) > 1:
+            text = f"{counted(len(group), 'point')} from {text}"
+        if told:
+            text += f": {name} {told[0]}{_unit(series, name)}" + (f" to {told[-1]}" if len(told) > 1 else "")
+        yield group[0].start.timestamp(), group[-1].end.timestamp(), text
+
+
+def _unit(series: Series, name: str) -> str:
+    return f" {series.unit}" if series.unit and not name.startswith(("resultant length", "share")) else ""
+
+
+def _table(series: Series, name: str, level: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    def cells(value: Value | None) -> tuple[str, str]:
+        return ("", "") if value is None else (value.written()[0], value.interval_words())
+
+    rows = zip(series.times(), series.points, series.columns()[name], strict=True)
+    header = "from (UTC)", "reports", name, f"interval, {level}"
+    return header, tuple((time, f"{point.n:,}", *cells(value)) for time, point, value in rows)
