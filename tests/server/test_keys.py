@@ -583,6 +583,9 @@ def test_nothing_secret_in_what_a_server_says(tmp_path: Path, form: str) -> None
             answers += http.get(where, headers=bearer(read)).text
         answers += http.get("/metrics", headers=bearer(scraper)).text
         answers += http.post("/v1/tasks", content=secrets[2].encode(), headers=bearer(admin)).text
+        for sent in (read, ingest, read + "0", secret):
+            answer = http.post("/login", data={"key": sent, "next": secret}, headers={"origin": base})
+            answers += answer.text + str(answer.headers)
         with socket.create_connection((http.base_url.host, http.base_url.port or 0)) as connection:
             connection.sendall(f"GARBAGE {secret}\r\n\r\n".encode())
             answers += connection.recv(4096).decode()

@@ -20,6 +20,7 @@ from arcwise.server import sessions as sessions_module
 from arcwise.server.gate import Actor
 from arcwise.server.keys import new_key
 from arcwise.server.login import LOGINS_PER_MINUTE
+from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
@@ -755,6 +756,29 @@ def test_forms_of_other_origins_are_refused(run: Callable[..., None], origin: st
         assert site.runtime.catalogue.closed == {}
 
     run(scenario, session_idle_seconds=12 * HOUR)
+
+
+def test_the_gate_takes_a_cookie_of_a_form_of_its_own_only(run: Callable[..., None]) -> None:
+    """Whatever a handler forgets: who asks the gate for the actor of a form has asked where it comes from."""
+
+    async def scenario(site: Site) -> None:
+        cookie = await site.log_in("admin")
+        session = site.runtime.store().session(digest_of(cookie))
+        for path in ("/operator/tasks", "/", "/v1", "/v1x/tasks"):
+            for method in ("POST", "PUT", "PATCH", "DELETE", "post", "get"):
+                for ask in (site.runtime.gate.actor, lambda scope: site.runtime.gate.check(scope, "admin")):
+                    scope = {"type": "http", "method": method, "path": path, "arcwise.session": session}
+                    host = (b"host", b"127.0.0.1:8000")
+                    assert ask(scope | {"headers": [host, (b"sec-fetch-site", b"same-origin")]})
+                    for sent in (
+                        (b"sec-fetch-site", b"same-site"),
+                        (b"origin", b"http://127.0.0.1:8001"),
+                        host,
+                    ):
+                        with pytest.raises(Problem, match="A form must be sent from a page of this server"):
+                            ask(scope | {"headers": [(b"host", b"127.0.0.1:8000"), sent]})
+
+    run(scenario)
 
 
 def test_a_lying_origin_does_not_help_against_the_browsers_word(run: Callable[..., None]) -> None:

@@ -1,0 +1,233 @@
+"""Logging in to a server that runs: tricks with paths and headers, a second port or worker, a proxy."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from arcwise.domains import Circle
+from arcwise.server.keys import new_key
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+from tests.support.server_processes import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HEADING = Task("heading", Circle(360), 1.0)
+OURS = {"sec-fetch-site": "same-origin"}
+AWAY = "reports.example"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> dict[str, str]:
+    """Put a task into a folder, and a key of every scope into the store that a server there has."""
+    HEADING.save(tmp_path / "heading.json")
+    made = {}
+    with closing(open_store(f"sqlite:///{tmp_path / 'server.db'}")) as store:
+        for scope in ("ingest", "read", "admin"):
+            made[scope], stored = new_key(scope, now=0)
+            store.add_key(stored)
+    return made
+
+
+def log_in(url: str, key: str, **headers: str) -> str:
+    answer = httpx.post(f"{url}/login", data={"key": key}, headers=OURS | headers)
+    assert answer.status_code == 303, answer.text
+    return answer.headers["set-cookie"].partition(";")[0]
+
+
+def raw(url: str, head: str) -> tuple[int, bytes]:
+    """Send a request as it stands here; return the status (0: the connection was cut) and the answer."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(head.replace("\n", "\r\n").encode("latin-1"))
+        try:
+            answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+        except ConnectionResetError:
+            answer = b""
+    return (int(answer.split(b" ", 2)[1]) if answer else 0), answer
+
+
+def test_tricks_with_paths_and_headers(tmp_path: Path, keys: dict[str, str]) -> None:
+    with serving(tmp_path) as (url, _):
+        cookie = log_in(url, keys["admin"])
+        host = url.removeprefix("http://")
+        close = f"/v1/tasks/{HEADING.id}/close"
+        # No path that means a route of programs takes the cookie, and no other means one.
+        for target in (
+            close,
+            f"/{close}",
+            close.replace("/", "%2f").replace("%2fv1", "/v1", 1),
+            close.replace("v1", "%76%31"),
+            f"/login/..{close}",
+            f"/login/..%2f{close[1:]}",
+            f"/./{close[1:]}",
+            f"/x/../{close[1:]}",
+            f"{close};a=b",
+            f"{close}?x=/login",
+            f"{close}#/login",
+            f"{close}/",
+            close.upper(),
+            f"http://{host}{close}",
+            f"http://evil.example{close}",
+            f"//evil.example{close}",
+            "*",
+        ):
+            for method in ("POST", "PUT", "GET", "get", "OPTIONS"):
+                status, answer = raw(
+                    url,
+                    f"{method} {target} HTTP/1.1\nHost: {host}\nCookie: {cookie}\n"
+                    "Sec-Fetch-Site: same-origin\nX-HTTP-Method-Override: POST\n"
+                    "Content-Length: 0\nConnection: close\n\n",
+                )
+                assert status in (400, 401, 404, 405), (method, target, answer)
+        form = f"key={keys['admin']}"
+        for target in ("//login", "/login/", "/LOGIN", "/login%00", "/%2flogin", "/x/..%2flogin", "/login;x"):
+            status, answer = raw(
+                url,
+                f"POST {target} HTTP/1.1\nHost: {host}\nSec-Fetch-Site: same-origin\nConnection: close\n"
+                f"Content-Type: application/x-www-form-urlencoded\nContent-Length: {len(form)}\n\n{form}",
+            )
+            assert status == 404
+            assert b"set-cookie" not in answer.lower()
+        head = f"GET /v1/tasks HTTP/1.1\nHost: {host}\nConnection: close\n"
+        for more, expected in (
+            (f"Cookie: {cookie}\n", 200),
+            (f"cOOKIE:{cookie}\n", 200),
+            (f"Cookie: {cookie}\nCookie: {cookie}\n", 401),
+            (f"Cookie: {cookie}\nAuthorization: Bearer x\n", 401),
+            (f"Cookie: {cookie}\nAuthorization:\n", 401),
+            (f"Cookie: {cookie}\nHost: {AWAY}\n", 401),
+            (f"Cookie: {cookie}\nX-Forwarded-Host: {AWAY}\n", 401),
+            (f"Cookie: {cookie}\nX-Forwarded-For: 192.0.2.1\n", 401),
+            (f"Cookie: {cookie}\nX-Forwarded-Proto: https\n", 401),
+            (f"Cookie : {cookie}\n", 400),
+            (f"Cookie: a=b; {cookie}; {'c' * 30_000}=d\n", 200),
+            (f"Cookie: {cookie}; {'c' * 40_000}=d\n", 0),
+            (f"Cookie: {cookie}\n" + "Cookie: a=b\n" * 600, 0),
+        ):
+            status, answer = raw(url, f"{head}{more}\n")
+            assert status == expected, (more[:200], answer[:300])
+        assert httpx.get(f"{url}/v1/tasks", headers={"cookie": cookie}).json()["closed"] == {}
+
+
+def test_a_name_that_is_bound_to_this_machine_reads_nothing_without_keys(tmp_path: Path) -> None:
+    HEADING.save(tmp_path / "heading.json")
+    with serving(tmp_path) as (url, _):
+        host = url.removeprefix("http://")
+        port = host.partition(":")[2]
+        for named, expected in (
+            (host, 200),
+            (f"localhost:{port}", 200),
+            (f"evil.example:{port}", 401),
+            (f"127.0.0.1.evil.example:{port}", 401),
+            (f"localhost:{port}.evil.example", 401),
+            (f"{host}\nHost: evil.example", 401),
+        ):
+            for more in ("", "Sec-Fetch-Site: same-origin\n", f"Origin: http://{named}\n"):
+                status, answer = raw(
+                    url, f"GET /v1/tasks HTTP/1.1\nHost: {named}\n{more}Connection: close\n\n"
+                )
+                assert status == expected or (status, expected) == (400, 401), (named, answer)
+
+
+class _Recorder(BaseHTTPRequestHandler):
+    seen: list[str]
+
+    def do_GET(self) -> None:
+        self.seen.append(self.headers.get("cookie", ""))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def recording() -> Iterator[tuple[str, list[str]]]:
+    """Serve on another port of this machine; yield the URL and the cookies that come."""
+    seen: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Recorder", (_Recorder,), {"seen": seen}))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_cookies_are_not_bound_to_a_port(tmp_path: Path, keys: dict[str, str]) -> None:
+    """Browsers send a cookie to every port of its host, as docs/operating.md says. Forms are safe even so."""
+    with serving(tmp_path) as (url, _), recording() as (other, seen), httpx.Client() as browser:
+        answer = browser.post(f"{url}/login", data={"key": keys["admin"]}, headers=OURS)
+        assert answer.status_code == 303
+        browser.get(other)
+        cookie = answer.headers["set-cookie"].partition(";")[0]
+        assert seen == [cookie]
+        # What a page on that port lets the browser send here is refused, with the browser's word and without.
+        for headers in ({"sec-fetch-site": "same-site", "origin": other}, {"origin": other}):
+            assert browser.post(f"{url}/logout", headers=headers).status_code == 403
+            assert (
+                browser.post(f"{url}/login", data={"key": keys["read"]}, headers=headers).status_code == 403
+            )
+        image = {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
+        assert browser.get(f"{url}/v1/tasks", headers=image).status_code == 401
+        assert browser.get(f"{url}/v1/tasks").status_code == 200
+
+
+def test_a_session_holds_in_another_worker_and_ends_there(tmp_path: Path, keys: dict[str, str]) -> None:
+    with serving(tmp_path) as (first, _), serving(tmp_path) as (second, _):
+        cookie = log_in(first, keys["read"])
+        assert httpx.get(f"{second}/v1/tasks", headers={"cookie": cookie}).status_code == 200
+        headers = OURS | {"cookie": cookie}
+        assert httpx.post(f"{second}/logout", headers=headers).status_code == 303
+        assert httpx.get(f"{second}/v1/tasks", headers=headers).status_code == 401
+        with closing(open_store(f"sqlite:///{tmp_path / 'server.db'}")) as store:
+            assert store.actions(10) == []  # readers change nothing
+
+
+def test_a_proxy_that_is_trusted_names_the_scheme_and_the_sender(
+    tmp_path: Path, keys: dict[str, str]
+) -> None:
+    away = {"host": AWAY, "origin": f"https://{AWAY}", "x-forwarded-proto": "https"}
+    with serving(tmp_path, "--trusted-proxy", "127.0.0.1") as (url, _):
+        found = []
+        for sender in ["192.0.2.1"] * 11 + ["192.0.2.2"]:
+            headers = away | {"x-forwarded-for": sender}
+            answer = httpx.post(f"{url}/login", data={"key": keys["read"]}, headers=headers)
+            found.append(answer.status_code)
+        assert found == [303] * 10 + [429, 303]
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-arcwise=")
+        assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")
+        sent = away | {"x-forwarded-for": "192.0.2.3", "cookie": cookie.partition(";")[0]}
+        assert httpx.get(f"{url}/v1/tasks", headers=sent).status_code == 200
+        for wrong in (
+            {"x-forwarded-proto": "http"},
+            {"origin": "https://evil.example", "x-forwarded-host": "evil.example"},
+            {"origin": f"https://{AWAY}:8443", "x-forwarded-port": "8443"},
+        ):
+            assert httpx.post(f"{url}/logout", headers=sent | wrong).status_code == 403
+        assert httpx.post(f"{url}/logout", headers=sent).status_code == 303
+
+
+def test_a_proxy_that_is_not_trusted_is_not_believed(tmp_path: Path, keys: dict[str, str]) -> None:
+    away = {"host": AWAY, "origin": f"https://{AWAY}", "x-forwarded-proto": "https"}
+    with serving(tmp_path) as (url, _):
+        answer = httpx.post(f"{url}/login", data={"key": keys["read"]}, headers=away)
+        assert answer.status_code == 403
+        assert "public_url must be the address that browsers use" in answer.json()["detail"]
+    with serving(tmp_path, "--public-url", f"https://{AWAY}") as (url, _):
+        answer = httpx.post(f"{url}/login", data={"key": keys["read"]}, headers=away)
+        assert answer.status_code == 303
+        assert answer.headers["set-cookie"].startswith("__Host-arcwise=")
