@@ -10,14 +10,16 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request, Response
 
 from arcwise.errors import StoreError
-from arcwise.server.administration import audited
 from arcwise.server.origins import check_same_origin
 from arcwise.server.problems import Problem, store_busy, too_many
 from arcwise.server.rates import Rate, address_of
 from arcwise.server.sessions import LOGIN_SCOPES
+from arcwise.server.store import StoredAction
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from starlette.types import Scope
 
     from arcwise.server.runtime import Runtime
     from arcwise.server.store import StoredKey
@@ -30,6 +32,7 @@ LOGINS_PER_MINUTE = 10, 300
 """Attempts to log in from one address, and in all; whatever the settings are."""
 
 _MOST_FORM_BYTES = 4096
+_MOST_FIELDS = 1000
 _PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
 
@@ -58,7 +61,14 @@ async def read_form(runtime: Runtime, request: Request, most: int = _MOST_FORM_B
         raise Problem(415, "media-type", "A form is sent as application/x-www-form-urlencoded.")
     body = await runtime.ingest.bodies.read(request.scope, request.receive, most=most)
     try:
-        return parse_qs(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1000)
+        # A task of megabytes takes a second, in which no report would be taken.
+        return await asyncio.to_thread(
+            parse_qs,
+            body.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_FIELDS,
+        )
     except ValueError:
         raise Problem(422, "invalid-request", "The form cannot be read.") from None
 
@@ -94,8 +104,7 @@ def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
                 "key-scope",
                 f"A login takes a key with the scope {' or '.join(LOGIN_SCOPES)}; this one has another.",
             )
-        cookie = await changed("log in", key, runtime.sessions.begin(scope, key))
-        return _go(request.state.next, cookie)
+        return _go(request.state.next, await changed(log_in(scope, key)))
 
     async def good_key(sent: bytes) -> StoredKey:
         try:
@@ -107,21 +116,25 @@ def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
                 raise store_busy("The store cannot be read now.") from None
             return runtime.gate.key(sent)
 
-    async def changed(action: str, key: StoredKey | None, change: Awaitable[str]) -> str:
+    async def log_in(scope: Scope, key: StoredKey) -> str:
+        if key.scope != "admin":  # readers change nothing, and would fill the audit log
+            return await runtime.sessions.begin(scope, key)
+        store, now = runtime.store(), int(runtime.clock.time())
+        entry = StoredAction(now, key.id, "log in", key.id, "unknown")
+        number = await asyncio.to_thread(store.begin_action, entry)
+        cookie = await runtime.sessions.begin(scope, key)
+        await asyncio.to_thread(store.end_action, number, "done")
+        return cookie
+
+    async def changed(change: Awaitable[str]) -> str:
         try:
-            cookie = await change
-            if key is not None and key.scope == "admin":  # readers change nothing, and would fill the log
-                store, now = runtime.store(), runtime.clock.time()
-                await asyncio.to_thread(
-                    lambda: audited(store, action, key.id, lambda: True, now=now, key_id=key.id)
-                )
-            return cookie
+            return await change
         except StoreError:
             raise store_busy("The store cannot be changed now.") from None
 
     async def end(request: Request) -> Response:
         check_same_origin(request.scope, runtime.public_url)
-        return _go("/", await changed("log out", None, runtime.sessions.end(request.scope)))
+        return _go("/", await changed(runtime.sessions.end(request.scope)))
 
     async def shown(request: Request, change: Callable[[Request], Awaitable[Response]]) -> Response:
         try:
