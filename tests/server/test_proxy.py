@@ -179,6 +179,30 @@ def test_slow_bodies_hold_no_worker(deployed: Deployed) -> None:
             each.close()
 
 
+def test_somebody_logs_in_once_for_both_workers(deployed: Deployed) -> None:
+    """The proxy names the scheme and the sender: a browser that sends only its Origin can log in."""
+    secret, key = new_key("read", now=0)
+    with closing(open_store(deployed.store)) as store:
+        store.add_key(key)
+    origin = {"host": "reports.example", "origin": "https://reports.example"}  # as of port 443
+    with deployed.http("127.0.206.1") as browser, deployed.http("127.0.206.2") as other:
+        for _ in range(24):  # each worker counts for itself
+            answer = other.post("/login", data={"key": "nonsense"}, headers=origin)
+        assert answer.status_code == 429
+        refused = origin | {"origin": "null"}
+        assert browser.post("/login", data={"key": secret}, headers=refused).status_code == 403
+        answer = browser.post("/login", data={"key": secret}, headers=origin)
+        assert answer.status_code == 303
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-arcwise=")
+        assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")
+        sent = {"host": "reports.example", "cookie": cookie.partition(";")[0]}
+        assert [browser.get("/v1/tasks", headers=sent).status_code for _ in range(6)] == [200] * 6
+        assert browser.post("/logout", headers=origin | sent).status_code == 303
+    with closing(open_store(deployed.store)) as store:
+        store.revoke_key(key.id, 1)
+
+
 def test_metrics_are_not_for_the_world(deployed: Deployed) -> None:
     with deployed.http("127.0.204.1") as http:
         assert http.get("/metrics").status_code == 404

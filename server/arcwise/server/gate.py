@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from hmac import compare_digest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.server.keys import digest, key_id
 from arcwise.server.local import is_local
@@ -33,8 +32,7 @@ _READERS = ("read", "admin")
 """An admin key reads, too: it can make keys that do."""
 
 
-@dataclass(frozen=True)
-class Actor:
+class Actor(NamedTuple):
     """Who asks for something.
 
     Attributes
