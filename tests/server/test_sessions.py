@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import threading
 from contextlib import AsyncExitStack, closing
 from typing import TYPE_CHECKING, Any
 
@@ -506,6 +507,36 @@ def test_logging_out_ends_a_session_for_everybody_who_has_its_token(run: Callabl
         assert await other.status("/v1/tasks", cookie) == 401
 
     run(scenario, apps=2)
+
+
+def test_logging_out_holds_for_a_request_that_reads_the_session_meanwhile(
+    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[bytes] = []
+    has_read, may_go_on = threading.Event(), threading.Event()
+    real = SQLiteStore.session
+
+    def slow(store: SQLiteStore, digest: bytes) -> Any:
+        found = real(store, digest)
+        calls.append(digest)
+        if len(calls) == 1:
+            has_read.set()
+            assert may_go_on.wait(60)
+        return found
+
+    async def scenario(site: Site) -> None:
+        cookie = await site.log_in()
+        monkeypatch.setattr(SQLiteStore, "session", slow)
+        reading = asyncio.create_task(site.status("/v1/tasks", cookie))
+        assert await asyncio.to_thread(has_read.wait, 60)
+        async with site.browser() as http:
+            answer = await http.post("/logout", headers=OURS | {"cookie": cookie})
+        assert answer.status_code == 303
+        may_go_on.set()
+        assert await reading == 401
+        assert await site.status("/v1/tasks", cookie) == 401
+
+    run(scenario)
 
 
 def test_logging_out_without_a_session_is_no_error(run: Callable[..., None]) -> None:
