@@ -29,7 +29,9 @@ MAX_COUNTS = 1 << 22
 
 
 MAX_WHOLE_POINTS = 60
-"""Points with reports of a series that takes a whole estimate for each: up to half a minute of a core."""
+MAX_WHOLE_COUNTS = 20_000
+"""Points with reports, and counts in them, of a series that takes a whole estimate for each: together some
+fifteen seconds of a core at most."""
 
 
 class Part(NamedTuple):
@@ -108,30 +110,32 @@ def parts_of(  # noqa: PLR0917
     return [part(each) for each in _points(task, known, span, every)]
 
 
-def check_points(question: Question, filled: int) -> None:
+def check_points(task: Task, question: Question, filled: int) -> None:
     """Refuse what takes a whole estimate for each of too many points with reports.
 
     Raises
     ------
     Problem
-        422 when there are more than 60 such points, or so many that their level together has no interval.
+        422 when there are more than 60 such points, more than a task of so many codes may have, or so many
+        that their level together has no interval.
     """
     if not (
         question.between or question.quantiles or question.origin is not None or question.target == "users"
     ):
         return
-    if filled > MAX_WHOLE_POINTS:
+    most = min(MAX_WHOLE_POINTS, MAX_WHOLE_COUNTS // task.mechanism.kernel.codes)
+    if filled > max(most, 1):
         raise Problem(
             422,
             "too-many-points",
-            f"With share, quantiles, origin or target=users a series has at most {MAX_WHOLE_POINTS} points "
-            "with reports, each of which takes a whole estimate: request longer points, or fewer epochs.",
+            f"With share, quantiles, origin or target=users a series of this task has at most {max(most, 1)} "
+            "points with reports, each of which takes a whole estimate: request fewer of them.",
         )
     if question.simultaneous and 1 - (1 - question.level) / filled > HIGHEST_LEVEL:
         raise Problem(
             422,
             "invalid-request",
-            f"simultaneous must be false for share, quantiles, origin or target=users at so many points: no "
+            "simultaneous must be false for share, quantiles, origin or target=users at so many points: no "
             f"interval has a level above {HIGHEST_LEVEL}. Request longer points, or fewer epochs.",
         )
 

@@ -341,7 +341,7 @@ class Estimates:
         if not filled:
             spans = [(part.span.first or 0, part.span.last or 0) for part in parts]
             return computations.no_series(task, spans, question.every, options)
-        check_points(question, filled)
+        check_points(task, question, filled)
         span = Span(parts[0].span.first, parts[-1].span.last)
         by_epoch = {part.span.first or 0: row for part, row in zip(parts, sums, strict=True) if row.any()}
         if self._worker:

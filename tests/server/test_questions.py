@@ -1,0 +1,487 @@
+"""What readers ask: tasks by name, the parameters of estimates, downloads, differences and plans."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import time
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+import pytest
+
+from arcwise.analysis import Comparison, compare_samples, estimate, fit_test, series
+from arcwise.analysis.planning.further import further_reports
+from arcwise.domains import Circle, Interval
+from arcwise.server.estimates.question import KINDS, MAX_SHARES, Question, read_question
+from arcwise.server.keys import new_key
+from arcwise.server.problems import Problem
+from arcwise.server.store import open_store
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastapi import FastAPI
+
+Run: TypeAlias = "Callable[..., None]"
+HEADING = Task("heading", Circle(360), 2.0)
+DELAY = Task("delay", Interval(0, 180), 2.0, unit="min", description="how late")
+RATING = Task("rating", Interval(1, 5, step=1), 2.0)
+CODES = list(range(100)) * 3
+TODAY = DELAY.epoch(time.time())
+
+
+async def send(http: httpx.AsyncClient, task: Task, codes: list[int], back: int = 0) -> None:
+    codes = [code % task.mechanism.kernel.codes for code in codes]
+    batch = Batch(bytes.fromhex(task.id), os.urandom(16), TODAY - back, bytes(codes))
+    url, headers = f"/v1/tasks/{task.id}/reports", {"content-type": MEDIA_TYPE}
+    assert (await http.post(url, content=encode_batch(batch), headers=headers)).status_code == 204
+
+
+def path(name: str, rest: str = "") -> str:
+    return f"/v1/tasks/{quote(name, safe='')}{rest}"
+
+
+NAMES = [
+    "delay",
+    "a/b",
+    "a/estimate",
+    "100%",
+    "%2F",
+    "%252F/%",
+    "Größe in µm",
+    "später/früher?x=1#y",
+    "..",
+    "a b+c",
+    "0" * 64,
+    "'\"<script>",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_is_read_by_its_name(with_app: Run, name: str) -> None:
+    task, other = Task(name, Interval(0, 1), 1.0), Task("another", Interval(0, 1), 1.0)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        written = "".join(f"%{byte:02X}" for byte in name.encode())  # each of them, so that ".." stays
+        base = f"/v1/tasks/{written}"
+        assert (await http.get(base)).json()["id"] == task.id
+        await send(http, task, CODES)
+        for rest in ("/estimate", "/series", "/estimate.json", "/series.csv", "/plan?half_width=0.1"):
+            by_name, by_id = await http.get(base + rest), await http.get(f"/v1/tasks/{task.id}{rest}")
+            assert by_name.status_code == 200
+            assert by_name.content == by_id.content
+        assert (await http.get(path(name + "x"))).status_code == 404
+
+    with_app([task, other], scenario)
+
+
+def test_a_name_in_another_normal_form_is_the_same_name(with_app: Run) -> None:
+    task = Task("über", Interval(0, 1), 1.0)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await http.get(path("u\u0308ber"))).json()["id"] == task.id
+
+    with_app([task], scenario)
+
+
+def test_an_id_comes_first_and_a_name_must_be_of_one_open_task(with_app: Run) -> None:
+    named_like_an_id = Task(HEADING.id, Interval(0, 1), 1.0)
+    twins = [Task("twin", Interval(0, 1), epsilon) for epsilon in (1.0, 2.0)]
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        app.state.runtime.store().register([twins[1]])
+        app.state.runtime.refresh()
+        assert (await http.get(path(HEADING.id))).json()["name"] == "heading"
+        answer = await http.get(path("twin", "/estimate"))
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:arcwise:problem:ambiguous-name")
+        assert all(task.id in answer.json()["detail"] for task in twins)
+        runtime = app.state.runtime
+        for closed, status in ((twins[0], 200), (twins[1], 404)):
+            runtime.store().close_task(closed.id, 1)
+            runtime.refresh()
+            answer = await http.get(path("twin", "/estimate"))
+            assert answer.status_code == status
+        assert all(task.id in answer.json()["detail"] for task in twins)
+        assert (await http.get(path(twins[0].id, "/estimate"))).status_code == 200
+
+    with_app([HEADING, named_like_an_id, twins[0]], scenario)
+
+
+def test_a_key_for_some_tasks_does_not_learn_of_names(with_app: Run, tmp_path: Any) -> None:
+    twins = [Task("twin", Interval(0, 1), epsilon) for epsilon in (1.0, 2.0)]
+    url = f"sqlite:///{tmp_path / 'keys.db'}"
+    store = open_store(url)
+    key, stored = new_key("read", tasks=[twins[0].id, HEADING.id], now=time.time())
+    store.register(twins)
+    store.add_key(stored)
+    store.close()
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        http.headers["authorization"] = f"Bearer {key}"
+        assert (await http.get(path("heading"))).json()["id"] == HEADING.id
+        # Its own of two tasks of a name is the only one that it knows of.
+        assert (await http.get(path("twin", "/estimate"))).json()["task_id"] == twins[0].id
+        told = {
+            (answer.status_code, answer.content)
+            for name in ("delay", "no-such-task", DELAY.id, twins[1].id, "0" * 64)
+            for answer in [await http.get(path(name, "/estimate"))]
+        }
+        assert [status for status, _ in told] == [403]
+        for name in ("delay", "no-such-task", DELAY.id):
+            answer = await http.get(path("heading", f"/difference?against={name}"))
+            told.add((answer.status_code, answer.content))
+        assert len(told) == 1
+
+    with_app([HEADING, DELAY], scenario, open=None, store=url)
+
+
+ASKED: list[tuple[Task, str, dict[str, Any]]] = [
+    (DELAY, "level=0.9", {"level": 0.9}),
+    (DELAY, "share=0:30&share=30:180", {"between": [(0, 30), (30, 180)]}),
+    (DELAY, "bands=true", {"bands": True}),
+    (DELAY, "target=users&bands=false", {"target": "users"}),
+    (HEADING, "origin=-10&share=350:10", {"origin": -10.0, "between": [(350, 10)]}),
+    (HEADING, "bands=1&level=0.99", {"bands": True, "level": 0.99}),
+    (RATING, "share=4:4&share=1:3", {"between": [(4, 4), (1, 3)]}),
+]
+
+
+@pytest.mark.parametrize(("task", "query", "options"), ASKED, ids=[query for _, query, _ in ASKED])
+def test_parameters_are_those_of_estimate(
+    with_app: Run, task: Task, query: str, options: dict[str, Any]
+) -> None:
+    counts = task.count([code % task.mechanism.kernel.codes for code in CODES])
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, task, CODES)
+        answer = await http.get(path(task.name, f"/estimate?{query}"))
+        assert answer.json() == estimate(task, counts, **options).to_dict()
+        plain = await http.get(path(task.name, "/estimate"))
+        assert plain.headers["etag"] != answer.headers["etag"]
+        again = await http.get(path(task.name, f"/estimate?{query}"), headers={"if-none-match": "*"})
+        assert (again.status_code, again.headers["etag"]) == (304, answer.headers["etag"])
+
+    with_app([task], scenario)
+
+
+def test_parameters_are_those_of_series(with_app: Run) -> None:
+    counts = {TODAY - back: HEADING.count(CODES) for back in (0, 3)}
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for back in (0, 3):
+            await send(http, HEADING, CODES, back)
+        for query, options in (
+            ("simultaneous=true", {"simultaneous": True}),
+            ("quantiles=true&origin=0&level=0.9", {"quantiles": True, "origin": 0.0, "level": 0.9}),
+            ("share=0:90&target=users", {"between": [(0, 90)], "target": "users"}),
+            ("every=month", {"every": "month"}),
+            ("every=week&share=0:90", {"every": 7, "between": [(0, 90)]}),
+        ):
+            answer = await http.get(path("heading", f"/series?{query}"))
+            assert answer.json() == series(HEADING, counts, **options).to_dict()
+
+    with_app([HEADING], scenario)
+
+
+def test_a_difference_is_of_ranges_or_of_tasks(with_app: Run) -> None:
+    other = Task("other heading", Circle(360), 2.0, description="of the others")
+    one, two = HEADING.count(CODES), HEADING.count(CODES[:150])
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, HEADING, CODES)
+        await send(http, HEADING, CODES[:150], 5)
+        await send(http, other, CODES[:150])
+        of_ranges = f"/difference?from={TODAY}&against_to={TODAY - 4}"
+        of_tasks = f"/difference?from={TODAY}&against={quote(other.name)}&share=0:90&bands=true"
+        more: dict[str, Any] = {"between": [(0, 90)], "bands": True}
+        for query, options in ((of_ranges, {}), (of_tasks, more)):
+            document = (await http.get(path("heading", query))).json()
+            expected = compare_samples(HEADING, one, two, **options)
+            assert Comparison.from_dict(document) == expected
+            assert document["epochs"]["first"] == TODAY
+        rows = (await http.get(path("heading", of_ranges.replace("?", ".csv?")))).text.splitlines()
+        named = {row["estimate"] for row in csv.DictReader(rows)}
+        assert {"difference direction", "difference resultant_length"} <= named
+        # The other task's counts are a part of the tag.
+        tag = (await http.get(path("heading", of_tasks))).headers["etag"]
+        await send(http, other, [3])
+        known = {"if-none-match": tag}
+        assert (await http.get(path("heading", of_tasks), headers=known)).status_code == 200
+        none = (await http.get(path("heading", f"/difference?from={TODAY}&against_to={TODAY - 9}"))).json()
+        assert none["difference"] == {"other": "0 other reports", "n": 0, "level": 0.95}
+
+    with_app([HEADING, other], scenario)
+
+
+def test_fit_and_plan(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        assert (await http.get(path("rating", "/fit"))).json() == {
+            "task": "rating", "task_id": RATING.id, "n": 0
+        }  # fmt: skip
+        for task in (RATING, HEADING):
+            await send(http, task, CODES)
+        counts = {
+            task: task.count([c % task.mechanism.kernel.codes for c in CODES]) for task in (RATING, HEADING)
+        }
+        fit = (await http.get(path("rating", "/fit"))).json()
+        assert {k: v for k, v in fit.items() if k not in ("task", "task_id")} == json.loads(
+            json.dumps(fit_test(RATING, counts[RATING]).to_dict())
+        )
+        for task, width in ((RATING, 0.05), (HEADING, 3.0)):
+            found = (await http.get(path(task.name, f"/plan?half_width={width}&level=0.9"))).json()
+            assert found == further_reports(task, counts[task], half_width=width, level=0.9).to_dict()
+
+    with_app([RATING, HEADING], scenario)
+
+
+BAD = [
+    (DELAY, "estimate", "level=SECRET", "level must be a number from 0.5 to 0.9999"),
+    (DELAY, "estimate", "level=0.99999", "level must be a number from 0.5 to 0.9999"),
+    (DELAY, "estimate", "level=nan", "level must be"),
+    (DELAY, "estimate", "share=SECRET", "share must be LOW:HIGH, two numbers"),
+    (DELAY, "estimate", "share=30:10", "share must be LOW:HIGH"),
+    (DELAY, "estimate", "share=0:inf", "share must be LOW:HIGH"),
+    (DELAY, "estimate", "share=1_0:20", "share must be LOW:HIGH"),
+    (RATING, "estimate", "share=1.2:1.8", "share must be LOW:HIGH"),
+    (HEADING, "estimate", "share=10:10", "share must be LOW:HIGH"),
+    (DELAY, "estimate", "&".join(f"share={k}:180" for k in range(MAX_SHARES + 1)), "at most 20 times"),
+    (DELAY, "estimate", "bands=SECRET", "bands must be true or false"),
+    (DELAY, "estimate", "origin=3", "origin must be left out: this task's domain is an interval"),
+    (HEADING, "estimate", "origin=inf", "origin must be a finite number"),
+    (DELAY, "estimate", "target=SECRET", "target must be population or users"),
+    (DELAY, "estimate", "level=0.9&level=0.9", "each at most once, but for share"),
+    (DELAY, "estimate", "every=day", "The only parameters are bands, from, level"),
+    (DELAY, "fit", "level=0.9", "The only parameters are from, to, each at most once."),
+    (DELAY, "series", "bands=true", "The only parameters are every, from"),
+    (HEADING, "series", "quantiles=true", "origin must be given for quantiles on a circle"),
+    (DELAY, "difference", "", "One of against, against_from and against_to must be given"),
+    (DELAY, "difference", "against=rating", "against must be a task on the same domain"),
+    (DELAY, "difference", "against=delay", "No report may be in both samples"),
+    (DELAY, "difference", "from=5&to=9&against_from=8", "No report may be in both samples"),
+    (DELAY, "plan", "", "half_width must be a number above 0"),
+    (DELAY, "plan", "half_width=-1", "half_width must be a number above 0"),
+    (DELAY, "plan", "half_width=SECRET", "half_width must be a number above 0"),
+]
+
+
+@pytest.mark.parametrize(("task", "kind", "query", "words"), BAD, ids=[f"{b[1]}?{b[2][:30]}" for b in BAD])
+def test_a_problem_names_the_parameter_and_its_bound(
+    with_app: Run, task: Task, kind: str, query: str, words: str
+) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        answer = await http.get(path(task.name, f"/{kind}?{query}"))
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:invalid-request")
+        assert words in answer.json()["detail"]
+        assert "SECRET" not in answer.text
+
+    with_app([DELAY, HEADING, RATING], scenario)
+
+
+def test_points_that_take_whole_estimates_are_bounded(with_app: Run) -> None:
+    wide = Task("wide", Interval(0, 1000, step=1), 2.0)  # 1,368 codes, 14 points
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        store = app.state.runtime.store()
+        ones = np.ones(wide.mechanism.kernel.codes, np.int64)
+        key = bytes.fromhex(wide.id)
+        store.replace_source(
+            "lake",
+            {(key, TODAY - k): ones for k in range(15)},
+            [(key, TODAY - k, bytes([k] * 16)) for k in range(15)],
+        )
+        assert (await http.get(path("wide", "/series"))).status_code == 200
+        for query in ("share=0:9", "quantiles=true", "target=users"):
+            answer = await http.get(path("wide", f"/series?{query}"))
+            assert answer.json()["type"] == "urn:arcwise:problem:too-many-points"
+            assert "at most 14 points" in answer.json()["detail"]
+        few = f"/series?from={TODAY - 1}&quantiles=true&simultaneous=true&level=0.9999"
+        assert "simultaneous must be false" in (await http.get(path("wide", few))).json()["detail"]
+
+    with_app([wide], scenario)
+
+
+def test_the_answers_that_are_kept_are_bounded(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arcwise.server.estimates.cache._MAX_KEPT_BYTES", 100_000)
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        await send(http, RATING, CODES)
+        cache = app.state.runtime.estimates._cache
+        plain = (await http.get(path("rating", "/estimate"))).content
+        for percent in range(50, 90):
+            assert (await http.get(path("rating", f"/estimate?level=0.{percent}"))).status_code == 200
+        assert 0 < cache._bytes == sum(kept.size for kept in cache._few.values()) <= 100_000
+        assert len(cache._last) == 1
+        assert (await http.get(path("rating", "/estimate"))).content == plain
+
+    with_app([RATING], scenario)
+
+
+DOWNLOADS = [
+    ("estimate.json", "application/json"),
+    ("estimate.csv", "text/csv; charset=utf-8"),
+    ("series.json?every=week", "application/json"),
+    ("series.csv", "text/csv; charset=utf-8"),
+    ("difference.csv?against_to=9", "text/csv; charset=utf-8"),
+    ("picture.png", "image/png"),
+    ("series.png", "image/png"),
+]
+
+
+@pytest.mark.parametrize(("file", "media_type"), DOWNLOADS, ids=[file for file, _ in DOWNLOADS])
+def test_downloads_have_names_that_are_safe(with_app: Run, file: str, media_type: str) -> None:
+    task = Task(".. /\"\\ü'; x=y", Interval(0, 1), 2.0)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, task, CODES)
+        url = f"/v1/tasks/{task.id}/{file}" + ("&from=10" if "against" in file else "")
+        answer = await http.get(url, headers={"accept": "text/html"})
+        assert (answer.status_code, answer.headers["content-type"]) == (200, media_type)
+        shown = "inline" if media_type.startswith("image/") else "attachment"
+        name = file.partition("?")[0]
+        assert answer.headers["content-disposition"] == f'{shown}; filename="x-y-{name}"'
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert ("sandbox" in answer.headers.get("content-security-policy", "")) == (shown == "inline")
+        again = await http.get(url, headers={"if-none-match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+
+    with_app([task], scenario)
+
+
+def test_files_that_there_are_not(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for file in ("estimate.svg", "picture.json", "picture.SECRET", "series.", "SECRET.csv"):
+            answer = await http.get(path("delay", f"/{file}"))
+            assert (answer.status_code, "SECRET" in answer.text) == (404, False)
+        answer = await http.get(path("delay", "/picture.png"))
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:arcwise:problem:no-picture")
+
+    with_app([DELAY], scenario)
+
+
+def test_a_picture_takes_the_extra(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, DELAY, CODES)
+        answer = await http.get(path("delay", "/picture.png"))
+        assert (answer.status_code, answer.json()["type"]) == (501, "urn:arcwise:problem:extra-missing")
+        assert "arcwise[plots]" in answer.json()["detail"]
+
+    with_app([DELAY], scenario)
+
+
+def test_a_page_takes_an_answer_that_is_young_and_a_reader_the_one_of_now(
+    with_app: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("arcwise.server.estimates.service.time.monotonic", lambda: now[0])
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        estimates, question = app.state.runtime.estimates, Question(RATING.id)
+
+        async def shown(max_age: float = 10.0) -> int:
+            tag, document = await estimates.document(RATING, question, max_age=max_age)
+            assert tag.startswith('"')
+            return int(document["n"])
+
+        assert estimates.kept(RATING, question) is None
+        await send(http, RATING, CODES)
+        assert await shown() == 300
+        await send(http, RATING, CODES)
+        assert await shown() == 300
+        now[0] += 9.9
+        assert await shown() == 300
+        tag, document = estimates.kept(RATING, question)
+        assert (document["n"], tag) == (300, (await estimates.document(RATING, question, max_age=99))[0])
+        now[0] += 0.2
+        assert await shown() == 600
+        await send(http, RATING, CODES)
+        assert (await http.get(path("rating", "/estimate"))).json()["n"] == 900
+        assert await shown() == 900  # the youngest that there is
+        # What took long to compute is shown for twenty times as long.
+        cache = estimates._cache
+        cache.keep(question, cache.get(question)._replace(seconds=3.0))
+        await send(http, RATING, CODES)
+        now[0] += 59.0
+        assert await shown() == 900
+        assert await shown(0.0) == 1200
+
+    with_app([RATING], scenario)
+
+
+def test_what_a_document_is_changed_to_is_not_kept(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        await send(http, RATING, CODES)
+        estimates, question = app.state.runtime.estimates, Question(RATING.id)
+        _, document = await estimates.document(RATING, question, max_age=10.0)
+        document.clear()
+        assert (await estimates.document(RATING, question, max_age=10.0))[1]["n"] == 300
+        assert (await http.get(path("rating", "/estimate"))).json()["n"] == 300
+
+    with_app([RATING], scenario)
+
+
+def test_withheld_reports_are_in_no_difference(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, RATING, CODES)
+        await send(http, RATING, CODES[:99], 10)
+        found = (await http.get(path("rating", f"/difference?from={TODAY}&against_to={TODAY - 7}"))).json()
+        assert (found["n"], found["difference"]["n"], "mean" in found["difference"]) == (300, 0, False)
+        plan = (await http.get(path("rating", f"/plan?half_width=0.1&to={TODAY - 7}"))).json()
+        assert (plan["n"], plan["withheld"]) == (0, 99)
+
+    with_app([RATING], scenario, min_reports=100, min_reports_days=1)
+
+
+def test_a_page_reads_its_own_parameters_beside_a_question() -> None:
+    query = [("level", "0.9"), ("compare", "SECRET")]
+    assert read_question(DELAY, query, also={"compare"}).level == 0.9
+    with pytest.raises(Problem, match="The only parameters are bands"):
+        read_question(DELAY, query)
+    for kind in KINDS:
+        needed = {"plan": [("half_width", "1")], "difference": [("against_to", "9"), ("from", "9")]}
+        asked = read_question(DELAY, needed.get(kind, []), kind)
+        assert (asked.kind, asked.is_plain) == (kind, kind == "estimate")
+
+
+def test_the_same_question_written_differently_is_the_same() -> None:
+    for one, other in (("level=0.95", ""), ("share=0:9&share=0.0:9e0", "share=0:9"), ("bands=0", "")):
+        asked = [read_question(DELAY, httpx.QueryParams(query).multi_items()) for query in (one, other)]
+        assert asked[0] == asked[1]
+
+
+def test_a_direction_by_the_origin_stays_in_the_domain(with_app: Run) -> None:
+    generator = np.random.default_rng(5)
+    values = generator.normal(0.0, 20.0, 3000) % 360.0
+    codes = HEADING.randomize(values)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, HEADING, codes.tolist())
+        found = (await http.get(path("heading", "/estimate?bands=true"))).json()
+        point = (await http.get(path("heading", "/series"))).json()["points"][0]
+        places = [found["direction"], found["mode"], *found["quantiles"].values(), point["direction"]]
+        assert any(place["through_origin"] for place in places)
+        for place in places:
+            ends = [place[name] for name in ("value", "low", "high") if place[name] is not None]
+            assert all(0.0 <= end <= 360.0 for end in ends)
+
+    with_app([HEADING], scenario)
+
+
+def test_months_are_points_of_a_series_over_http(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, DELAY, CODES)
+        (point,) = (await http.get(path("delay", "/series?every=month"))).json()["points"]
+        start = datetime.fromisoformat(point["start"]).replace(tzinfo=timezone.utc)
+        assert start.day == 1
+        assert DELAY.epoch(start.timestamp()) == point["first"] <= TODAY <= point["last"]
+
+    with_app([DELAY], scenario)
