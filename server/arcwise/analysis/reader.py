@@ -244,7 +244,7 @@ class Reader:
         try:
             answer = client.get(url, headers=headers, timeout=self._timeout, follow_redirects=False)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            raise AnswerError(f"no answer from {self._url}: {error or type(error).__name__}") from None
+            raise AnswerError(f"no answer from {self._url}: {str(error) or type(error).__name__}") from None
         if answer.status_code == 304 and kept is not None:
             return _object(kept[1])
         if answer.status_code != 200:
