@@ -72,7 +72,7 @@ def test_who_manages_tasks_may_read_them(document: dict[str, Any]) -> None:
     paths = document["paths"]
     for path in ("/v1/tasks", "/v1/tasks/{task}", "/v1/tasks/{task}/estimate"):
         assert paths[path]["get"]["security"] == [{"read": []}, {"admin": []}, {}]
-    assert paths["/metrics"]["get"]["security"] == [{"metrics": []}, {}]
+    assert paths["/metrics"]["get"]["security"] == [{"metrics": []}, {"admin": []}, {}]
 
 
 def test_a_problem_is_described(document: dict[str, Any]) -> None:

@@ -48,7 +48,7 @@ def key() -> None:
     "--scope",
     type=click.Choice(SCOPES),
     required=True,
-    help="ingest sends reports, read reads tasks and estimates, metrics reads /metrics, admin reads and "
+    help="ingest sends reports, read reads tasks and estimates, metrics reads /metrics, admin reads both and "
     "makes tasks and keys.",
 )
 @click.option(

@@ -28,8 +28,8 @@ REFRESH_SECONDS = 5.0
 
 _REALM = 'Bearer realm="arcwise"'
 _NO_DIGEST = bytes(32)
-_READERS = ("read", "admin")
-"""An admin key reads, too: it can make keys that do."""
+_READING = ("read", "metrics")
+"""What an admin key is good for, too: it can make keys that are."""
 
 
 class Actor(NamedTuple):
@@ -55,7 +55,7 @@ class Actor(NamedTuple):
         """Return whether this is good for what keys of a scope may do, with a task or (None) all."""
         if self.key is None:
             return needed != "admin"
-        if self.key.scope != needed and not (needed == "read" and self.key.scope in _READERS):
+        if self.key.scope != needed and not (needed in _READING and self.key.scope == "admin"):
             return False
         return self.key.tasks is None or task_id in self.key.tasks
 
@@ -146,7 +146,7 @@ class Gate:
         if self.is_open(scope):
             return list(task_ids)
         actor = self._known(scope)
-        if actor.key is not None and actor.key.scope not in _READERS:
+        if actor.key is not None and actor.key.scope not in ("read", "admin"):
             raise _other_scope("read")
         _slow_down(self._per_key.wait(actor.key_id))
         return actor.readable(task_ids)

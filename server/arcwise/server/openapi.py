@@ -64,7 +64,7 @@ _SCHEMES = {
     "ingest": "Sends reports",
     "read": "Reads tasks and estimates",
     "metrics": "Reads the metrics",
-    "admin": "Makes, closes and opens tasks, and reads like a read key",
+    "admin": "Makes, closes and opens tasks, and reads like the two before",
 }
 
 
@@ -108,4 +108,4 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
         if "tasks:admin" in operation.get("tags", ()):
             operation["security"] = [{"admin": []}]
         else:
-            operation["security"] = [{"metrics": []}, {}] if path == "/metrics" else _READING
+            operation["security"] = [{"metrics": []}, {"admin": []}, {}] if path == "/metrics" else _READING

@@ -35,7 +35,7 @@ def health_routes(runtime: Runtime) -> APIRouter:
 
     @router.get("/metrics", summary="Counters for Prometheus", response_class=PlainTextResponse)
     async def metrics(request: Request) -> Response:
-        """Show what this worker did since it started; takes a metrics key, where keys are on."""
+        """Show what this worker did since it started; takes a metrics or an admin key, where keys are on."""
         runtime.gate.check(request.scope, "metrics")
         return Response(runtime.metrics.text(), media_type=Metrics.CONTENT_TYPE)
 
