@@ -317,9 +317,22 @@ def test_a_login_over_plain_http_says_that_it_needs_https(run: Callable[..., Non
             answer = await http.post("/login", data={"key": site.keys["read"]}, headers={"origin": base})
         assert answer.status_code == 403
         assert answer.json()["type"] == "urn:arcwise:problem:https-needed"
+        assert "Log in over HTTPS, or on the server's own machine: " in answer.json()["detail"]
         assert "set-cookie" not in answer.headers
 
     run(scenario)
+
+
+def test_a_login_at_another_address_names_the_public_one(run: Callable[..., None]) -> None:
+    async def scenario(site: Site) -> None:
+        async with site.browser(LOCAL) as http:  # such as a worker behind the proxy, through a tunnel
+            answer = await http.post(
+                "/login", data={"key": site.keys["read"]}, headers=OURS | {"origin": LOCAL}
+            )
+        assert answer.status_code == 403
+        assert f"Log in at {AWAY}: " in answer.json()["detail"]
+
+    run(scenario, public_url=AWAY)
 
 
 # Cookies that are not what they should be

@@ -136,10 +136,13 @@ class Sessions:
         """
         origins = [value for name, value in scope["headers"] if name == b"origin"]
         if self._is_secure(scope) and any(origin.startswith(b"http://") for origin in origins):
+            where = (
+                f"at {self._public_url}" if self._public_url else "over HTTPS, or on the server's own machine"
+            )
             raise Problem(
                 403,
                 "https-needed",
-                "A login takes HTTPS, or a browser on the server's machine: put a proxy with TLS in front.",
+                f"Log in {where}: over plain HTTP a browser drops the cookie of the login.",
             )
 
     async def begin(self, scope: Scope, key: StoredKey) -> str:
