@@ -862,6 +862,13 @@ def test_a_public_url_is_an_origin(url: object) -> None:
         Settings(public_url=url)  # type: ignore[arg-type]
 
 
+def test_a_public_url_is_https_or_this_machine() -> None:
+    with pytest.raises(ParameterError, match="public_url must begin with https:// unless it names this"):
+        Settings(public_url="http://reports.example")
+    for url in ("http://127.0.0.1:8000", "http://[::1]:8000", "https://reports.example:8443"):
+        assert Settings(public_url=url).public_url == url
+
+
 # Without keys, and open servers
 
 

@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from arcwise.errors import ParameterError
+from arcwise.loopback import is_loopback_authority
 from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -53,12 +54,18 @@ def checked_public_url(url: object) -> str:
     Raises
     ------
     ParameterError
-        When it is no origin.
+        When it is no origin, or one of plain HTTP that is not this machine: nobody could log in there.
     """
     if url != "" and not (isinstance(url, str) and _ORIGIN.fullmatch(url)):
         raise ParameterError(
             'public_url must be an origin such as "https://reports.example", in lower case and without a '
             f"path, got {url!r}"
+        )
+    scheme, _, authority = str(url).partition("://")
+    if scheme == "http" and not is_loopback_authority(authority):
+        raise ParameterError(
+            f"public_url must begin with https:// unless it names this machine, got {url!r}: over plain HTTP a "
+            "browser drops the cookie of a login"
         )
     return str(url)
 
