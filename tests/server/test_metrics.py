@@ -227,3 +227,21 @@ def test_promtool_finds_nothing_to_improve(with_app: Run) -> None:
         assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
     with_app([DELAY], scenario)
+
+
+def test_estimates_are_timed_where_they_are_computed(with_app: Run) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        def timed(shown: dict[str, float]) -> dict[str, float]:
+            start = "arcwise_estimate_seconds_count["
+            return {name[len(start) + 1 : -2]: count for name, count in shown.items() if start in name}
+
+        path = f"/v1/tasks/{DELAY.id}"
+        assert await post(http, DELAY, [1, 2, 3] * 50, 1) == 204
+        for _ in range(3):  # the second and third answers are kept
+            assert (await http.get(f"{path}/estimate")).status_code == 200
+        assert (await http.get(f"{path}/series")).status_code == 200
+        assert timed(await read(http)) == {"estimate": 1, "series": 1}
+        assert (await http.get(f"{path}/picture.svg")).status_code == 200
+        assert timed(await read(http)) == {"estimate": 1, "series": 1, "picture": 1}
+
+    with_app([DELAY], scenario)

@@ -105,13 +105,14 @@ class Runtime:
             clock=clock,
         )
         self.catalogue = Catalogue(settings.served)
+        self.metrics = Metrics(clock)
         self.estimates = Estimates(
             self.store,
             min_reports=settings.min_reports,
             min_reports_days=settings.min_reports_days,
             own_process=settings.estimates_apart,
+            measure=self.metrics.estimating,
         )
-        self.metrics = Metrics(clock)
         self.epoch_clock = EpochClock(clock)
         self.ingest = Ingest(self.catalogue, self.gate, self.metrics, self.epoch_clock, settings)
         self.administration = Administration(self.store, self.refresh, self.catalogue, self.gate, clock)

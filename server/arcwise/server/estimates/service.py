@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -22,6 +23,7 @@ from arcwise.server.problems import Problem, store_busy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
+    from contextlib import AbstractContextManager
 
     from arcwise.server.estimates.parts import Part
     from arcwise.server.estimates.question import Question
@@ -87,6 +89,8 @@ class Estimates:
         How long those blocks are.
     own_process
         Compute in a process of their own; the thread waits for it.
+    measure
+        A context in which each computation is done, by its kind: that of a question, or "picture".
     """
 
     def __init__(
@@ -96,8 +100,10 @@ class Estimates:
         min_reports: int = 0,
         min_reports_days: int = 7,
         own_process: bool = False,
+        measure: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._store = store
+        self._measure = measure
         self._min_reports = min_reports
         self._days = min_reports_days
         self._worker = WorkerProcess() if own_process else None
@@ -249,10 +255,10 @@ class Estimates:
     def _rendered(self, document: dict[str, Any], form: str) -> bytes:
         if form not in computations.PICTURES:
             return render(document, form)
+        draw = self._worker.picture if self._worker else computations.picture
         try:
-            return (
-                self._worker.picture(document, form) if self._worker else computations.picture(document, form)
-            )
+            with self._measure("picture"):
+                return draw(document, form)
         except MissingExtraError:
             raise Problem(
                 501,
@@ -291,7 +297,8 @@ class Estimates:
             body = kept.body if kept is not None and kept.digest == digest else None
             seconds = kept.seconds if kept is not None else 0.0
             if body is None and not (is_held and is_held(digest)):
-                document = self._document(task, question, shown, second)
+                with self._measure(question.kind):
+                    document = self._document(task, question, shown, second)
                 body = json.dumps(document, allow_nan=False).encode()
                 seconds = time.monotonic() - now
             kept = Cached(tuple(revision), digest, body, seconds, time.monotonic())
