@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from arcwise.errors import ParameterError, StoreError
@@ -17,7 +21,6 @@ from tests.support.stores import URLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -166,3 +169,23 @@ def test_an_older_schema_is_refused_with_the_command_to_run(tmp_path: Path) -> N
     with pytest.raises(StoreError):
         migrate_store(f"sqlite:///{tmp_path / 'none.db'}")
     assert path.read_bytes() == before
+
+
+def test_a_role_that_may_only_select_is_enough() -> None:
+    with URLS["postgres"](Path()) as url, closing(fill(url)):
+        role = f"reader_{secrets.token_hex(4)}"
+        (schema,) = re.findall("search_path%3D(\\w+)", url)
+        with closing(psycopg.connect(url, autocommit=True)) as connection:
+            for statement in (
+                f"CREATE ROLE {role} LOGIN",
+                f"GRANT USAGE ON SCHEMA {schema} TO {role}",
+                f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
+            ):
+                connection.execute(statement.encode())
+            try:
+                with closing(open_store(f"{url}&user={role}", read_only=True)) as store:
+                    assert store.counts(DELAY).tolist() == counted(DELAY, [1, 1, 203])
+                    assert store.size > 0
+                    assert store.recall("min_reports") is None
+            finally:
+                connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())

@@ -41,7 +41,7 @@ def log_start(runtime: Runtime, settings: Settings, url: str) -> None:
     _log.info("tasks: %s", _tasks(runtime))
     _log.info("keys: %s", _keys(runtime))
     _log.info("listening on %s", url)
-    _log.info("dashboard: %s/", _of_this_machine(url))
+    _log.info("dashboard: %s/", settings.public_url or _of_this_machine(url))
 
 
 def _tasks(runtime: Runtime) -> str:
