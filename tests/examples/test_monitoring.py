@@ -116,6 +116,7 @@ def test_promtool_accepts_the_alerts_and_their_tests() -> None:
     promtool("test", "rules", "alerts_test.yml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["vector(1) > 1", "vector(1) > 0"])  # never, and always
 def test_the_tests_of_the_alerts_fail_where_an_alert_is_wrong(tmp_path: Path, wrong: str) -> None:
     program = find_program("promtool")
