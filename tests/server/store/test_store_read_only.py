@@ -141,6 +141,17 @@ def test_a_file_with_a_journal_of_its_own_is_read_as_it_is(tmp_path: Path) -> No
     assert files(copy.parent) == before
 
 
+def test_a_file_that_goes_away_is_an_error_of_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "counts.db"
+    fill(f"sqlite:///{path}").close()
+    with closing(open_store(f"sqlite:///{path}", read_only=True)) as store:
+        path.rename(tmp_path / "elsewhere.db")
+        with pytest.raises(StoreError, match="cannot read"):
+            store.report_count(DELAY)
+        (tmp_path / "elsewhere.db").rename(path)
+        assert store.report_count(DELAY) == 3
+
+
 @pytest.mark.parametrize("content", [b"", b"SECRET" * 1000])
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.db"

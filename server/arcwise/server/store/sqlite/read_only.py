@@ -8,7 +8,6 @@ import threading
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
-from urllib.parse import quote
 
 from arcwise.errors import StoreError
 from arcwise.server.store.sqlite.database import BUSY_SECONDS, Database, refuse_names
@@ -46,7 +45,7 @@ class ReadOnlyDatabase(Database):
         """Return a new connection that cannot write; the caller closes it."""
         quiet = "" if self._log.exists() else "&immutable=1"
         return sqlite3.connect(
-            f"file:{quote(str(self.path))}?mode=ro{quiet}",
+            f"{self.path.as_uri()}?mode=ro{quiet}",
             uri=True,
             timeout=BUSY_SECONDS,
             isolation_level=None,
@@ -73,7 +72,10 @@ class ReadOnlyDatabase(Database):
         """Return what changes when the file is written; None where somebody keeps a log."""
         if self._log.exists():
             return None
-        found = self.path.stat()
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
         return found.st_size, found.st_mtime_ns
 
     @property
