@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from arcwise.analysis.charts.model import Axis, Chart, Layer
@@ -92,7 +93,7 @@ def _cumulative(comparison: Comparison) -> Chart:
     known = [(float(at), value, ends) for at, value in comparison.cdf.items() if (ends := value.ends())]
     places = [at for at, *_ in known]
     left, right = _around(places, zero=False)
-    half = 0.5 * min((b - a for a, b in zip(places, places[1:], strict=False)), default=right - left)
+    half = 0.5 * min((b - a for a, b in pairwise(places)), default=right - left)
     half = min(half, 0.5 * (right - left))
     bottom, top = _around([end for *_, ends in known for end in ends])
     points = [(at, math.nan if value.value is None else value.value, *ends) for at, value, ends in known]

@@ -1,7 +1,7 @@
 """The drawer: a chart, or several, as one SVG element, without a style or a script of its own.
 
-Colours come from classes (`charts.css`). Attributes say the same for light backgrounds, for readers of SVG that
-know no style sheets.
+Colours come from classes (`charts.css`). Attributes say the same for light backgrounds, for readers of SVG
+that know no style sheets.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class _Drawing:
 
     def __init__(self, chart: Chart, width: float, *, script: bool) -> None:
         self._chart, self._script = chart, script
-        self.width, self.height = (_SMALL if chart.kind == "small" else (width, 0.0))
+        self.width, self.height = _SMALL if chart.kind == "small" else (width, 0.0)
         self._frame: _Flat | _Round
         if chart.kind == "small":
             self.body = "".join(self._small())
@@ -202,7 +202,8 @@ class _Drawing:
         self._frame = frame = _Round(chart, middle, _RADIUS)
         yield _text(12.0, _LINE, chart.title, "arc-label", weight=600)
         yield from (self._circle("arc-grid", math.sqrt(part)) for part in (0.25, 0.5, 1.0))
-        spokes = "".join(f"M{_n(middle[0])} {_n(middle[1])}L{frame.at(at, chart.y.high)}" for at, _ in chart.x.marks)
+        centre = f"M{_n(middle[0])} {_n(middle[1])}L"
+        spokes = "".join(centre + frame.at(at, chart.y.high) for at, _ in chart.x.marks)
         yield f'<path class="arc-grid" {_stroke(GRID)} d="{spokes}"/>'
         yield from self._layers()
         for at, text in chart.x.marks:
@@ -260,9 +261,11 @@ class _Drawing:
             if x > 12.0 and x + needed > self.width:
                 x, self.height = 12.0, self.height + _LINE
             colour, y = _COLOURS[layer.role], self.height - 4
-            mark = f'd="M{_n(x)} {_n(y - 5)}h16v10h-16z"' if layer.shape in _FILLED else f'd="M{_n(x)} {_n(y)}h16"'
-            dot = f'<circle cx="{_n(x + 8)}" cy="{_n(y)}" r="3"/>' if layer.shape == "ranges" else ""
-            yield f'<g class="arc-{layer.role}" color="{colour}" fill="currentColor">{_path(layer, mark)}{dot}</g>'
+            path = f"{_n(y - 5)}h16v10h-16z" if layer.shape in _FILLED else f"{_n(y)}h16"
+            marks = _path(layer, f'd="M{_n(x)} {path}"')
+            if layer.shape == "ranges":
+                marks += f'<circle cx="{_n(x + 8)}" cy="{_n(y)}" r="3"/>'
+            yield f'<g class="arc-{layer.role}" color="{colour}" fill="currentColor">{marks}</g>'
             yield _text(x + 22, self.height, name, "arc-soft")
             x += needed
         if self._chart.caption:
@@ -282,7 +285,8 @@ class _Drawing:
             marks = "".join(_path(layer, f'd="{path}"') for path in self._paths(layer) if path)
             if layer.shape == "ranges" and isinstance(self._frame, _Flat):
                 marks += self._dots(layer)
-            yield f'<g class="arc-{layer.role}" color="{_COLOURS[layer.role]}" fill="currentColor">{marks}</g>'
+            colour = _COLOURS[layer.role]
+            yield f'<g class="arc-{layer.role}" color="{colour}" fill="currentColor">{marks}</g>'
 
     def _dots(self, layer: Layer) -> str:
         assert isinstance(self._frame, _Flat)  # noqa: S101 (ranges lie on a plane)
@@ -303,7 +307,7 @@ class _Drawing:
         """Yield the path of a layer."""
         at, along = self._frame.at, self._frame.along
         low, high = self._chart.y.low, self._chart.y.high
-        points = layer.points
+        points: Sequence[tuple[float, ...]] = layer.points
         if layer.shape == "cells" and self._chart.kind == "probabilities" and self._airy(points):
             yield "".join(
                 self._block(x0 + 0.12 * (x1 - x0), x1 - 0.12 * (x1 - x0), low, y) for x0, x1, y in points

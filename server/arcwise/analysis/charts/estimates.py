@@ -50,7 +50,7 @@ def estimate_charts(estimate: Estimate) -> list[Chart]:
 
 
 def small_chart(estimate: Estimate) -> Chart | None:
-    """Return the distribution with the mean or direction alone, small; None where there is no distribution."""
+    """Return the distribution with its mean or direction, small; None where there is no distribution."""
     if estimate.distribution is None:
         return None
     whole = estimate_charts(estimate)[0]
@@ -123,9 +123,10 @@ def _density(estimate: Estimate, distribution: Distribution) -> Chart:
         "probabilities" if discrete else "density",
         estimate_title(estimate),
         "Distribution",
-        f"Estimated distribution of values in {estimate.domain}.{said} {_where(estimate, distribution)}",
+        f"Estimated distribution of values in {estimate.domain_words}.{said} "
+        + _where(estimate, distribution),
         _shares_table(estimate, distribution, level),
-        Axis(f"value in {estimate.domain}", edges[0], edges[-1]),
+        Axis(f"value in {estimate.domain_words}", edges[0], edges[-1]),
         Axis("probability" if discrete else f"density{per}", 0.0, top or 1.0),
         tuple(layers),
     )
@@ -143,10 +144,10 @@ def _cumulative(estimate: Estimate, distribution: Distribution) -> Chart:
         blocks = tuple((*at, *both) for at, both in zip(pairwise(knots), ends, strict=True) if at[0] < at[1])
         layers.append(Layer("ribbon", "fit", blocks, f"band, {level}"))
     if distribution.values is None:
-        fit = zip(edges, [0.0, *total], strict=True)
+        fit = list(zip(edges, [0.0, *total], strict=True))
     else:  # it jumps at each value
         jumps = zip(distribution.values, [0.0, *total], total, strict=False)
-        fit = iter([(low, 0.0), *(p for x, a, b in jumps for p in ((x, a), (x, b))), (high, total[-1])])
+        fit = [(low, 0.0), *(p for x, a, b in jumps for p in ((x, a), (x, b))), (high, total[-1])]
     layers.append(Layer("line", "fit", tuple(fit), "fit" if band is not None else "fit, no band"))
     known = [(float(tau), value) for tau, value in estimate.quantiles.items() if value.ends() is not None]
     if known:
@@ -161,16 +162,21 @@ def _cumulative(estimate: Estimate, distribution: Distribution) -> Chart:
     rows = [_row(f"quantile {name}", value) for name, value in estimate.quantiles.items()]
     if band is not None:
         for at, least, most in zip(band.at, band.low, band.high, strict=True):
-            rows.append((f"share up to {_number(at, high - low)}", "", ", ".join(written(least, most, digits=3))))
+            rows.append(
+                (f"share up to {_number(at, high - low)}", "", ", ".join(written(least, most, digits=3)))
+            )
     else:
-        rows += [(f"share up to {_number(x1, high - low)}", f"{y:.3g}", "") for x1, y in _read_off(distribution, total)]
+        rows += [
+            (f"share up to {_number(x1, high - low)}", f"{y:.3g}", "")
+            for x1, y in _read_off(distribution, total)
+        ]
     return Chart(
         "cdf",
         estimate_title(estimate),
         "Distribution function",
-        f"Estimated share of values up to each value in {estimate.domain}{'. ' if said else '.'}{said}",
+        f"Estimated share of values up to each value in {estimate.domain_words}{'. ' if said else '.'}{said}",
         (("", "estimate", f"{level} interval"), tuple(rows)),
-        Axis(f"value in {estimate.domain}", low, high),
+        Axis(f"value in {estimate.domain_words}", low, high),
         Axis("share of values up to it", 0.0, 1.0, "given", _SHARES),
         tuple(layers),
     )
@@ -202,7 +208,8 @@ def _rose(estimate: Estimate, distribution: Distribution) -> Chart:
         "rose",
         estimate_title(estimate),
         "Rose: areas are probabilities",
-        f"Estimated distribution of values in {estimate.domain}.{said} {_where(estimate, distribution)}",
+        f"Estimated distribution of values in {estimate.domain_words}.{said} "
+        + _where(estimate, distribution),
         _shares_table(estimate, distribution, level),
         Axis(f"resultant length {length}", edges[0], edges[-1], "given", places, period),
         Axis("", 0.0, top),
@@ -285,7 +292,11 @@ def _read_off(distribution: Distribution, total: Sequence[float]) -> list[tuple[
 def _shares_table(estimate: Estimate, distribution: Distribution, level: str) -> Table:
     places = [
         (name, value)
-        for name, value in (("mean", estimate.mean), ("direction", estimate.direction), ("resultant length", estimate.resultant_length))
+        for name, value in (
+            ("mean", estimate.mean),
+            ("direction", estimate.direction),
+            ("resultant length", estimate.resultant_length),
+        )
         if value is not None
     ]
     rows = [_row(name, value) for name, value in places]

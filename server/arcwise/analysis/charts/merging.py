@@ -28,7 +28,12 @@ def merged(
     found: list[tuple[float, ...]] = []
     for point in points:
         last = found[-1] if found else None
-        if last is None or last[1] - last[0] >= least or last[1] != point[0] or math.isnan(last[2] + point[2]):
+        if (
+            last is None
+            or last[1] - last[0] >= least
+            or last[1] != point[0]
+            or math.isnan(last[2] + point[2])
+        ):
             found.append(point)
         elif hull:
             found[-1] = last[0], point[1], min(last[2], point[2]), max(last[3], point[3])

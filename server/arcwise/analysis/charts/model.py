@@ -1,4 +1,4 @@
-"""Charts as data: layers of marks in the units of the result, axes, and the same in words. Nothing is drawn here."""
+"""Charts as data: layers of marks in the units of the result, axes, and the same in words."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Chart:
     table
         The numbers, for those who do not see the picture.
     x, y
-        The axes. On a circle x is the angle, clockwise from the top, and y a density per radian, drawn so that
-        areas are probabilities.
+        The axes. On a circle x is the angle, clockwise from the top, and y a density per radian, drawn so
+        that areas are probabilities.
     layers
         In the order in which they are drawn.
     caption

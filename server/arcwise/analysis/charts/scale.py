@@ -1,10 +1,11 @@
-"""Where the labels of an axis stand, how they are written, and how much room a text takes. Nothing is drawn here."""
+"""Where the labels of an axis stand, how they are written, and how much room a text takes."""
 
 from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _PLAIN = (1e-3, 1e6)
 """Magnitudes that are written without a power of ten."""
 _LONG = 8
 """Letters of a label, above which labels count from the first."""
+_MINUS, _TIMES_TEN = "\N{MINUS SIGN}", " \N{MULTIPLICATION SIGN} 10"
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
@@ -77,7 +79,9 @@ def fraction(x: float, low: float, high: float) -> float:
     return (x - low) / (high - low)
 
 
-def apart(marks: Sequence[Mark], places: Sequence[float], size: float, total: float) -> Iterator[tuple[float, str]]:
+def apart(
+    marks: Sequence[Mark], places: Sequence[float], size: float, total: float
+) -> Iterator[tuple[float, str]]:
     """Yield where labels stand, centred on their places or moved into 0 to `total`, and none over another."""
     end = -math.inf
     for (_, text), place in zip(marks, places, strict=True):
@@ -140,18 +144,16 @@ def _written(places: Sequence[Decimal], period: float | None) -> tuple[list[Mark
     power, base, added = 0, Decimal(0), ""
     if largest and not Decimal(_PLAIN[0]) <= largest < Decimal(_PLAIN[1]):
         power = largest.adjusted() // 3 * 3
-        added = f" × 10{str(power).translate(_SUPERSCRIPT)}"
+        added = _TIMES_TEN + str(power).translate(_SUPERSCRIPT)
     shown = [place if period is None else place % Decimal(period) for place in places]
     shown = [place + Decimal(period) if period is not None and place < 0 else place for place in shown]
     if len(places) > 1 and max(len(_plain(place, power)) for place in shown) > _LONG:
-        base, sign = shown[0], "−" if shown[0] < 0 else ""
+        base, sign = shown[0], _MINUS if shown[0] < 0 else ""
         gap = abs(places[1] - places[0]) * len(places)
         power = gap.adjusted() // 3 * 3 if not Decimal(_PLAIN[0]) <= gap < Decimal(_PLAIN[1]) else 0
-        factor = f" × 10{str(power).translate(_SUPERSCRIPT)}" if power else ""
+        factor = _TIMES_TEN + str(power).translate(_SUPERSCRIPT) if power else ""
         added = f"{factor}, from {sign}{_short(abs(base))} on"
-    marks = [
-        (float(place), _plain(label - base, power)) for place, label in zip(places, shown, strict=True)
-    ]
+    marks = [(float(place), _plain(label - base, power)) for place, label in zip(places, shown, strict=True)]
     return marks, added
 
 
@@ -164,13 +166,14 @@ def _plain(number: Decimal, power: int) -> str:
     text = f"{number.scaleb(-power).normalize():f}"
     whole, point, rest = text.removeprefix("-").partition(".")
     grouped = f"{int(whole):,}" if len(whole) > 4 else whole
-    return ("−" if number < 0 else "") + grouped + point + rest
+    return (_MINUS if number < 0 else "") + grouped + point + rest
 
 
-_SECONDS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200, *(86_400 * d for d in (1, 2, 7, 14)))
+_MINUTES = (1, 5, 15, 30, 60, 180, 360, 720, *(1440 * days for days in (1, 2, 7, 14)))
+_SECONDS = (1, 5, 15, 30, *(60 * minutes for minutes in _MINUTES))
 _MONTHS = (1, 2, 3, 6, *(12 * years for years in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)))
 _DAY, _MINUTE = 86_400, 60
-_NAMES = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST_YEAR = 9999
 
@@ -183,7 +186,7 @@ def _times(low: float, high: float, room: float, size: float) -> list[Mark]:
         found = list(_dates(low, high, step))
         widths = [text_width(text, size) for _, text in found]
         places = [room * fraction(at, low, high) for at, _ in found]
-        gaps = [b - a for a, b in zip(places, places[1:], strict=False)]
+        gaps = [b - a for a, b in pairwise(places)]
         if len(found) <= _MOST and min(gaps, default=room) >= max(widths, default=0.0) + _GAP:
             break
     return found
