@@ -39,6 +39,9 @@ SECURITY_HEADERS = {
 _KEPT = "private, no-cache"
 _YEAR = "public, max-age=31536000, immutable"
 _VARY = "Accept, Accept-Encoding, Authorization, Cookie"
+_MAX_MADE = 32
+"""Pages that are kept as they were sent: ten readers who look at one have it made once."""
+
 _LEAST_PACKED = 1_000
 """Bytes below which compression saves nothing."""
 
@@ -93,6 +96,7 @@ class Pages:
     def __init__(self) -> None:
         self.later = Later()
         self._rendering = asyncio.Semaphore(1)
+        self._made: dict[tuple[str | None, bool], bytes] = {}  # the one used last stands last
 
     async def response(
         self,
@@ -118,7 +122,8 @@ class Pages:
         status
             Of the response.
         tag
-            The page's entity tag; a reader that has it gets 304, and nothing is made.
+            The page's entity tag, of everything that it shows: a reader that has it gets 304, others what was
+            made for the tag before.
         secret
             Whether it shows a secret: then nobody may keep it, and it is not compressed.
         headers
@@ -140,7 +145,12 @@ class Pages:
             return gzip.compress(body, 5, mtime=0) if packs and len(body) >= _LEAST_PACKED else body
 
         async with self._rendering:
-            body = await asyncio.to_thread(made)
+            kept = self._made.pop((tag, packs), b"")
+            body = kept or await asyncio.to_thread(made)
+        if tag is not None:
+            self._made[tag, packs] = body
+            while len(self._made) > _MAX_MADE:
+                del self._made[next(iter(self._made))]
         if body[:2] == b"\x1f\x8b":
             sent["Content-Encoding"] = "gzip"
         return Response(body, status, sent, "text/html; charset=utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from arcwise.analysis import Comparison, Estimate
 from arcwise.analysis.charts import charts_of, svg
+from arcwise.analysis.counts import same_units
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.timeseries.epochs import Span, epoch_start, utc
 from arcwise.analysis.timeseries.result import Series
@@ -70,6 +71,15 @@ class _Drawn(NamedTuple):
     rows: list[tuple[str, ...]]
 
 
+class _Around(NamedTuple):
+    """What a page of a task shows beside its figures: for whom, comparable tasks, its origin, the day."""
+
+    viewer: tuple[object, ...]
+    others: list[tuple[str, str]]
+    url: str
+    today: date
+
+
 class _Answer(NamedTuple):
     """A document of the estimates service, and what it is about: an estimate, a series, a comparison."""
 
@@ -111,13 +121,14 @@ class TaskPages:
         withheld = estimate.document.get("withheld", 0) if estimate else 0
         states = states_of(self._runtime, task, n=None if query else n, withheld=withheld)
         pending = estimate is None or series is None
+        around = self._around(task, viewer, request)
         tag = page_tag(
-            "task", viewer[1:], task.id, query, form, states, estimate and estimate.tag, series and series.tag
+            "task", around, task.id, query, form, states, estimate and estimate.tag, series and series.tag
         )
 
         def made() -> dict[str, Any]:
             shown: dict[str, Any] = {
-                **self._about(task, viewer, request, form),
+                **self._about(task, viewer, around, form),
                 "states": states,
                 "n": n,
                 "withheld": withheld,
@@ -139,9 +150,9 @@ class TaskPages:
                 "series": None,
                 "series_problem": None,
                 "series_computing": series is None,
-                "ranges": _ranges(task, form, self._runtime.clock.time()),
+                "ranges": _ranges(task, form, around.today),
                 "downloads": _downloads(task, query, steps[0]),
-                "cell": _cell(task, self._url(request), question),
+                "cell": _cell(task, around.url, question),
                 "pending": pending,
                 "refresh": _SOON if pending else _REFRESH,
             }
@@ -170,11 +181,12 @@ class TaskPages:
                 raise
             trouble = problem.detail
         pending = answer is None and trouble is None
-        tag = page_tag("compare", viewer[1:], task.id, form, answer and answer.tag, trouble)
+        around = self._around(task, viewer, request)
+        tag = page_tag("compare", around, task.id, form, answer and answer.tag, trouble)
 
         def made() -> dict[str, Any]:
             shown = {
-                **self._about(task, viewer, request, form),
+                **self._about(task, viewer, around, form),
                 "first": _named(task, form["from"], form["to"]),
                 "second": _named(other, form["against_from"], form["against_to"]),
                 "trouble": trouble,
@@ -204,12 +216,13 @@ class TaskPages:
         """Return the page of the fit test, which is computed when somebody asks for it."""
         viewer, task = self._seen(request)
         (answer,) = await self._later.get([wanted_fit(self._runtime, task)], PATIENCE)
-        tag = page_tag("fit", viewer[1:], task.id, answer and answer[0])
+        around = self._around(task, viewer, request)
+        tag = page_tag("fit", around, task.id, answer and answer[0])
 
         def made() -> dict[str, Any]:
             test = answer[1] if answer is not None and answer[1]["n"] else None
             return {
-                **self._about(task, viewer, request, {}),
+                **self._about(task, viewer, around, {}),
                 "test": test,
                 "p": "" if test is None else f"{test['p_value']:.2g}",
                 "trouble": "There is no report to test yet." if answer and test is None else "",
@@ -234,14 +247,15 @@ class TaskPages:
                 raise
             trouble = problem.detail
         pending = answer is None and trouble is None
-        tag = page_tag("plan", viewer[1:], task.id, form, answer and answer.tag, trouble)
+        around = self._around(task, viewer, request)
+        tag = page_tag("plan", around, task.id, form, answer and answer.tag, trouble)
         shown = {
             "plan": answer and answer.document,
             "trouble": trouble,
             "pending": pending,
             "refresh": _SOON if pending else _REFRESH,
         }
-        about = self._about(task, viewer, request, form)
+        about = self._about(task, viewer, around, form)
         return await self._runtime.pages.response(request, "plan.html", {**about, **shown}, tag=tag)
 
     def _seen(self, request: Request) -> tuple[Viewer, Task]:
@@ -253,28 +267,28 @@ class TaskPages:
         # Nobody is told which tasks there are beside those that they may see.
         return self._runtime.catalogue.find(name_or_id, viewer.readable(self._runtime))
 
-    def _url(self, request: Request) -> str:
-        """Return where programs find this server, as far as it knows."""
-        return self._runtime.public_url or f"{request.url.scheme}://{request.url.netloc}"
-
-    def _about(self, task: Task, viewer: Viewer, request: Request, form: Mapping[str, str]) -> dict[str, Any]:
-        """Return what every page of a task shows."""
+    def _around(self, task: Task, viewer: Viewer, request: Request) -> _Around:
         tasks = self._runtime.catalogue.tasks
-        others = [
-            {"id": tasks[task_id].id, "name": tasks[task_id].name}
+        comparable = [
+            (task_id, tasks[task_id].name)
             for task_id in viewer.actor.readable(tasks)
-            if tasks[task_id].domain == task.domain and tasks[task_id].unit == task.unit
+            if tasks[task_id].domain == task.domain and same_units(tasks[task_id], task)
         ]
-        asked = _asked(task)
+        today = datetime.fromtimestamp(self._runtime.clock.time(), timezone.utc).date()
+        url = self._runtime.public_url or f"{request.url.scheme}://{request.url.netloc}"
+        return _Around(viewer[1:], comparable[:_MAX_OTHERS], url, today)
+
+    def _about(self, task: Task, viewer: Viewer, around: _Around, form: Mapping[str, str]) -> dict[str, Any]:
+        """Return what every page of a task shows."""
         return {
             "viewer": viewer,
-            "asked": asked,
+            "asked": _asked(task),
             "form": {**dict.fromkeys(_FIELDS, ""), "against": task.id, **form},
-            "others": others[:_MAX_OTHERS],
+            "others": [{"id": task_id, "name": name} for task_id, name in around.others],
             "min_reports": self._runtime.settings.min_reports,
             "level_plan": _PLAN_LEVEL,
             "half_hint": f"{task.domain.length / 100:.3g}",
-            "device_code": _device_code(task, self._url(request)),
+            "device_code": _device_code(task, around.url),
         }
 
     async def _answer(
@@ -337,10 +351,9 @@ def _steps(task: Task, chosen: str) -> list[str]:
     return offered or ["epoch"]
 
 
-def _ranges(task: Task, form: Mapping[str, str], now: float) -> list[dict[str, Any]]:
+def _ranges(task: Task, form: Mapping[str, str], today: date) -> list[dict[str, Any]]:
     """Return links to the last days, and to all epochs."""
     kept = [(name, value) for name, value in form.items() if value and name not in {"from", "to"}]
-    today = datetime.fromtimestamp(now, timezone.utc).date()
     starts = {f"the last {days} days": str(today - timedelta(days - 1)) for days in (7, 30, 90)}
     return [
         {
