@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from arcwise.analysis import Estimate, estimate, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.server import Settings, create_app
+from arcwise.server.app import create_dashboard
 from arcwise.server.keys import new_key
 from arcwise.server.pages import overview
 from arcwise.server.pages.later import Later, Wanted
@@ -352,6 +353,26 @@ def test_live_figures_are_for_operators(url: str) -> None:
     fill(url, DELAY, "normal:40,12")
     run(url, without_keys)
     run(url, with_a_minimum, min_reports=5_000)
+
+
+def test_a_dashboard_of_a_store_manages_nothing(url: str) -> None:
+    fill(url, DELAY, "normal:40,12")
+    make_key(url, "admin")
+
+    async def main() -> None:
+        app = create_dashboard(Settings(STORED_TASKS, store=url))
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000", headers=BROWSER) as http,
+        ):
+            assert "/operator" not in await settled(http, "/")
+            assert ("n", "n", "3,000") in figures(await settled(http, f"/tasks/{DELAY.id}"))
+            assert (await http.get("/operator")).status_code == 404
+            assert (await http.get("/login")).headers["Location"] == "/"
+            assert (await http.post("/operator/keys", data={"scope": "admin"})).status_code == 503
+
+    asyncio.run(main())
 
 
 def test_files_are_kept_for_ever_under_the_hash_of_what_they_are(url: str) -> None:

@@ -73,9 +73,10 @@ class OperatorPages:
     async def show(self, request: Request) -> Response:
         """Return the page."""
         viewer = Viewer.of(self._runtime, request)
+        if self._runtime.read_only:
+            raise Problem(404, "not-found", "This dashboard manages nothing.")
         if not viewer.operates:
             require(viewer.actor, "admin")
-            raise Problem(404, "not-found", "This server is read only.")
         return await self._page(request, viewer, message=_DONE.get(request.query_params.get("done", ""), ""))
 
     async def add_task(self, request: Request) -> Response:
@@ -145,8 +146,6 @@ class OperatorPages:
         check_same_origin(request.scope, self._runtime.public_url)
         viewer = Viewer.of(self._runtime, request)
         require(viewer.actor, "admin")
-        if not viewer.writes:
-            raise Problem(404, "not-found", "This server is read only.")
         form = await read_form(self._runtime, request, most)
         try:
             done = await change(viewer.actor, form)
