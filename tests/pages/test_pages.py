@@ -339,6 +339,9 @@ def test_live_figures_are_for_operators(url: str) -> None:
         page = await http.get("/operator")
         assert page.status_code == 200
         assert "<form" not in page.text
+        assert re.search(
+            r'>(1,000|0)</td>\s*<td class="n">3,000</td>', page.text
+        )  # today's (none, just after midnight), and all
         assert (await http.post("/operator/keys", data={"scope": "admin"}, headers=SAME)).status_code == 401
 
     async def with_a_minimum(http: httpx.AsyncClient, _app: FastAPI) -> None:
@@ -496,13 +499,14 @@ class Work:
         self.begun: list[str] = []
         self.go = asyncio.Event()
         self.fails = False
+        self.kind = "store-busy"
 
     def wanted(self, name: str, rank: int = 0) -> Wanted:
         async def make() -> str:
             self.begun.append(name)
             await self.go.wait()
             if self.fails:
-                raise Problem(503, "busy", "Too much.")
+                raise Problem(503, self.kind, "Too much.")
             return f"{name} {len(self.begun)}"
 
         return Wanted(name, make, rank)
@@ -560,6 +564,20 @@ def test_a_result_that_failed_is_tried_again() -> None:
             await later.get([work.wanted("a")], 9.0)
         work.now, work.fails = 2.0, False
         assert await later.get([work.wanted("a")], 9.0) == ["a 2"]
+
+    asyncio.run(main())
+
+
+def test_where_too_many_ask_the_last_figures_stay() -> None:
+    async def main() -> None:
+        work = Work()
+        work.go.set()
+        later = Later(lambda: work.now)
+        assert await later.get([work.wanted("a")], 9.0) == ["a 1"]
+        work.fails, work.kind, work.now = True, "estimates-busy", 60.0
+        assert await later.get([work.wanted("a"), work.wanted("b")], 9.0) == ["a 1", None]
+        work.fails = False
+        assert (await later.get([work.wanted("b")], 9.0))[0]
 
     asyncio.run(main())
 

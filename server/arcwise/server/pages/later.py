@@ -25,6 +25,9 @@ __all__ = ["Later", "Wanted"]
 _LEAST_SECONDS = 10.0
 _TIMES = 20.0
 _PROBLEM_SECONDS = 1.0
+_BUSY = "estimates-busy"
+"""The kind of a problem that passes by itself."""
+
 _MAX_LARGE = 64
 """Results of some 100 kB; those of tasks with a thousand codes take more."""
 
@@ -170,7 +173,8 @@ class Later:
                 problem = internal_error()
                 _log.exception("a page's figures could not be computed")
             took = self._now() - began
-            self._keep(key, _Kept(value, problem, waiting.rank == 0, self._now(), took))
+            if problem is None or problem.kind != _BUSY:  # then what was there stays, and pages ask again
+                self._keep(key, _Kept(value, problem, waiting.rank == 0, self._now(), took))
             del self._waiting[key]
             waiting.done.set()
 

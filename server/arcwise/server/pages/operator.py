@@ -15,10 +15,11 @@ from arcwise.server.gate import require
 from arcwise.server.keys import SCOPES
 from arcwise.server.login import read_form
 from arcwise.server.origins import check_same_origin
-from arcwise.server.pages.rendering import SECURITY_HEADERS
+from arcwise.server.pages.rendering import SECURITY_HEADERS, page_tag
 from arcwise.server.pages.states import State
 from arcwise.server.pages.viewer import Viewer
 from arcwise.server.problems import Problem, store_busy
+from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -185,9 +186,15 @@ class OperatorPages:
         number = min(max(int(page) if page.isascii() and page.isdigit() and len(page) < 9 else 1, 1), pages)
         here = ids[(number - 1) * _PER_PAGE : number * _PER_PAGE]
 
-        def read() -> tuple[dict[str, int], list[tuple[int, StoredAction]]]:
-            store = runtime.store()
-            return {each: store.report_count(catalogue.tasks[each]) for each in here}, store.actions(_ACTIONS)
+        midnight = runtime.clock.time() // DAY * DAY
+
+        def read() -> tuple[dict[str, tuple[int, int]], list[tuple[int, StoredAction]]]:
+            store, reports = runtime.store(), {}
+            for each in here:
+                task = catalogue.tasks[each]
+                today = store.reports_by_epoch(task, task.epoch(midnight))
+                reports[each] = sum(today.values()), store.report_count(task)
+            return reports, store.actions(_ACTIONS)
 
         try:
             reports, actions = await asyncio.to_thread(read)
@@ -208,7 +215,9 @@ class OperatorPages:
                     "id": each,
                     "name": catalogue.tasks[each].name,
                     "closed": catalogue.closed.get(each),
-                    "reports": reports[each],
+                    "today": reports[each][0],
+                    "long": catalogue.tasks[each].epoch_seconds > DAY,
+                    "reports": reports[each][1],
                 }
                 for each in here
             ],
@@ -240,7 +249,9 @@ class OperatorPages:
             "audit_days": runtime.settings.audit_retention_days,
             "refresh": _REFRESH,
         }
-        return await runtime.pages.response(request, "operator.html", shown, status=status)
+        seen = {name: value for name, value in shown.items() if name != "viewer"}
+        tag = page_tag("operator", viewer[1:], viewer.actor.key_id, seen) if status == HTTPStatus.OK else None
+        return await runtime.pages.response(request, "operator.html", shown, status=status, tag=tag)
 
     def _good_for(self, key: StoredKey) -> str:
         if key.tasks is None:
