@@ -13,11 +13,11 @@ from arcwise.analysis.charts.drawer import stylesheet, svg
 from arcwise.analysis.charts.estimates import estimate_charts, small_chart
 from arcwise.analysis.charts.model import Axis, Chart, Layer
 from arcwise.analysis.charts.series import series_charts
-from arcwise.analysis.estimators.comparison import Comparison
+from arcwise.analysis.estimators.result import Estimate
 from arcwise.analysis.timeseries.result import Series
 
 if TYPE_CHECKING:
-    from arcwise.analysis.estimators.result import Estimate
+    from arcwise.analysis.estimators.comparison import Comparison
 
 __all__ = ["Axis", "Chart", "Layer", "charts_of", "small_chart", "stylesheet", "svg"]
 
@@ -26,6 +26,6 @@ def charts_of(result: Estimate | Series | Comparison) -> list[Chart]:
     """Return what a result shows, in charts; none where there is nothing to draw."""
     if isinstance(result, Series):
         return series_charts(result)
-    if isinstance(result, Comparison):
-        return comparison_charts(result)
-    return estimate_charts(result)
+    if isinstance(result, Estimate):
+        return estimate_charts(result)
+    return comparison_charts(result)  # not looked at, since its module loads scipy

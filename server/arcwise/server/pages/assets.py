@@ -8,21 +8,16 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from arcwise.analysis import charts
+from arcwise.analysis.charts import stylesheet
 
 __all__ = ["Asset", "assets"]
 
 _STATIC = Path(__file__).parent / "static"
-_COLOURS = Path(charts.__file__).parent / "charts.css"
-_FILES = {
-    "arcwise.css": (
-        "text/css; charset=utf-8",
-        (_COLOURS, _STATIC / "pages.css"),
-    ),
-    "arcwise.js": ("text/javascript; charset=utf-8", (_STATIC / "pages.js",)),
-    "icon.svg": ("image/svg+xml", (_STATIC / "icon.svg",)),
+_MEDIA_TYPES = {
+    "arcwise.css": "text/css; charset=utf-8",
+    "arcwise.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
 }
-"""Each file's media type, and the parts that it is put together from."""
 
 
 class Asset(NamedTuple):
@@ -47,10 +42,18 @@ class Asset(NamedTuple):
 @cache
 def assets() -> dict[str, Asset]:
     """Return the files by name, read once."""
-    return {name: _read(name, *of) for name, of in _FILES.items()}
+    texts = {
+        "arcwise.css": f"{stylesheet()}\n{_text('pages.css')}",
+        "arcwise.js": _text("pages.js"),
+        "icon.svg": _text("icon.svg"),
+    }
+    return {name: _asset(name, text.encode()) for name, text in texts.items()}
 
 
-def _read(name: str, media_type: str, parts: tuple[Path, ...]) -> Asset:
-    plain = b"\n".join(part.read_bytes() for part in parts)
+def _text(name: str) -> str:
+    return (_STATIC / name).read_text(encoding="utf-8")
+
+
+def _asset(name: str, plain: bytes) -> Asset:
     mark = blake2b(plain, digest_size=8).hexdigest()
-    return Asset(f"/static/{mark}/{name}", media_type, plain, gzip.compress(plain, mtime=0))
+    return Asset(f"/static/{mark}/{name}", _MEDIA_TYPES[name], plain, gzip.compress(plain, mtime=0))

@@ -7,6 +7,7 @@ import math
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from arcwise.errors import StoreError
@@ -75,7 +76,7 @@ class OperatorPages:
         """Return the page."""
         viewer = Viewer.of(self._runtime, request)
         if self._runtime.read_only:
-            raise Problem(404, "not-found", "This dashboard manages nothing.")
+            raise HTTPException(404)
         if not viewer.operates:
             require(viewer.actor, "admin")
         return await self._page(request, viewer, message=_DONE.get(request.query_params.get("done", ""), ""))

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from arcwise.analysis import Estimate
 from arcwise.analysis.charts import small_chart, svg
+from arcwise.analysis.estimators.result import Estimate
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.server.estimates.question import Question
 from arcwise.server.estimates.service import PAGE_AGE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
@@ -12,7 +13,6 @@ from arcwise.server.pages.overview import show_overview
 from arcwise.server.pages.problems import login_page
 from arcwise.server.pages.rendering import asset
 from arcwise.server.pages.task import TaskPages
-from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -38,7 +38,7 @@ def page_routes(runtime: Runtime) -> list[Route]:
     async def file(request: Request) -> Response:
         found = asset(request)
         if found is None:
-            raise Problem(404, "not-found", "There is nothing at this path.")
+            raise HTTPException(404)
         return found
 
     pages = [

@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from arcwise.analysis import Comparison, Estimate
 from arcwise.analysis.charts import charts_of, svg
 from arcwise.analysis.counts import same_units
+from arcwise.analysis.estimators.result import Estimate
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.timeseries.epochs import Span, epoch_start, utc
 from arcwise.analysis.timeseries.result import Series
@@ -166,6 +166,8 @@ class TaskPages:
 
     async def compare(self, request: Request) -> Response:
         """Return the page of a comparison of two ranges, or of two tasks."""
+        from arcwise.analysis.estimators.comparison import Comparison  # loads scipy
+
         viewer, task = self._seen(request)
         form = _form(request, ("from", "to", "against", "against_from", "against_to", "level"))
         other = self._task(viewer, form["against"]) if form["against"] else task
