@@ -201,7 +201,7 @@ def test_a_key_is_sent_to_this_machine_or_encrypted(reader_of: Callable[..., Rea
         assert "secret" not in str(caught.value)
     for wrong in ({"key": "a\nb"}, {"timeout": 0}, {"timeout": float("nan")}, {"key_over_http": 1}):
         with pytest.raises(ParameterError):
-            Reader("https://reports.example", **wrong)  # type: ignore[arg-type]
+            Reader("https://reports.example", **wrong)
     with pytest.raises(ParameterError, match="task must be a Task, an id or a name"):
         Reader("https://reports.example").estimate("")
 
