@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,8 @@ COUNTS = [1] * TASK.mechanism.kernel.codes
 URL = "https://reports.example"
 
 CALLS: dict[str, Callable[..., Any]] = {
+    "Reader(key_over_http)": lambda **given: analysis.Reader(URL, **given),
+    "Series(simultaneous)": lambda **given: replace(analysis.series(TASK, {1: COUNTS}), **given),
     "compare(designs)": lambda **given: analysis.compare(RANGE, 1.0, **given),
     "compare_reference(bands)": lambda **given: analysis.compare_reference(TASK, COUNTS, "uniform", **given),
     "compare_samples(bands)": lambda **given: analysis.compare_samples(TASK, COUNTS, COUNTS, **given),

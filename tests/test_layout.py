@@ -31,6 +31,7 @@ RANKS = {
     "arcwise.extras": 1,
     "arcwise.lazy": 0,
     "arcwise.loopback": 0,
+    "arcwise.urls": 2,
     "arcwise.notebook": 0,
     "arcwise.typing": 0,
     "arcwise.values": 0,

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from arcwise.analysis.estimators.comparison import Comparison
 from arcwise.analysis.estimators.result import Estimate
 from arcwise.analysis.timeseries.result import Series
-from arcwise.checks import real_or_nan
+from arcwise.checks import checked_bool, real_or_nan
 from arcwise.errors import AnswerError, ArcwiseError, ParameterError
 from arcwise.tasks import Task
 from arcwise.urls import checked_key, checked_url
@@ -281,12 +281,13 @@ def _asked(share: Iterable[tuple[float, float]], **options: Any) -> list[tuple[s
     """Return the parameters of what differs from its default; numbers keep all their digits."""
     shares = [("share", f"{float(low)!r}:{float(high)!r}") for low, high in share]
     return shares + [
-        (name, str(value).lower() if isinstance(value, bool) else str(value))
+        (name, str(checked_bool(name, value)).lower() if name in _FLAGS else str(value))
         for name, value in options.items()
         if value is not None and value is not False and (name, value) not in _DEFAULTS
     ]
 
 
+_FLAGS = ("bands", "quantiles", "simultaneous")
 _DEFAULTS = (("level", 0.95), ("target", "population"))
 
 

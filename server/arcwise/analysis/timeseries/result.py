@@ -15,6 +15,7 @@ from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.timeseries.change import Change
 from arcwise.analysis.timeseries.epochs import MONTH, read_utc, utc
+from arcwise.checks import checked_bool
 from arcwise.digits import counted, written
 from arcwise.notebook import Form, Table
 
@@ -151,6 +152,9 @@ class Series(Shown):
     change: Change | None
     unit: str | None = None
     description: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "simultaneous", checked_bool("simultaneous", self.simultaneous))
 
     @property
     def period(self) -> float | None:
