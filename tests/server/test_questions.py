@@ -329,6 +329,8 @@ DOWNLOADS = [
     ("series.json?every=week", "application/json"),
     ("series.csv", "text/csv; charset=utf-8"),
     ("difference.csv?against_to=9", "text/csv; charset=utf-8"),
+    ("picture.svg", "image/svg+xml"),
+    ("series.svg", "image/svg+xml"),
     ("picture.png", "image/png"),
     ("series.png", "image/png"),
 ]
@@ -429,12 +431,29 @@ def test_what_a_document_is_changed_to_is_not_kept(with_app: Run) -> None:
     with_app([RATING], scenario)
 
 
+@pytest.mark.parametrize("form", ["svg", "png"])
+def test_a_picture_takes_numbers(with_app: Run, form: str) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        files = [f"/picture.{form}", f"/series.{form}", f"/difference.{form}?against_to=9&from=10"]
+        for file in files:
+            answer = await http.get(path("rating", file))
+            assert (answer.status_code, answer.json()["type"]) == (404, "urn:arcwise:problem:no-picture")
+        await send(http, RATING, CODES[:1])
+        await send(http, RATING, CODES[:2], 3)
+        files[2] = f"/difference.{form}?from={TODAY - 3}&to={TODAY - 2}&against_from={TODAY - 1}"
+        for file, status in zip(files, (200, 200, 404), strict=True):
+            assert (await http.get(path("rating", file))).status_code == status
+
+    with_app([RATING], scenario)
+
+
 def test_withheld_reports_are_in_no_difference(with_app: Run) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         await send(http, RATING, CODES)
         await send(http, RATING, CODES[:99], 10)
         found = (await http.get(path("rating", f"/difference?from={TODAY}&against_to={TODAY - 7}"))).json()
         assert (found["n"], found["difference"]["n"], "mean" in found["difference"]) == (300, 0, False)
+        assert (found["withheld"], found["difference"]["withheld"]) == (0, 99)
         plan = (await http.get(path("rating", f"/plan?half_width=0.1&to={TODAY - 7}"))).json()
         assert (plan["n"], plan["withheld"]) == (0, 99)
 

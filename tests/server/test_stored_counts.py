@@ -35,7 +35,7 @@ def url(tmp_path: Path) -> str:
     return url
 
 
-@pytest.mark.parametrize("step", ["epoch", "day", "week", "3"])
+@pytest.mark.parametrize("step", ["epoch", "day", "week", "month", "3"])
 @pytest.mark.parametrize("span", SPANS)
 def test_a_series_of_sums_is_the_series_of_the_epochs(url: str, span: Span, step: str) -> None:
     every = epochs_in_step(QUARTERS, step, "step")

@@ -92,7 +92,10 @@ def _values(part: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Ma
         elif key == "band":
             yield from _band(inner)
         elif key == "withheld" and inner:
-            yield "withheld", {"value": float(inner), "method": "reports of epochs that are not shown"}
+            yield (
+                f"{prefix}withheld",
+                {"value": float(inner), "method": "reports of epochs that are not shown"},
+            )
         elif key == "joined":
             for first, last in inner:
                 yield "joined", {"low": float(first), "high": float(last), "method": "epochs of one block"}

@@ -58,6 +58,8 @@ def picture(document: Mapping[str, Any], form: str) -> bytes:
     """
     from arcwise.errors import ParameterError
 
+    if document["n"] < 1 or ("difference" in document and _VALUES.isdisjoint(document["difference"])):
+        raise ParameterError("document must have numbers to draw, got none")
     result = _result(document)
     if form == "png":
         file = BytesIO()
@@ -70,6 +72,10 @@ def picture(document: Mapping[str, Any], form: str) -> bytes:
         raise ParameterError("document must have something to draw, got none")
     text: str = svg(charts[0], standalone=True)
     return text.encode()
+
+
+_VALUES = {"mean", "direction"}
+"""Of which a comparison that has numbers has one."""
 
 
 def _result(document: Mapping[str, Any]) -> Any:

@@ -289,18 +289,18 @@ class Estimates:
             or kept.revision != tuple(revision)
             or not (kept.body or (is_held and is_held(kept.digest)))
         ):
+            begun = time.monotonic()
             shown = [self.shown_counts(task, question.span, every=question.every)]
             if question.kind == "difference":
                 shown.append(self.shown_counts(second, question.other_span))
             digest = b"".join(each.digest for each in shown)
-            now = time.monotonic()
             body = kept.body if kept is not None and kept.digest == digest else None
             seconds = kept.seconds if kept is not None else 0.0
             if body is None and not (is_held and is_held(digest)):
                 with self._measure(question.kind):
                     document = self._document(task, question, shown, second)
                 body = json.dumps(document, allow_nan=False).encode()
-                seconds = time.monotonic() - now
+                seconds = time.monotonic() - begun
             kept = Cached(tuple(revision), digest, body, seconds, time.monotonic())
             self._cache.keep(question, kept)
         return kept
@@ -320,6 +320,8 @@ class Estimates:
             for each, part in zip(document.get("points", [document]), parts, strict=True):
                 each["withheld"] = part.withheld  # and what is joined across the ends of what was asked for
                 each["joined"] = [list(block) for block in part.across]
+            if question.kind == "difference":
+                document["difference"]["withheld"] = shown[1].parts[0].withheld
         return document
 
     def _computed(
