@@ -64,8 +64,8 @@ def checked_public_url(url: object) -> str:
     scheme, _, authority = str(url).partition("://")
     if scheme == "http" and not is_loopback_authority(authority):
         raise ParameterError(
-            f"public_url must begin with https:// unless it names this machine, got {url!r}: over plain HTTP a "
-            "browser drops the cookie of a login"
+            f"public_url must begin with https:// unless it names this machine, got {url!r}: over plain HTTP "
+            "a browser drops the cookie of a login"
         )
     return str(url)
 
