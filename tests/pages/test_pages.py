@@ -21,6 +21,7 @@ from arcwise.server import Settings, create_app
 from arcwise.server.app import create_dashboard
 from arcwise.server.keys import new_key
 from arcwise.server.pages import overview
+from arcwise.server.pages import task as task_pages
 from arcwise.server.pages.later import Later, Wanted
 from arcwise.server.pages.rendering import SECURITY_HEADERS
 from arcwise.server.problems import Problem
@@ -437,18 +438,39 @@ def test_many_tasks_are_paged_and_searched_and_do_not_hold_the_page_up(
     run(url, scenario)
 
 
-def test_every_link_of_a_task_leads_somewhere(url: str) -> None:
-    for task, population in EACH.items():
-        fill(url, task, population)
+def test_every_link_of_a_task_leads_somewhere(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_pages, "PATIENCE", 0.0)
+    for task in (DELAY, HEADING):
+        fill(url, task, EACH[task])
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for task in EACH:
+        for task in (DELAY, HEADING):
             page = await settled(http, f"/tasks/{task.id}?level=0.9")
             links = {html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', page)}
             assert any("picture.svg" in link and "level=0.9" in link for link in links)
             for link in sorted(links):
                 answer = await http.get(link)
                 assert answer.status_code == 200, (link, answer.text)
+
+    run(url, scenario)
+
+
+def test_code_on_a_page_is_code_whatever_the_task_is_called(url: str) -> None:
+    task = Task('it\'s "a" {name}', Circle(24, step=1), 1.0, unit="'\"")
+
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        app.state.runtime.store().register([task])
+        await asyncio.to_thread(app.state.runtime.refresh)
+        query = "?from=2026-11-01&level=0.9&share=3:9&origin=0"
+        pages = [await settled(http, f"/tasks/{task.id}{sent}") for sent in ("", query)]
+        found = re.findall(r"<pre[^>]*><code>(.*?)</code>", "".join(pages), re.DOTALL)
+        blocks = [html.unescape(each) for each in found]
+        python = [each for each in blocks if "import" in each]
+        assert len(python) == 3
+        for each in python:
+            compile(each, "a block of a page", "exec")
+        assert repr(task.name) in python[0]
+        assert "start='2026-11-01', level=0.9, between=[(3.0, 9.0)], origin=0.0" in python[2]
 
     run(url, scenario)
 
