@@ -301,7 +301,7 @@ def test_a_store_that_is_locked_holds_up_nobody_but_those_who_change_it(with_app
 def test_a_change_that_waits_too_long_is_told_to_come_again(
     with_app: Run, admin: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arcwise.server.store.sqlite.database._BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("arcwise.server.store.sqlite.database.BUSY_SECONDS", 0.1)
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         with locked(f"sqlite:///{tmp_path / 'app.db'}"):
