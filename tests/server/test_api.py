@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable
 
@@ -134,13 +135,15 @@ def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
 ) -> None:
     made: list[int] = []
     running = 0
+    go_on = threading.Event()
+    go_on.set()
 
     def watched(task: Task, counts: np.ndarray) -> Estimate:
         nonlocal running
         running += 1
         assert running == 1
         made.append(int(counts.sum()))
-        time.sleep(0.05)
+        go_on.wait(60.0)
         running -= 1
         return estimate(task, counts)
 
@@ -154,9 +157,11 @@ def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
         assert made == [100]
         await send(http, HEADING, np.arange(50.0))
         # More than may wait: some are told to come back, and others' requests are served all the while.
+        go_on.clear()
         burst = [asyncio.create_task(http.get(url)) for _ in range(40)]
-        await asyncio.sleep(0.01)
+        await asyncio.wait(burst, return_when=asyncio.FIRST_COMPLETED)
         assert (await http.get("/health/live")).status_code == 200
+        go_on.set()
         statuses = [answer.status_code for answer in await asyncio.gather(*burst)]
         assert set(statuses) == {200, 503}
         assert made == [100, 150]

@@ -70,7 +70,7 @@ def picture(document: Mapping[str, Any], form: str) -> bytes:
     charts = charts_of(result)
     if not charts:
         raise ParameterError("document must have something to draw, got none")
-    text: str = svg(charts[0], standalone=True)
+    text: str = svg(charts, standalone=True)
     return text.encode()
 
 
