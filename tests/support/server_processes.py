@@ -16,13 +16,14 @@ __all__ = ["serving"]
 
 @contextmanager
 def serving(
-    folder: Path, *options: str, environment: Mapping[str, str] | None = None
+    folder: Path, *options: str, environment: Mapping[str, str] | None = None, files: bool = True
 ) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Serve the tasks in a folder from a store in it, on a free port; yield the URL and the process.
 
-    What it writes to standard error is in ``folder / "stderr"``.
+    Without `files`, those that the store has. What it writes to standard error is in ``folder / "stderr"``.
     """
-    command = [sys.executable, "-m", "arcwise.cli", "serve", "--port", "0", "--tasks", str(folder)]
+    command = [sys.executable, "-m", "arcwise.cli", "serve", "--port", "0"]
+    command += ["--tasks", str(folder)] if files else []
     with (folder / "stderr").open("a", encoding="utf-8") as errors:
         process = subprocess.Popen(
             [*command, "--store", f"sqlite:///{folder / 'server.db'}", *options],
