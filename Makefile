@@ -10,7 +10,7 @@ SPARK := .venv-spark
 WORKERS := -n 3 --dist worksteal
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(WORKERS)
 
-.PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench bench-lake clean
+.PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench bench-lake pictures clean
 
 help:
 	@echo "make demo          collect a year of flights privately; writes arcwise-demo.html"
@@ -25,6 +25,7 @@ help:
 	@echo "make types         mypy, strict"
 	@echo "make wheel         build the wheel and check it in bare environments"
 	@echo "make bench         the benchmarks, by hand, into docs/performance.md: a quarter of an hour"
+	@echo "make pictures      take the pictures of the dashboard in docs/pictures; needs chromium"
 
 demo: $(VENV)/.demo
 	$(BIN)/arcwise demo $(ARGS)
@@ -74,6 +75,9 @@ bench: $(VENV)/.dev
 bench-lake: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.speed.run lake -- --reports 1e8
 	$(BIN)/python -m benchmarks.speed.page
+
+pictures: $(VENV)/.dev
+	$(BIN)/python -m tests.pages.screenshots $(ARGS)
 
 clean:
 	rm -rf .venv .venv-* build dist

@@ -1,0 +1,100 @@
+"""Pictures of the dashboard for README.md and the docs: ``python -m tests.pages.screenshots [FOLDER]``.
+
+From the servers and the browser of the tests, as PNG with a palette: some tens of kilobytes each.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from tests.support.chromium import PHONE, launch, open_tab
+from tests.support.page_stores import MILLION, surveys
+from tests.support.sites import running
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from playwright.sync_api import Browser
+
+    from tests.support.sites import Site
+
+__all__ = ["FOLDER", "SHOTS"]
+
+FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+_COLOURS = 96
+
+
+class Shot(NamedTuple):
+    """A picture: of which page (the name of a task, or a path), from which anchor on, in which window."""
+
+    file: str
+    page: str
+    width: int = 1200
+    height: int = 860
+    scheme: Literal["light", "dark"] = "light"
+    anchor: str = ""
+    key: str = "read"
+
+
+SHOTS = (
+    Shot("dashboard-overview.png", "/"),
+    Shot("dashboard-task.png", MILLION),
+    Shot("dashboard-distribution.png", MILLION, anchor="distribution"),
+    Shot("dashboard-time.png", MILLION, anchor="time", height=640),
+    Shot("dashboard-circle.png", "heading", anchor="distribution", scheme="dark"),
+    Shot("dashboard-operator.png", "/operator", key="admin"),
+    Shot("dashboard-phone.png", "heading", PHONE, 844, "dark", anchor="distribution"),
+)
+
+
+def take(browser: Browser, site: Site, shot: Shot) -> bytes:
+    """Return a picture as Chromium makes it."""
+    from playwright.sync_api import expect
+
+    url = site.url + shot.page if shot.page.startswith("/") else site.page(shot.page)
+    with open_tab(browser, shot.width, shot.scheme) as window:
+        page = window.page
+        page.set_viewport_size({"width": shot.width, "height": shot.height})
+        window.log_in(url, site.keys[shot.key]).settle()
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        if shot.anchor:
+            page.evaluate("(id) => document.getElementById(id).scrollIntoView()", shot.anchor)
+        window.check()
+        return page.screenshot()
+
+
+def packed(picture: bytes) -> bytes:
+    """Return a picture with a palette, which takes a fourth."""
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    target = io.BytesIO()
+    image.quantize(_COLOURS, dither=Image.Dither.NONE).save(target, "PNG", optimize=True)
+    return target.getvalue()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write all pictures."""
+    folder = Path(arguments[0]) if arguments else FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    program = shutil.which("chromium")
+    if program is None:
+        raise SystemExit("there is no chromium: apt-get install chromium")
+    with (
+        tempfile.TemporaryDirectory() as store,
+        running(Path(store), surveys(), keys=True) as site,
+        launch(program) as browser,
+    ):
+        for shot in SHOTS:
+            picture = packed(take(browser, site, shot))
+            (folder / shot.file).write_bytes(picture)
+            sys.stdout.write(f"{folder / shot.file}: {len(picture):,} bytes\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
