@@ -218,7 +218,7 @@ class _Drawing:
 
     def _flat(self) -> Iterator[str]:
         """Yield a chart on a plane: its title, grid and labels around its marks."""
-        chart, top = self._chart, 2 * _LINE + 8
+        chart, top = self._chart, 2 * _LINE + 12
         rows = chart.y.kind == "given" and chart.kind == "differences"
         high = _ROW * len(chart.y.marks) if rows else _PLOT
         upright, added = axis_marks(chart.y, high, _TEXT, upright=True)
