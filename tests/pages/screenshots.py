@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FOLDER", "SHOTS"]
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
-_COLOURS = 96
+_COLOURS = 256
 
 
 class Shot(NamedTuple):
@@ -69,12 +69,14 @@ def take(browser: Browser, site: Site, shot: Shot) -> bytes:
 
 
 def packed(picture: bytes) -> bytes:
-    """Return a picture with a palette, which takes a fourth."""
+    """Return a picture with a palette that keeps rare colours; it takes a fourth."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(picture)).convert("RGB")
     target = io.BytesIO()
-    image.quantize(_COLOURS, dither=Image.Dither.NONE).save(target, "PNG", optimize=True)
+    image.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        target, "PNG", optimize=True
+    )
     return target.getvalue()
 
 
