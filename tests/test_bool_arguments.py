@@ -64,6 +64,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "Settings(open)": lambda **given: Settings(tasks=[TASK], **given),
     "migrate_store(dry_run)": lambda **given: migrate_store("sqlite:///it.db", **given),
     "open_store(create)": lambda **given: open_store("sqlite:///it.db", **given),
+    "open_store(read_only)": lambda **given: open_store("sqlite:///it.db", **given),
 }
 """A call for every bool argument, with valid other arguments."""
 

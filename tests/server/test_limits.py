@@ -177,7 +177,8 @@ def test_what_is_not_http_is_counted_and_fills_no_log(folder: Path) -> None:
                 rest(connection)
         metrics = httpx.get(f"{url}/metrics").text
     assert 'arcwise_connections_cut_total{reason="invalid"} 75.0' in metrics
-    first, last = (folder / "stderr").read_text("utf-8").splitlines()
+    lines = (folder / "stderr").read_text("utf-8").splitlines()
+    first, last = (line for line in lines if " INFO " not in line)
     assert first.endswith("An invalid HTTP request was refused.")
     assert last.endswith(
         "An invalid HTTP request was refused. (74 more like this since the last that was logged)"
@@ -431,7 +432,7 @@ def test_behind_a_proxy_that_is_trusted_each_sender_counts_alone(folder: Path, t
     assert found == ([204, 204, 204, 204, 429] if trusted else [204, 204, 429, 429, 429])
     said = (folder / "stderr").read_text("utf-8")
     assert "203.0.113" not in said
-    assert "127.0.0.1" not in said
+    assert "127.0.0.1" not in said.replace(url, "")  # where the server itself is
 
 
 def test_the_largest_body_is_served(folder: Path) -> None:

@@ -30,7 +30,7 @@ async def problem_page(runtime: Runtime, request: Request, problem: Problem) -> 
     """
     if not wants_page(request):
         return None
-    if problem.status == HTTPStatus.UNAUTHORIZED and not request.url.path.startswith("/v1/"):
+    if problem.status == HTTPStatus.UNAUTHORIZED:
         # In place, so that the login leads back to it.
         to = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return await login_page(runtime, request, problem, to if request.method in ("GET", "HEAD") else "/")

@@ -75,7 +75,12 @@ def is_held(request: Request, tag: str) -> bool:
 
 
 def wants_page(request: Request) -> bool:
-    """Return whether an answer should be a page: Accept names HTML, as browsers do and programs do not."""
+    """Return whether an answer should be a page: Accept names HTML, as browsers do and programs do not.
+
+    Under /v1 nothing is a page: there even browsers ask for what programs get.
+    """
+    if request.url.path.startswith("/v1/"):
+        return False
     accept = request.headers.get("accept", "")
     for part in accept.split(","):
         media_type, *parameters = (piece.strip().lower() for piece in part.split(";"))
