@@ -49,11 +49,12 @@ URL = "http://127.0.0.1:1"
     ],
 )
 def test_what_becomes_of_a_batch(
-    ledger: Ledger, recorder: Recorder, heading: Task, answer: Any, kind: str, detail: str
+    ledger: Ledger, recorder: Recorder, clock: Clock, heading: Task, answer: Any, kind: str, detail: str
 ) -> None:
     events: list[Event] = []
     recorder.script.append(answer)
-    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, on_event=events.append)
+    # The clock stands still, so it is never time to send again.
+    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, on_event=events.append, environment=clock)
     client = Client(uplink, tasks=[heading], ledger=ledger)
     client.report("heading", 1.0)
     client.report("heading", 2.0)
