@@ -31,7 +31,7 @@ _TEXT, _LINE, _PLOT, _ROW = 12.0, 17.0, 190.0, 23.0
 """Sizes of texts, heights of a line, of the area of a chart, and of a row of ranges."""
 _RADIUS, _AROUND = 128.0, 26.0
 """Of a rose, and what is left for its labels."""
-_SMALL = (144.0, 44.0)
+_SMALL = (280.0, 64.0)
 _LEAST = 1.5
 """Widths that are drawn: what is narrower is merged with its neighbours."""
 _FILLED = frozenset({"cells", "ribbon", "spans"})
@@ -174,7 +174,9 @@ class _Drawing:
 
     def __init__(self, chart: Chart, width: float, *, script: bool) -> None:
         self._chart, self._script = chart, script
-        self.width, self.height = _SMALL if chart.kind == "small" else (width, 0.0)
+        self.width, self.height = width, 0.0
+        if chart.kind == "small":
+            self.width, self.height = _SMALL[chart.polar], _SMALL[1]
         self._frame: _Flat | _Round
         if chart.kind == "small":
             self.body = "".join(self._small())
@@ -182,7 +184,7 @@ class _Drawing:
             self.body = "".join([*(self._round() if chart.polar else self._flat()), *self._below()])
 
     def _small(self) -> Iterator[str]:
-        wide, high = _SMALL
+        wide, high = self.width, self.height
         if self._chart.polar:
             self._frame = _Round(self._chart, (wide / 2, high / 2), high / 2 - 2)
             yield self._circle("arc-grid")
@@ -218,7 +220,7 @@ class _Drawing:
 
     def _flat(self) -> Iterator[str]:
         """Yield a chart on a plane: its title, grid and labels around its marks."""
-        chart, top = self._chart, 2 * _LINE + 12
+        chart, top = self._chart, 2 * _LINE + 14
         rows = chart.y.kind == "given" and chart.kind == "differences"
         high = _ROW * len(chart.y.marks) if rows else _PLOT
         upright, added = axis_marks(chart.y, high, _TEXT, upright=True)

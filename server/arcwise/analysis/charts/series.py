@@ -34,7 +34,7 @@ def series_charts(series: Series) -> list[Chart]:
 
 def _chart(series: Series, name: str) -> Chart:
     level = f"{100 * series.level:g} %" + (" for all points together" if series.simultaneous else "")
-    times = [(point.start.timestamp(), point.end.timestamp()) for point in series.points]
+    times = [(point.start.timestamp(), point.until.timestamp()) for point in series.points]
     values, numbers = series.columns()[name], series.numbers(name)
     bottom, top = shown_range(series, numbers)
     margin = 0.08 * (top - bottom)
@@ -56,7 +56,7 @@ def _chart(series: Series, name: str) -> Chart:
     layers.append(Layer("zones", "hover", spans, "", tuple(text for *_, text in zones)))
     plain = series.unit is None or name.startswith(("resultant length", "share"))  # neither is a value
     unit = "" if plain else f" ({series.unit})"
-    start, end = (utc(each) for each in (series.points[0].start, series.points[-1].end))
+    start, end = (utc(each) for each in (series.points[0].start, max(point.until for point in series.points)))
     filled = [(time, value) for time, value in zip(series.times(), values, strict=True) if value is not None]
     said = "; ".join(f"{name} {value} from {time} on" for time, value in (filled[:1] + filled[1:][-1:]))
     change = "" if series.change is None else series.change.words(series.level)
@@ -67,7 +67,7 @@ def _chart(series: Series, name: str) -> Chart:
         f"{name.capitalize()}{unit} at {counted(len(series.points), 'point')} in time from {start} to {end}, "
         f"{len(series.points) - len(filled)} of them without reports{'. ' if said else ''}{said}.",
         _table(series, name, level),
-        Axis(f"{start} to {end}, in UTC", times[0][0], times[-1][1], "time"),
+        Axis(f"{start} to {end}, in UTC", times[0][0], max(end for _, end in times), "time"),
         Axis(f"{name}{unit}", bottom, top, period=series.period if series.wraps(name) else None),
         tuple(layers),
         change[:1].upper() + change[1:],
@@ -75,7 +75,13 @@ def _chart(series: Series, name: str) -> Chart:
 
 
 def _zones(series: Series, name: str) -> Iterator[tuple[float, float, str]]:
-    points, values, times = series.points, series.columns()[name], series.times()
+    rows = zip(series.points, series.columns()[name], _times(series), strict=True)
+    shown, end = [], series.points[0].start
+    for row in rows:  # without the gaps within a block of points
+        if row[0].n or row[0].start >= end:
+            shown.append(row)
+        end = max(end, row[0].until)
+    points, values, times = zip(*shown, strict=True)
     every = -(-len(points) // _ZONES)
     for first in range(0, len(points), every):
         group = points[first : first + every]
@@ -85,7 +91,15 @@ def _zones(series: Series, name: str) -> Iterator[tuple[float, float, str]]:
             text = f"{counted(len(group), 'point')} from {text}"
         if told:
             text += f": {name} {told[0]}{_unit(series, name)}" + (f" to {told[-1]}" if len(told) > 1 else "")
-        yield group[0].start.timestamp(), group[-1].end.timestamp(), text
+        yield group[0].start.timestamp(), group[-1].until.timestamp(), text
+
+
+def _times(series: Series) -> list[str]:
+    """Return when points start; of one that stands for a longer block, when that ends too."""
+    return [
+        time if point.until == point.end else f"{time} to {utc(point.until)}"
+        for time, point in zip(series.times(), series.points, strict=True)
+    ]
 
 
 def _unit(series: Series, name: str) -> str:
@@ -96,6 +110,6 @@ def _table(series: Series, name: str, level: str) -> tuple[tuple[str, ...], tupl
     def cells(value: Value | None) -> tuple[str, str]:
         return ("", "") if value is None else (value.written()[0], value.interval_words())
 
-    rows = zip(series.times(), series.points, series.columns()[name], strict=True)
+    rows = zip(_times(series), series.points, series.columns()[name], strict=True)
     header = "from (UTC)", "reports", name, f"interval, {level}"
     return header, tuple((time, f"{point.n:,}", *cells(value)) for time, point, value in rows)

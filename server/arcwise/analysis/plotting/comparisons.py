@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.analysis.charts.comparisons import comparison_title
 from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
 
 if TYPE_CHECKING:
@@ -19,15 +20,10 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Value
     from arcwise.typing import FloatArray
 
-__all__ = ["COMPARISON_SIZE", "comparison_parts", "comparison_title", "draw_comparison"]
+__all__ = ["COMPARISON_SIZE", "comparison_parts", "draw_comparison"]
 
 COMPARISON_SIZE = (8.6, 3.6)
 """Width and height in inches."""
-
-
-def comparison_title(comparison: Comparison) -> str:
-    """Return what stands over the picture."""
-    return f"{comparison.other}, less {comparison.task}'s {comparison.n:,} reports"
 
 
 def draw_comparison(figure: Figure | SubFigure, comparison: Comparison, *, stacked: bool = False) -> None:

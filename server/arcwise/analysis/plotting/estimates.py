@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.analysis.charts.estimates import bin_intervals, estimate_title
 from arcwise.analysis.plotting.circles import as_circle
 from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
-from arcwise.digits import counted
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Estimate, Value
     from arcwise.typing import FloatArray
 
-__all__ = ["draw_estimate", "estimate_parts", "estimate_size", "estimate_title"]
+__all__ = ["draw_estimate", "estimate_parts", "estimate_size"]
 
 _FIT, _MARK = COLOURS[0], COLOURS[1]
 
@@ -36,11 +36,6 @@ def estimate_size(estimate: Estimate, width: float | None = None) -> tuple[float
         return width or 8.6, 3.8
     width = width or 4.8
     return width, width + 1.6  # the title, the label and the legend
-
-
-def estimate_title(estimate: Estimate) -> str:
-    """Return what stands over the picture."""
-    return f"{estimate.task}: {counted(estimate.n, 'report')} at epsilon {estimate.epsilon:g}"
 
 
 def estimate_parts(estimate: Estimate) -> list[Callable[[Axes], None]]:
@@ -74,22 +69,6 @@ def _histogram(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
     return np.array(estimate.distribution.edges), np.array(estimate.distribution.probabilities)
 
 
-def _bins(estimate: Estimate) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the bounds of the bins, shape (B+1,), and their shares with both ends, shape (B,) each."""
-    values = estimate.bins.values()
-    ends = np.array([[float(end) for end in name.split(":")] for name in estimate.bins]).reshape(-1, 2)
-    # On a lattice a bin ends at its last value and the next begins a step after it; here they meet half-way.
-    half = 0.5 * float(ends[1, 0] - ends[0, 1]) if len(ends) > 1 else 0.0
-    bounds = np.append(ends[:, 0] - half, ends[-1:, 1] + half)
-    low, high = ([getattr(value, end) for value in values] for end in ("low", "high"))
-    # Where no point is told, in an end zone, the middle of the interval.
-    points = [
-        0.5 * (a + b) if value.value is None else value.value
-        for value, a, b in zip(values, low, high, strict=True)
-    ]
-    return bounds, np.array(points), np.array(low), np.array(high)
-
-
 def _density(axes: Axes, *, estimate: Estimate, level: str) -> None:
     edges, probabilities = _histogram(estimate)
     label = "fit" if estimate.bins else "fit, no band"
@@ -100,7 +79,7 @@ def _density(axes: Axes, *, estimate: Estimate, level: str) -> None:
     axes.stairs(
         probabilities / np.diff(edges) * width_of_one, edges, fill=True, color=_FIT, alpha=0.45, label=label
     )
-    bounds, points, lows, highs = _bins(estimate)
+    bounds, points, lows, highs = bin_intervals(estimate)
     if len(points):
         width = np.diff(bounds) / width_of_one
         ends = np.stack([points - lows, highs - points]) / width
@@ -183,7 +162,7 @@ def _rose(axes: Any, *, estimate: Estimate, level: str) -> None:
         linewidth=0,
         label="fit" if estimate.bins else "fit, no band",
     )
-    bounds, points, lows, highs = _bins(estimate)
+    bounds, points, lows, highs = bin_intervals(estimate)
     top = 1.1 * float(radius.max())
     if len(points):
         sector = np.diff(bounds) * turn

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from arcwise.analysis.charts.comparisons import comparison_title
+from arcwise.analysis.charts.estimates import estimate_title
+from arcwise.analysis.charts.series import series_title
 from arcwise.analysis.estimators.comparison import Comparison
 from arcwise.analysis.plotting.comparisons import (
     COMPARISON_SIZE,
     comparison_parts,
-    comparison_title,
     draw_comparison,
 )
 from arcwise.analysis.plotting.estimates import (
     draw_estimate,
     estimate_parts,
     estimate_size,
-    estimate_title,
 )
-from arcwise.analysis.plotting.series import draw_series, series_parts, series_size, series_title
+from arcwise.analysis.plotting.series import draw_series, series_parts, series_size
 from arcwise.analysis.plotting.style import lines, new_figure, styled
 from arcwise.analysis.timeseries.result import Series
 from arcwise.checks import checked_real

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.analysis.charts.series import series_title
 from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
 from arcwise.analysis.timeseries.result import shown_range
-from arcwise.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.timeseries.result import Series
 
-__all__ = ["draw_series", "series_parts", "series_size", "series_title"]
+__all__ = ["draw_series", "series_parts", "series_size"]
 
 _COLOUR = COLOURS[0]
 _UNKNOWN = "#d9dde1"
@@ -44,11 +44,6 @@ def draw_series(figure: Figure | SubFigure, series: Series) -> None:
         axes.label_outer()
 
 
-def series_title(series: Series) -> str:
-    """Return what stands over the picture."""
-    return f"{series.task}: {counted(series.n, 'report')} at epsilon {series.epsilon:g}"
-
-
 def series_parts(series: Series) -> list[Callable[[Axes], None]]:
     """Return what draws each estimate over time, each onto axes of its own."""
     return [partial(_draw, series=series, name=name) for name in series.columns()]
@@ -57,25 +52,25 @@ def series_parts(series: Series) -> list[Callable[[Axes], None]]:
 def _draw(axes: Any, *, series: Series, name: str) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
-    edges: Any = date2num([*(point.start for point in series.points), series.points[-1].end])  # type: ignore[no-untyped-call]
+    times = [time for point in series.points for time in (point.start, point.until)]
+    edges: Any = date2num(times).reshape(-1, 2)  # type: ignore[no-untyped-call]
     numbers = series.numbers(name)
     level = f"{100 * series.level:g} %" + (" for all points together" if series.simultaneous else "")
     # Both ends of every point, so that one between two gaps is as wide as the others.
-    ends, low, high = np.repeat(edges, 2)[1:-1], np.repeat(numbers[:, 1], 2), np.repeat(numbers[:, 2], 2)
+    ends, low, high = edges.ravel(), np.repeat(numbers[:, 1], 2), np.repeat(numbers[:, 2], 2)
     axes.fill_between(ends, low, high, color=_COLOUR, alpha=0.3, linewidth=0, label=level)
     told = ~np.isnan(numbers[:, 0])
-    axes.hlines(numbers[told, 0], edges[:-1][told], edges[1:][told], color=_COLOUR, linewidth=1.4)
+    axes.hlines(numbers[told, 0], *edges[told].T, color=_COLOUR, linewidth=1.4)
     values = series.columns()[name]
     label = "undetermined"
     for place, (row, each) in enumerate(zip(numbers, values, strict=True)):
         if each is not None and np.isnan(row).all():
-            span = edges[place : place + 2]
-            axes.axvspan(*span, color=_UNKNOWN, linewidth=0, zorder=0, label=label)
+            axes.axvspan(*edges[place], color=_UNKNOWN, linewidth=0, zorder=0, label=label)
             label = ""
     bottom, top = shown_range(series, numbers)
     margin = 0.08 * (top - bottom)
     axes.set_ylim(bottom - margin, top + margin)
-    axes.set_xlim(edges[0], edges[-1])
+    axes.set_xlim(edges[0, 0], edges.max())
     if series.period is not None and series.wraps(name):
         _modulo(axes, series.period)
     locator = AutoDateLocator()  # type: ignore[no-untyped-call]

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from arcwise.analysis.charts.look import COLOURS, FONT, GRID, INK
 from arcwise.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -31,12 +32,6 @@ __all__ = [
     "styled",
 ]
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#b8a200")
-"""Colours that stay apart for colour-blind readers (Okabe and Ito 2008), ours first."""
-
-INK, GRID = "#22313f", "#e3e6e9"
-"""The colours of texts and axes, and of what stands behind the data."""
-
 PICTURES = (".png", ".svg", ".pdf")
 """The files that pictures are written to."""
 
@@ -45,7 +40,7 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (4, 1.5, 1, 1.5)
 
 _STYLE: Any = {
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # which matplotlib brings along: pictures are alike everywhere
+    "font.sans-serif": [FONT[1]],  # which matplotlib brings along: pictures are alike everywhere
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.labelsize": 9,

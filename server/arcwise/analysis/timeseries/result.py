@@ -50,6 +50,9 @@ class Point(Shares):
         Their times in UTC, the end excluded.
     n
         How many reports there are. With none everything below is absent: a gap.
+    joined
+        First and last epochs of blocks whose reports are counted here though the blocks end later: a server
+        with a minimum of reports joins epochs until they have it.
     mean, direction, resultant_length, quantiles, shares
         As in `Estimate`; quantiles and shares only where they were asked for.
     """
@@ -64,6 +67,14 @@ class Point(Shares):
     resultant_length: Value | None = None
     quantiles: Mapping[str, Value] = field(default_factory=dict)
     shares: Mapping[str, Value] = field(default_factory=dict)
+    joined: Sequence[tuple[int, int]] = ()
+
+    @property
+    def until(self) -> datetime:
+        """When the reports end: `end`, or the end of a block that begins here."""
+        last = max([last for first, last in self.joined if first >= self.first], default=self.last)
+        epoch = (self.end - self.start) / (self.last - self.first + 1)
+        return self.end + max(last - self.last, 0) * epoch
 
     def values(self) -> dict[str, Value]:
         """Return every number with an interval, by its name in words."""
@@ -85,6 +96,8 @@ class Point(Shares):
             "end": utc(self.end),
             "n": self.n,
         }
+        if self.joined:
+            result["joined"] = [list(block) for block in self.joined]
         for name in ("mean", "direction", "resultant_length"):
             value = getattr(self, name)
             if value is not None:
@@ -107,6 +120,7 @@ class Point(Shares):
             **parts,
             quantiles=values_in(document, "quantiles", period),
             shares=values_in(document, "shares", period),
+            joined=tuple((first, last) for first, last in document.get("joined", ())),
         )
 
     def __repr__(self) -> str:
