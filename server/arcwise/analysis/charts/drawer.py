@@ -69,7 +69,8 @@ def svg(
     if standalone:
         return _picture(charts, _WIDE if wide else _WIDTH, ident, "", standalone=True, script=False)
     if not wide:
-        return _picture(charts, _WIDTH, ident, "", standalone=False, script=script)
+        more = " arc-small" if charts[0].kind == "small" else ""
+        return _picture(charts, _WIDTH, ident, more, standalone=False, script=script)
     return "".join(
         _picture(charts, width, f"{ident}-{name}", f" arc-{name}", standalone=False, script=script)
         for name, width in (("narrow", _WIDTH), ("wide", _WIDE))
@@ -99,7 +100,7 @@ def _picture(
     title = _clean(charts[0].heading if len(charts) > 1 else f"{charts[0].title}: {charts[0].heading}")
     summary = _clean(" ".join(chart.summary for chart in charts))
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="arc-chart arc-{charts[0].kind}{more}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="arc-chart{more}" role="img" '
         f'viewBox="0 0 {_n(total)} {_n(top)}" aria-label="{title}" aria-describedby="{ident}-desc" '
         f'font-family="{", ".join(FONT)}" font-size="{_n(_TEXT)}" fill="{INK}"'
     )
@@ -230,7 +231,7 @@ class _Drawing:
         box = frame.box
         yield _text(12.0, _LINE, fitted(chart.title, self.width - 24, _TEXT), "arc-label", weight=600)
         if not rows:
-            label = fitted(chart.y.label + added, self.width - 16, _TEXT)
+            label = fitted(chart.y.label + added, self.width - 24, _TEXT)
             yield _text(12.0, 2 * _LINE, label, "arc-soft")
         flat, added = axis_marks(chart.x, box.right - box.left, _TEXT)
         lines = [f"M{_n(box.left)} {_n(frame.y(at))}H{_n(box.right)}" for at, _ in upright]
@@ -365,8 +366,8 @@ def _path(layer: Layer, d: str) -> str:
     if layer.shape in _FILLED:
         solid = layer.shape == "cells"
         edge = ' stroke="currentColor"' if solid else ""
-        return f'<path class="arc-area arc-{layer.shape}" fill-opacity="{0.4 if solid else 0.25}"{edge} {d}/>'
-    return f'<path class="arc-line arc-{layer.shape}" {_stroke("currentColor", 1.6)} {d}/>'
+        return f'<path class="arc-area" fill-opacity="{0.4 if solid else 0.25}"{edge} {d}/>'
+    return f'<path class="arc-line" {_stroke("currentColor", 1.6)} {d}/>'
 
 
 def _stroke(colour: str, width: float = 1.0) -> str:

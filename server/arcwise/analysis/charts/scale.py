@@ -18,8 +18,9 @@ __all__ = ["Mark", "apart", "axis_marks", "fitted", "fraction", "text_width", "w
 Mark = tuple[float, str]
 """A place on an axis and its label."""
 
-_NARROW = frozenset(" .,:;|!'`ijl()[]{}I1")
-_EM = {"narrow": 0.42, "plain": 0.64, "capital": 0.8, "wide": 1.05}
+_NARROW, _WIDE = frozenset(" .,:;|!'`ijl()[]{}I\""), frozenset("mMWw%@—→…")
+_SIGNS = frozenset("+<=>~^#&\N{MINUS SIGN}\N{MULTIPLICATION SIGN}±≤≥ε")
+_EM = {"narrow": 0.47, "plain": 0.64, "capital": 0.84, "wide": 1.05}
 """Widths of letters of DejaVu Sans, wider than most typefaces, in ems."""
 _GAP = 8.0
 _ROW = 19.0
@@ -40,11 +41,11 @@ def text_width(text: str, size: float) -> float:
 
 
 def _letter(letter: str) -> float:
-    if letter > "\u2e7f":  # ideographs, emoji
+    if letter in _WIDE or letter > "\u2e7f":  # ideographs, emoji
         return _EM["wide"]
     if letter in _NARROW:
         return _EM["narrow"]
-    return _EM["capital" if letter.isupper() or letter in "mw%@—→" else "plain"]
+    return _EM["capital" if letter.isupper() or letter in _SIGNS else "plain"]
 
 
 def fitted(text: str, width: float, size: float) -> str:
