@@ -120,8 +120,8 @@ def _print_table(console: Console, results: list[Result]) -> None:
             table.add_row(
                 result.column.title if position == 0 else "",
                 line.quantity,
-                f"{line.truth:.{line.decimals}f}{unit}",
-                f"{line.value:.{line.decimals}f}{unit}",
+                f"{line.written(line.truth)}{unit}",
+                f"{line.written(line.value)}{unit}",
                 line.interval,
                 "inside" if line.contains else "MISSED",
                 end_section=position == len(result.lines) - 1,

@@ -131,9 +131,8 @@ def _table(chart: Chart) -> str:
 def _row(line: Line, unit: str) -> str:
     unit = "" if line.quantity == "resultant length" else f"&nbsp;{escape(unit)}"
     verdict = "inside" if line.contains else '<span class="miss">missed</span>'
-    d = line.decimals
     return (
-        f'<tr><th scope="row">{escape(line.quantity)}</th><td class="n">{line.truth:.{d}f}{unit}</td>'
-        f'<td class="n">{line.value:.{d}f}{unit}</td>'
+        f'<tr><th scope="row">{escape(line.quantity)}</th><td class="n">{line.written(line.truth)}{unit}</td>'
+        f'<td class="n">{line.written(line.value)}{unit}</td>'
         f'<td class="n">{line.interval}</td><td class="n">{verdict}</td></tr>'
     )

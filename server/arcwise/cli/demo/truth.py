@@ -44,7 +44,12 @@ class Line:
     def interval(self) -> str:
         """The interval in words, with as many digits as it warrants."""
         through = " (through 0)" if self._known.through_origin else ""
-        return f"{self.low:.{self.decimals}f} to {self.high:.{self.decimals}f}{through}"
+        return f"{self.written(self.low)} to {self.written(self.high)}{through}"
+
+    def written(self, number: float) -> str:
+        """Return one of the numbers with as many digits as the interval warrants."""
+        rounded = round(number, self.decimals) + 0.0  # never -0
+        return f"{rounded:.{self.decimals}f}"
 
     @property
     def contains(self) -> bool:
