@@ -63,6 +63,7 @@ const seconds = Number(body.dataset.refresh);
 let etag = body.dataset.etag;
 let usual = seconds;
 let every = seconds;
+let isPending = document.querySelector("main[data-pending]") !== null;
 let timer = 0;
 
 function merge(page) {
@@ -118,10 +119,13 @@ async function refresh() {
       etag = answer.headers.get("ETag") ?? page.body.dataset.etag;
       usual = Number(page.body.dataset.refresh) || seconds;
       merge(page);
+      const wasPending = isPending;
+      isPending = page.querySelector("main[data-pending]") !== null;
+      if (!wasPending) every = usual;
     } else if (answer.status !== 304) {
       throw new Error(String(answer.status));
     }
-    every = usual;
+    every = isPending ? Math.min(2 * every, 10) : usual; // figures that take long are not asked for in a hurry
     say("");
   } catch {
     every = Math.min(Math.max(every, 2) * 2, 120);
