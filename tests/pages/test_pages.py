@@ -352,11 +352,33 @@ def test_live_figures_are_for_operators(url: str) -> None:
         assert "3,000" not in page
         page = await settled(http, f"/tasks/{DELAY.id}")
         assert "Waiting for reports." in page
+        assert "3,000" not in page
+        assert "fewer than 5,000 reports" in page
         assert not figures(page)
 
     fill(url, DELAY, "normal:40,12")
     run(url, without_keys)
     run(url, with_a_minimum, min_reports=5_000)
+
+
+def test_a_report_that_is_withheld_changes_no_page_of_readers(url: str) -> None:
+    fill(url, DELAY, "normal:40,12", epochs=1)
+    paths = ("/", f"/tasks/{DELAY.id}", f"/tasks/{DELAY.id}/fit", f"/tasks/{DELAY.id}/plan?half_width=0.5")
+
+    async def pages() -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+
+        async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+            for path in paths:
+                text = await settled(http, path)
+                found.append(((await http.get(path)).headers["ETag"], text))
+
+        await asyncio.to_thread(run, url, scenario, min_reports=5_000)
+        return found
+
+    before = asyncio.run(pages())
+    fill(url, DELAY, "normal:40,12", reports=7, epochs=1, seed=2)
+    assert asyncio.run(pages()) == before
 
 
 def test_a_dashboard_of_a_store_manages_nothing(url: str) -> None:
@@ -425,6 +447,7 @@ def test_many_tasks_are_paged_and_searched_and_do_not_hold_the_page_up(
         first = await http.get("/")
         assert 'class="computing"' in first.text
         assert '<noscript><meta http-equiv="refresh"' in first.text
+        assert 'data-refresh="0.3"' in first.text
         assert "Page 1 of 3" in first.text
         last = await settled(http, "/?page=3")
         assert [task.name in last for task in (tasks[0], tasks[100])] == [False, True]
@@ -509,6 +532,54 @@ def test_reports_that_do_not_fit_are_a_state(url: str) -> None:
             await asyncio.sleep(0.1)
         assert "reports do not fit" in await settled(http, "/")
         assert "Does not fit" in await settled(http, f"/tasks/{DELAY.id}/fit")
+
+    run(url, scenario)
+
+
+@pytest.mark.parametrize("task", [DELAY, HEADING, SINGLE], ids=["interval", "circle", "value"])
+def test_pages_come_in_any_order(url: str, task: Task) -> None:
+    fill(url, task, EACH[task])
+    own = f"/tasks/{task.id}"
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        query = "?half_width=1"
+        for path in (f"{own}/fit", "/", own, f"{own}/plan{query}", f"{own}/compare", f"{own}/fit", "/", own):
+            await settled(http, path)
+
+    run(url, scenario)
+
+
+def test_units_and_origins_are_written_as_people_do(url: str) -> None:
+    for task in (DELAY, HEADING):
+        fill(url, task, EACH[task])
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        page = await settled(http, f"/tasks/{HEADING.id}")
+        # Of charts, a room of its own draws the pictures and their tables.
+        text = html.unescape(re.sub(r"<[^>]+>", "", re.sub(r"(?s)<figure.*?</figure>", "", page)))
+        assert "Values on a circle of 360°." in text
+        assert not re.search(r"\d\s°", text)
+        assert re.search(r"Quantiles, counted upwards from [\d.]+°", text)
+        text = html.unescape(await settled(http, f"/tasks/{DELAY.id}"))
+        assert "from 0 to 180 min" in text
+        assert "\N{NO-BREAK SPACE}min" in text
+        assert "origin" not in text.partition("Over time")[0]
+
+    run(url, scenario)
+
+
+def test_the_planner_proposes_half_of_what_the_interval_is_now(url: str) -> None:
+    mean = estimate(DELAY, fill(url, DELAY, "normal:40,12")).mean
+    assert mean is not None
+    assert mean.low is not None
+    assert mean.high is not None
+    half = (mean.high - mean.low) / 4
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for path in (f"/tasks/{DELAY.id}", f"/tasks/{DELAY.id}/plan?half_width=0.1"):
+            page = await settled(http, path)
+            (proposed,) = re.findall(r'name="half_width"[^>]*placeholder="([^"]+)"', page)
+            assert float(proposed) == pytest.approx(half, rel=0.2)
 
     run(url, scenario)
 

@@ -14,7 +14,7 @@ from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.server.estimates.question import Question
 from arcwise.server.estimates.service import PAGE_AGE
 from arcwise.server.pages.later import Wanted
-from arcwise.server.pages.rendering import page_tag
+from arcwise.server.pages.rendering import page_tag, still_tag
 from arcwise.server.pages.states import State, states_of, wanted_fit
 from arcwise.server.pages.viewer import Viewer
 from arcwise.server.pages.words import figures_of, headline_of, values_words
@@ -27,13 +27,18 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
-__all__ = ["PATIENCE", "show_overview"]
+__all__ = ["PATIENCE", "REFRESH", "SOON", "show_overview"]
 
-PATIENCE = 0.45
+PATIENCE = 0.8
 """Seconds that a page waits for estimates: it comes within a second, with what is there."""
 
 _PER_PAGE = 48
-_REFRESH, _SOON = 10, 2
+REFRESH = 10
+"""Seconds until a page asks for itself again."""
+
+SOON = 0.3
+"""The same of a page that is not whole yet; while it is not, the script doubles them each time."""
+
 _MOST_CODES = 300
 _FIT_SECONDS = 3600.0
 """How often at most the reports of a task with so many codes are tested by themselves: it takes a second."""
@@ -48,7 +53,7 @@ class _Known(NamedTuple):
 
     tag: str
     n: int
-    withheld: int
+    withheld: bool
     level: float
     headline: Figure | None
     svg: Markup
@@ -97,7 +102,7 @@ async def show_overview(runtime: Runtime, request: Request) -> Response:
             "pages": pages,
             "link": link,
             "pending": pending,
-            "refresh": _SOON if pending else _REFRESH,
+            "refresh": SOON if pending else REFRESH,
         }
 
     return await runtime.pages.response(request, "overview.html", made, tag=tag)
@@ -124,7 +129,8 @@ def _wanted(runtime: Runtime, task: Task) -> Wanted:
 
 
 def _read(tag: str, document: dict[str, Any]) -> _Known:
-    withheld = document.get("withheld", 0)
+    tag = still_tag(tag, document)
+    withheld = document.get("withheld", 0) > 0
     if not document["n"]:
         return _Known(tag, 0, withheld, 0.95, None, Markup())
     estimate = Estimate.from_dict(document)

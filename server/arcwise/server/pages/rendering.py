@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-__all__ = ["SECURITY_HEADERS", "Pages", "asset", "is_held", "page_tag", "wants_page"]
+__all__ = ["SECURITY_HEADERS", "Pages", "asset", "is_held", "page_tag", "still_tag", "wants_page"]
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -65,6 +65,19 @@ def page_tag(*parts: object) -> str:
     """Return the entity tag of a page that is made of nothing but these."""
     what = repr((parts, VERSION, [each.url for each in assets().values()]))
     return f'W/"{blake2b(what.encode(), digest_size=12).hexdigest()}"'
+
+
+def still_tag(tag: str, document: Mapping[str, Any]) -> str:
+    """Return the tag of a document; one that does not move with the number of reports that are withheld."""
+    if "min_reports" not in document:
+        return tag
+    return blake2b(repr(_shown_of(document)).encode(), digest_size=12).hexdigest()
+
+
+def _shown_of(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: each > 0 if name == "withheld" else _shown_of(each) for name, each in part.items()}
+    return [_shown_of(each) for each in part] if isinstance(part, list) else part
 
 
 def is_held(request: Request, tag: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from arcwise.server.estimates.question import Question
 from arcwise.server.estimates.service import PAGE_AGE
 from arcwise.server.pages.later import Wanted
+from arcwise.server.pages.rendering import still_tag
 
 if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
@@ -27,12 +28,13 @@ def wanted_fit(runtime: Runtime, task: Task, **given: Any) -> Wanted:
     """Return the fit test of all reports of a task as pages want it: an entity tag, and its JSON object."""
 
     async def make() -> tuple[str, dict[str, Any]]:
-        return await runtime.estimates.document(task, Question(task.id, "fit"), max_age=PAGE_AGE)
+        tag, document = await runtime.estimates.document(task, Question(task.id, "fit"), max_age=PAGE_AGE)
+        return still_tag(tag, document), document
 
     return Wanted(("fit", task.id), make, **given)
 
 
-def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: int = 0) -> list[State]:
+def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: bool = False) -> list[State]:
     """Return the states of a task.
 
     Parameters
@@ -40,7 +42,8 @@ def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: i
     runtime, task
         Of the server.
     n, withheld
-        The reports behind what is shown, and those that are withheld; None: not known yet.
+        The reports behind what is shown, None where not known yet, and whether others are withheld. Readers
+        are not told how many: that number moves with each of them.
     """
     closed = runtime.catalogue.closed.get(task.id)
     states = [State("good", "open")]

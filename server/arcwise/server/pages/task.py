@@ -18,16 +18,25 @@ from arcwise.analysis.estimators.result import Estimate
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.timeseries.epochs import Span, epoch_start, utc
 from arcwise.analysis.timeseries.result import Series
+from arcwise.digits import written
 from arcwise.domains import Circle
 from arcwise.server.estimates.question import read_question
 from arcwise.server.estimates.service import PAGE_AGE
 from arcwise.server.names import name_in
 from arcwise.server.pages.later import Wanted
-from arcwise.server.pages.overview import PATIENCE
-from arcwise.server.pages.rendering import page_tag
+from arcwise.server.pages.overview import PATIENCE, REFRESH, SOON
+from arcwise.server.pages.rendering import page_tag, still_tag
 from arcwise.server.pages.states import states_of, wanted_fit
 from arcwise.server.pages.viewer import Viewer
-from arcwise.server.pages.words import Asked, duration_words, figures_of, headline_of, notes_of, range_words
+from arcwise.server.pages.words import (
+    Asked,
+    duration_words,
+    figures_of,
+    headline_of,
+    notes_of,
+    origin_words,
+    range_words,
+)
 from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -43,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskPages"]
 
-_REFRESH, _SOON = 10, 2
 _RANGE = ("from", "to", "level", "share", "target", "origin")
 """Parameters of the estimate, which its downloads and its series share."""
 
@@ -118,7 +126,7 @@ class TaskPages:
             PATIENCE,
         )
         n = estimate and estimate.document["n"]
-        withheld = estimate.document.get("withheld", 0) if estimate else 0
+        withheld = estimate is not None and estimate.document.get("withheld", 0) > 0
         states = states_of(self._runtime, task, n=None if query else n, withheld=withheld)
         pending = estimate is None or series is None
         around = self._around(task, viewer, request)
@@ -141,6 +149,7 @@ class TaskPages:
                 "headline": None,
                 "notes": [],
                 "few": False,
+                "origin": "",
                 "level": float(form["level"] or 0.95),
                 "target": "",
                 "steps": [
@@ -154,7 +163,7 @@ class TaskPages:
                 "downloads": _downloads(task, query, steps[0]),
                 "cell": _cell(task, around.url, question),
                 "pending": pending,
-                "refresh": _SOON if pending else _REFRESH,
+                "refresh": SOON if pending else REFRESH,
             }
             if estimate is not None and estimate.result is not None:
                 shown |= _of_estimate(estimate.result)
@@ -194,7 +203,7 @@ class TaskPages:
                 "trouble": trouble,
                 "values": [],
                 "pending": pending,
-                "refresh": _SOON if pending else _REFRESH,
+                "refresh": SOON if pending else REFRESH,
             }
             result: Comparison | None = answer and answer.result
             figures = [] if result is None else figures_of(result, task.unit)
@@ -229,7 +238,7 @@ class TaskPages:
                 "p": "" if test is None else f"{test['p_value']:.2g}",
                 "trouble": "There is no report to test yet." if answer and test is None else "",
                 "pending": answer is None,
-                "refresh": _SOON if answer is None else _REFRESH,
+                "refresh": SOON if answer is None else REFRESH,
             }
 
         return await self._runtime.pages.response(request, "fit.html", made, tag=tag)
@@ -255,9 +264,11 @@ class TaskPages:
             "plan": answer and answer.document,
             "trouble": trouble,
             "pending": pending,
-            "refresh": _SOON if pending else _REFRESH,
+            "refresh": SOON if pending else REFRESH,
         }
         about = self._about(task, viewer, around, form)
+        if answer and answer.document.get("now"):
+            about["half_hint"] = written(answer.document["now"] / 2, digits=2)[0]
         return await self._runtime.pages.response(request, "plan.html", {**about, **shown}, tag=tag)
 
     def _seen(self, request: Request) -> tuple[Viewer, Task]:
@@ -289,7 +300,7 @@ class TaskPages:
             "others": [{"id": task_id, "name": name} for task_id, name in around.others],
             "min_reports": self._runtime.settings.min_reports,
             "level_plan": _PLAN_LEVEL,
-            "half_hint": f"{task.domain.length / 100:.3g}",
+            "half_hint": written(task.domain.length / 100, digits=2)[0],
             "device_code": _device_code(task, around.url),
         }
 
@@ -297,6 +308,7 @@ class TaskPages:
         self, task: Task, question: Question, kind: Any = None, other: Task | None = None
     ) -> _Answer:
         tag, document = await self._runtime.estimates.document(task, question, max_age=PAGE_AGE, other=other)
+        tag = await asyncio.to_thread(still_tag, tag, document)
         if kind is None or not document["n"]:
             return _Answer(tag, document, None)
         result = await asyncio.to_thread(kind.from_dict, document)
@@ -460,11 +472,22 @@ def _of_estimate(estimate: Estimate) -> dict[str, Any]:
         **shown,
         "headline": headline_of(figures),
         "notes": notes_of(estimate),
+        "origin": origin_words(estimate.quantiles, estimate.unit),
+        **_narrower(estimate),
         "few": estimate.n < FEW,
         "level": estimate.level,
         "target": estimate.target,
         "charts": _drawn(charts_of(estimate), "d"),
     }
+
+
+def _narrower(estimate: Estimate) -> dict[str, str]:
+    """Return the example of the planner: half of what the interval is now."""
+    about = estimate.mean or estimate.direction
+    ends = None if about is None else about.ends()
+    if ends is None:
+        return {}
+    return {"half_hint": written((ends[1] - ends[0]) / 4, digits=2)[0]}
 
 
 def _of_series(answer: _Answer) -> dict[str, Any]:

@@ -24,7 +24,9 @@ __all__ = [
     "figures_of",
     "headline_of",
     "notes_of",
+    "origin_words",
     "range_words",
+    "spaced",
     "values_words",
 ]
 
@@ -123,6 +125,13 @@ def notes_of(result: Shares) -> list[str]:
     return note_lines(found)
 
 
+def origin_words(quantiles: Mapping[str, Value], unit: str | None) -> str:
+    """Return from where quantiles of a circle are counted, as their notes say; "" on an interval."""
+    notes = (note for value in quantiles.values() for note in value.notes)
+    found = next((note for note in notes if note.startswith("counted upwards from ")), "")
+    return found and found + spaced(unit)
+
+
 def range_words(document: Mapping[str, Any]) -> str:
     """Return which epochs an estimate is of, in words; "" where it is of all."""
     epochs = document.get("epochs")
@@ -159,7 +168,7 @@ def _label(family: str, key: str, unit: str | None, value: Value) -> str:
         return "median" if is_median else f"quantile {_percent(float(key))}"
     low, _, high = key.partition(":")
     words = f"{low} to {high}" if low != high else low
-    return f"{words} {unit}" if unit else words
+    return words + spaced(unit, " ")
 
 
 def _percent(share: float) -> str:
@@ -225,12 +234,17 @@ class Asked(NamedTuple):
 
 def values_words(task: Task) -> str:
     """Return which values a task asks for, after the word "values": "from 0 to 120 min"."""
-    domain, unit = task.domain, f" {task.unit}" if task.unit else ""
+    domain, unit = task.domain, spaced(task.unit, " ")
     if isinstance(domain, Circle):
         words = f"on a circle of {domain.length:.15g}{unit}"
     else:
         words = f"from {domain.low:.15g} to {domain.high:.15g}{unit}"
     return words if domain.step is None else f"{words} in steps of {domain.step:.15g}"
+
+
+def spaced(unit: str | None, space: str = "\N{NO-BREAK SPACE}") -> str:
+    """Return a unit as it stands after a number: of all units, degrees alone follow without a space."""
+    return "" if not unit else unit if unit == "\N{DEGREE SIGN}" else space + unit
 
 
 def duration_words(seconds: float) -> str:
@@ -279,5 +293,6 @@ FILTERS = {
     "brief": _brief,
     "rounded": _rounded,
     "sentence": _sentence,
+    "spaced": spaced,
 }
 """Of templates."""
