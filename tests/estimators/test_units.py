@@ -36,9 +36,10 @@ def test_an_estimate_says_the_unit_and_the_description() -> None:
     assert "[0, 60]</b><br>intervals at" in plain._repr_html_()
 
 
-def test_a_unit_is_one_key_more_of_an_estimate() -> None:
+def test_unit_and_description_are_what_an_estimate_has_more() -> None:
     said, plain = estimate(WAIT, counts(WAIT)).to_dict(), estimate(PLAIN, counts(PLAIN)).to_dict()
     assert said.pop("unit") == "min"
+    assert said.pop("description") == WAIT.description
     assert said.pop("task_id") != plain.pop("task_id")
     assert said == plain
     said, plain = (series(task, {20_000: counts(task)}).to_dict() for task in (WAIT, PLAIN))
