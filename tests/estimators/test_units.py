@@ -44,6 +44,7 @@ def test_unit_and_description_are_what_an_estimate_has_more() -> None:
     assert said == plain
     said, plain = (series(task, {20_000: counts(task)}).to_dict() for task in (WAIT, PLAIN))
     assert said.pop("unit") == "min"
+    assert said.pop("description") == WAIT.description
     assert said.pop("task_id") != plain.pop("task_id")
     assert said == plain
 
