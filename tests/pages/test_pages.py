@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -657,6 +658,22 @@ def test_a_result_that_failed_is_tried_again() -> None:
             await later.get([work.wanted("a")], 9.0)
         work.now, work.fails = 2.0, False
         assert await later.get([work.wanted("a")], 9.0) == ["a 2"]
+
+    asyncio.run(main())
+
+
+def test_that_there_is_no_report_is_asked_again_after_a_second() -> None:
+    async def main() -> None:
+        work = Work()
+        work.go.set()
+        later = Later(lambda: work.now)
+        wanted = replace(work.wanted("a"), is_empty=lambda result: result == "a 1")
+        assert await later.get([wanted], 9.0) == ["a 1"]
+        assert await later.get([wanted], 9.0) == ["a 1"]
+        work.now = 1.5
+        assert await later.get([wanted], 9.0) == ["a 2"]
+        work.now = 3.0
+        assert await later.get([wanted], 9.0) == ["a 2"]
 
     asyncio.run(main())
 

@@ -178,7 +178,7 @@ class Estimates:
     def _fresh(self, question: Question, max_age: float) -> Cached | None:
         """Return what is known of a question, where it is an answer and young enough for a page."""
         kept = self._cache.get(question) if max_age > 0 else None
-        if kept is None or kept.body is None:
+        if kept is None or kept.body is None or not kept.revision[0]:  # without reports it costs nothing
             return None
         age = time.monotonic() - kept.made
         return kept if age < max(max_age, _PAGE_TIMES * kept.seconds) else None

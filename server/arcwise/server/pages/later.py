@@ -24,7 +24,9 @@ __all__ = ["Later", "Wanted"]
 
 _LEAST_SECONDS = 10.0
 _TIMES = 20.0
-_PROBLEM_SECONDS = 1.0
+_BRIEF_SECONDS = 1.0
+"""For how long a problem is shown, and that there is no report: whoever sent the first one looks at once."""
+
 _BUSY = "estimates-busy"
 """The kind of a problem that passes by itself."""
 
@@ -52,12 +54,15 @@ class Wanted:
         What is wanted most has the lowest. Overviews want many results, which are small: theirs are above 0.
     seconds
         For how long at least the result is shown again.
+    is_empty
+        Whether a result is one of no reports.
     """
 
     key: Hashable
     make: Callable[[], Awaitable[Any]]
     rank: int = 0
     seconds: float = _LEAST_SECONDS
+    is_empty: Callable[[Any], bool] = lambda _result: False
 
 
 @dataclass
@@ -70,8 +75,12 @@ class _Kept:
 
     def is_fresh(self, wanted: Wanted, now: float) -> bool:
         """Return whether it is shown without being computed again."""
-        least = _PROBLEM_SECONDS if self.problem is not None else max(wanted.seconds, _TIMES * self.took)
+        least = _BRIEF_SECONDS if self.is_brief(wanted) else max(wanted.seconds, _TIMES * self.took)
         return now - self.made < least
+
+    def is_brief(self, wanted: Wanted) -> bool:
+        """Return whether a page waits for something newer."""
+        return self.problem is not None or wanted.is_empty(self.value)
 
 
 @dataclass(order=True)
@@ -113,7 +122,7 @@ class Later:
             kept = self._kept.get(each.key)
             if kept is None or not kept.is_fresh(each, now):
                 waiting = self._ask(each)
-                if waiting is not None and (kept is None or kept.problem is not None):
+                if waiting is not None and (kept is None or kept.is_brief(each)):
                     events.append(asyncio.ensure_future(waiting.done.wait()))
         if events:
             _, late = await asyncio.wait(events, timeout=seconds)

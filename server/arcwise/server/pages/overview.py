@@ -125,7 +125,7 @@ def _wanted(runtime: Runtime, task: Task) -> Wanted:
         tag, document = await runtime.estimates.document(task, Question(task.id), max_age=PAGE_AGE)
         return await asyncio.to_thread(_read, tag, document)
 
-    return Wanted(("card", task.id), known, rank=1)
+    return Wanted(("card", task.id), known, rank=1, is_empty=lambda card: card.n == 0)
 
 
 def _read(tag: str, document: dict[str, Any]) -> _Known:

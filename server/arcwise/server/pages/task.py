@@ -120,8 +120,12 @@ class TaskPages:
         steps = _steps(task, form["every"])
         estimate, series = await self._later.get(
             [
-                Wanted(question, lambda: self._answer(task, question, Estimate)),
-                Wanted(("series", task.id, tuple(query), steps[0]), lambda: self._series(task, query, steps)),
+                Wanted(question, lambda: self._answer(task, question, Estimate), is_empty=_is_empty),
+                Wanted(
+                    ("series", task.id, tuple(query), steps[0]),
+                    lambda: self._series(task, query, steps),
+                    is_empty=_is_empty,
+                ),
             ],
             PATIENCE,
         )
@@ -330,6 +334,10 @@ class TaskPages:
             if not last:
                 raise _TooFine from None
             return _Answer(problem.detail, {"problem": problem.detail}, None)
+
+
+def _is_empty(answer: _Answer) -> bool:
+    return answer.document.get("n") == 0
 
 
 class _TooFine(Exception):  # noqa: N818 (says what is the case)
