@@ -55,7 +55,6 @@ PLAN = ("plan", "--domain", "0:1", "--epsilon", "1", "--reports", "100")
                     "plots",
                 ),
                 ("matplotlib", ("reproduce", "all"), "plots"),
-                ("matplotlib", ("demo",), "demo"),
             )
         ),
     ],
