@@ -65,10 +65,14 @@ def module_name(path: Path, root: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+DRAWING = ("plot", "_repr_html_")
+"""The methods by which results show themselves."""
+
+
 def imports(source: str, module: str, *, package: bool, plots: bool = True) -> Iterator[str]:
     """Yield the absolute names of all modules (or their members) that a source imports.
 
-    Without `plots`, not what a method `plot` imports when it is called: pictures know what they draw.
+    Without `plots`, not what methods that draw import when they are called: pictures know what they draw.
     """
     for node in nodes(ast.parse(source), plots=plots):
         if isinstance(node, ast.Import):
@@ -85,7 +89,7 @@ def imports(source: str, module: str, *, package: bool, plots: bool = True) -> I
 
 def nodes(tree: ast.AST, *, plots: bool) -> Iterator[ast.AST]:
     for node in ast.iter_child_nodes(tree):
-        if plots or not (isinstance(node, ast.FunctionDef) and node.name == "plot"):
+        if plots or not (isinstance(node, ast.FunctionDef) and node.name in DRAWING):
             yield node
             yield from nodes(node, plots=plots)
 

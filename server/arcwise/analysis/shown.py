@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from zlib import crc32
 
 from arcwise.analysis.tidy import frame, tidy_rows
 from arcwise.digits import counted
-from arcwise.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,12 +71,14 @@ class Shown:
         return frame(list(tidy_rows(self._document())), library)
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: the picture, where matplotlib is installed, and a table."""
-        try:
-            drawn = self.plot()._repr_svg_()
-        except (MissingExtraError, ParameterError):  # without matplotlib, or without a distribution
-            drawn = ""
-        return self._form().html(drawn)
+        """Return HTML for notebooks: the picture, where there is something to draw, and a table."""
+        from arcwise.analysis.charts import charts_of, svg
+
+        result: Any = self
+        charts = charts_of(result)
+        # Of the text that the id refers to, which another picture of the same page may have too.
+        ident = f"chart-{crc32(' '.join(chart.summary for chart in charts).encode()):08x}"
+        return self._form().html(svg(charts, ident=ident, standalone=True, style=False) if charts else "")
 
     def _document(self) -> Mapping[str, Any]:
         """Return the JSON object that `tidy_rows` takes."""

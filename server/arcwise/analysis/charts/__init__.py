@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from arcwise.analysis.charts.comparisons import comparison_charts
-from arcwise.analysis.charts.drawer import stylesheet, svg
+from arcwise.analysis.charts.drawer import svg
 from arcwise.analysis.charts.estimates import estimate_charts, small_chart
+from arcwise.analysis.charts.look import stylesheet
 from arcwise.analysis.charts.model import Axis, Chart, Layer
 from arcwise.analysis.charts.series import series_charts
 from arcwise.analysis.estimators.result import Estimate

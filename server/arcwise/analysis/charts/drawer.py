@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from functools import cache
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.analysis.charts.look import COLOURS, FONT, GRID, INK
+from arcwise.analysis.charts.look import COLOURS, FONT, GRID, INK, stylesheet
 from arcwise.analysis.charts.merging import merged
 from arcwise.analysis.charts.model import Chart
 from arcwise.analysis.charts.scale import apart, axis_marks, fitted, fraction, text_width, wrapped_lines
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.charts.model import Layer
 
-__all__ = ["stylesheet", "svg"]
+__all__ = ["svg"]
 
 _WIDTH, _WIDE = 400.0, 880.0
 """Of a drawing, in units that are about pixels: of all on a phone, of series where there is room."""
@@ -39,14 +37,13 @@ _COLOURS = {"fit": COLOURS[0], "mark": COLOURS[1], "truth": INK, "none": "#8a949
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@cache
-def stylesheet() -> str:
-    """Return `charts.css`: the colours of all classes in light and dark, on paper and with forced colours."""
-    return (Path(__file__).parent / "charts.css").read_text(encoding="utf-8")
-
-
 def svg(
-    charts: Chart | Sequence[Chart], *, ident: str = "chart", standalone: bool = False, script: bool = True
+    charts: Chart | Sequence[Chart],
+    *,
+    ident: str = "chart",
+    standalone: bool = False,
+    script: bool = True,
+    style: bool = True,
 ) -> str:
     """Return charts as SVG.
 
@@ -63,29 +60,39 @@ def svg(
     script
         Whether a script shows the texts of `data-value` under the pointer. Else they are elements `title`,
         which a browser shows by itself. A complete file has these.
+    style
+        Whether a complete file has a style sheet. Without, it is light everywhere, as on a notebook's page.
     """
     charts = [charts] if isinstance(charts, Chart) else list(charts)
     wide = all(chart.kind == "series" for chart in charts)
     if standalone:
-        return _picture(charts, _WIDE if wide else _WIDTH, ident, "", standalone=True, script=False)
+        sheet = f"<style>{stylesheet().replace(':root', '.arc-chart')}</style>" if style else ""
+        return _picture(charts, _WIDE if wide else _WIDTH, ident, "", script=False, sheet=sheet)
     if not wide:
         more = " arc-small" if charts[0].kind == "small" else ""
-        return _picture(charts, _WIDTH, ident, more, standalone=False, script=script)
+        return _picture(charts, _WIDTH, ident, more, script=script)
     return "".join(
-        _picture(charts, width, f"{ident}-{name}", f" arc-{name}", standalone=False, script=script)
+        _picture(charts, width, f"{ident}-{name}", f" arc-{name}", script=script)
         for name, width in (("narrow", _WIDTH), ("wide", _WIDE))
     )
 
 
 def _picture(
-    charts: Sequence[Chart], width: float, ident: str, more: str, *, standalone: bool, script: bool
+    charts: Sequence[Chart],
+    width: float,
+    ident: str,
+    more: str,
+    *,
+    script: bool,
+    sheet: str | None = None,
 ) -> str:
+    """Return one element; a complete file where there is a style sheet, which may be empty."""
     parts = [_Drawing(chart, width, script=script) for chart in charts]
     across = 1 if len(parts) == 1 or width == _WIDE else 2
     total = parts[0].width * across
     body: list[str] = []
     top = 0.0
-    if standalone:
+    if sheet is not None:
         for line in wrapped_lines(charts[0].heading, total - 24, _TEXT + 1.5):
             top += _LINE + 2
             body.append(_text(12.0, top, line, "arc-title", size=_TEXT + 1.5))
@@ -105,11 +112,11 @@ def _picture(
         f'font-family="{", ".join(FONT)}" font-size="{_n(_TEXT)}" fill="{INK}"'
     )
     inside = f'<desc id="{ident}-desc">{summary}</desc>'
-    if standalone:
-        head += f' width="{_n(1.25 * total)}" height="{_n(1.25 * top)}"'
-        style = stylesheet().replace(":root", ".arc-chart")
+    if sheet is not None:
+        scale = 1.25 if sheet else 1.0
+        head += f' width="{_n(scale * total)}" height="{_n(scale * top)}"'
         paper = f'<rect class="arc-paper" width="{_n(total)}" height="{_n(top)}" fill="#ffffff"/>'
-        inside = f"<title>{title}</title>{inside}<style>{style}</style>{paper}"
+        inside = f"<title>{title}</title>{inside}{sheet}{paper}"
     return f"{head}>{inside}{''.join(body)}</svg>"
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["COLOURS", "FONT", "GRID", "INK", "circle_marks"]
+from functools import cache
+from pathlib import Path
+
+__all__ = ["COLOURS", "FONT", "GRID", "INK", "circle_marks", "stylesheet"]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#b8a200")
 """Colours that stay apart for colour-blind readers (Okabe and Ito 2008), ours first."""
@@ -18,6 +21,12 @@ _HOURS = frozenset({"h", "hr", "hour", "hours"})
 _MARKS = 8
 _SHORT = 4
 """Letters of a unit that has room at every mark."""
+
+
+@cache
+def stylesheet() -> str:
+    """Return `charts.css`: the colours of all classes in light and dark, on paper and with forced colours."""
+    return (Path(__file__).parent / "charts.css").read_text(encoding="utf-8")
 
 
 def circle_marks(period: float, unit: str | None) -> list[str]:

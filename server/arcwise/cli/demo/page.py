@@ -31,11 +31,11 @@ _PAGE = """<!doctype html>
   }}
   body {{ margin: 0; background: var(--page); color: var(--chart-ink);
     font: 16px/1.5 system-ui, sans-serif; }}
-  main {{ max-width: 1120px; margin: 0 auto; padding: 2rem 1rem 3rem; }}
+  main {{ max-width: 1320px; margin: 0 auto; padding: 2rem 1rem 3rem; }}
   h1 {{ margin: 0 0 .3rem; font-size: 1.9rem; line-height: 1.2; }}
   h2 {{ margin: 0; font-size: 1.2rem; }}
   p {{ margin: .3rem 0; }} .soft {{ color: var(--chart-soft); }}
-  .cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem;
+  .cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: 1rem;
     margin-top: 1.5rem; align-items: start; }}
   .card {{ background: var(--chart-paper); border: 1px solid var(--line); border-radius: 10px;
     padding: 1.1rem 1.1rem; min-width: 0; }}
