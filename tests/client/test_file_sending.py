@@ -19,7 +19,7 @@ from tests.support.clock import Clock
 from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.support.recorder import Recorder
@@ -49,6 +49,22 @@ class Drawing(Clock):
 
     def uniform(self) -> float:
         return next(self._draws)
+
+
+class Interrupted(Clock):
+    """An environment in which something happens right after the clock is read; its draws are the largest."""
+
+    then: Callable[[], object] | None = None
+
+    def uniform(self) -> float:
+        return 1 - 2**-53
+
+    def time(self) -> float:
+        now, then, self.then = super().time(), self.then, None
+        if then is not None:
+            self.wait(0.001)
+            then()
+        return now
 
 
 @contextmanager
@@ -167,6 +183,23 @@ def test_the_interval_is_counted_over_a_restart(
         app.uplink.send()
     (post,) = recorder.posts
     assert len(post.batch.codes) == 3
+
+
+@pytest.mark.parametrize("delay", [0.0, 1000.0])
+def test_a_report_made_while_the_sender_looks_waits_like_any_other(
+    path: Path, recorder: Recorder, heading: Task, delay: float
+) -> None:
+    clock = Interrupted()
+    options: dict[str, Any] = {"environment": clock, "interval": 3600.0, "delay": delay}
+    with (
+        running(path, recorder, heading, **options) as looking,
+        running(path, recorder, heading, **options) as other,
+    ):
+        looking.uplink.send()
+        clock.then = lambda: other.client.report("heading", 1.0)
+        assert looking.uplink.send() > 0
+        assert looking.uplink.pending == 1
+    assert recorder.posts == []
 
 
 def test_a_full_batch_goes_at_once(path: Path, recorder: Recorder, heading: Task, clock: Clock) -> None:

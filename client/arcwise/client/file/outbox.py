@@ -86,7 +86,34 @@ class FileOutbox:
 
     def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> Step:
         """Return the next batch to send, or for how many seconds there is none, see `Outbox.take`."""
-        batching = Batching(
+        with self.database.reading() as connection:
+            wait, self._seen = self._batching(connection, now, interval, ready_at).look(connection)
+        if wait > 0:
+            return Wait(wait)
+        # All that was charged before this commit is on the disk after it, in the relaxed mode too: so no code
+        # leaves whose charge could still be undone.
+        with self.database.writing(durable=True) as connection:
+            found = self._batching(connection, now, interval, ready_at).take(connection)
+        if found is None:
+            return Wait(_RETAKE_SECONDS)
+        number, task_id, task_name, reports, body = found
+        put_back, finish = partial(self._put_back, number), partial(self._finish, number, reports)
+        return Send(Parcel(task_id, task_name, reports, body, put_back, finish))
+
+    def _batching(
+        self,
+        connection: sqlite3.Connection,
+        now: float,
+        interval: float,
+        ready_at: Callable[[str], float],
+    ) -> Batching:
+        """Look at the queue in this transaction, and at the clock after what it shows was written.
+
+        A code that is younger than the time it is compared with would seem to come from before the clock was
+        set back, and would not be delayed.
+        """
+        connection.execute("SELECT 1 FROM state").fetchone()  # a transaction that reads begins here
+        return Batching(
             self._environment.time(),
             lambda task_id: ready_at(task_id) - now,
             self.options,
@@ -94,19 +121,6 @@ class FileOutbox:
             self._expedited,
             self._owner,
         )
-        with self.database.reading() as connection:
-            wait, self._seen = batching.look(connection)
-        if wait > 0:
-            return Wait(wait)
-        # All that was charged before this commit is on the disk after it, in the relaxed mode too: so no code
-        # leaves whose charge could still be undone.
-        with self.database.writing(durable=True) as connection:
-            found = batching.take(connection)
-        if found is None:
-            return Wait(_RETAKE_SECONDS)
-        number, task_id, task_name, reports, body = found
-        put_back, finish = partial(self._put_back, number), partial(self._finish, number, reports)
-        return Send(Parcel(task_id, task_name, reports, body, put_back, finish))
 
     def _put_back(self, number: int) -> None:
         with self.database.writing(durable=False) as connection:
