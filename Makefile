@@ -24,7 +24,7 @@ help:
 	@echo "make lint          ruff, and a search for code that stands twice"
 	@echo "make types         mypy, strict"
 	@echo "make wheel         build the wheel and check it in bare environments"
-	@echo "make bench         the benchmarks, by hand, into docs/performance.md: a quarter of an hour"
+	@echo "make bench         the benchmarks, by hand, into docs/reference/performance.md: a quarter of an hour"
 	@echo "make pictures      take the pictures of the dashboard in docs/pictures; needs chromium"
 
 demo: $(VENV)/.demo

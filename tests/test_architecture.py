@@ -1,4 +1,4 @@
-"""docs/architecture.md: its picture is drawn from the imports, and the modules that it names exist.
+"""docs/contributing/architecture.md: its picture is drawn from the imports, and the modules it names exist.
 
 ``python -m tests.test_architecture`` draws the picture anew.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import arcwise.analysis
 from tests.test_layout import ROOTS, modules, part
 
-PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+PAGE = Path(__file__).parents[1] / "docs" / "contributing" / "architecture.md"
 BEGIN, END = "```mermaid\n", "```\n"
 NAMED = re.compile(r"`(arcwise(?:\.[a-z_]+)+)`")
 
@@ -81,7 +81,7 @@ def test_every_module_that_the_page_names_is_there() -> None:
     named = NAMED.findall(PAGE.read_text(encoding="utf-8"))
     assert len(named) > 20
     for name in named:
-        assert exists(name), f"docs/architecture.md names {name}"
+        assert exists(name), f"docs/contributing/architecture.md names {name}"
 
 
 def exists(name: str) -> bool:

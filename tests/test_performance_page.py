@@ -1,4 +1,4 @@
-"""docs/performance.md and docs/scaling.md show what `benchmarks/speed/results.json` holds."""
+"""docs/reference/performance.md and docs/howto/scaling.md show what `benchmarks/speed/results.json` holds."""
 
 from __future__ import annotations
 

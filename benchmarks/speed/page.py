@@ -1,4 +1,4 @@
-"""Show results in docs/performance.md and docs/scaling.md: ``python -m benchmarks.speed.page``.
+"""Show results in docs/reference/performance.md, docs/howto/scaling.md: ``python -m benchmarks.speed.page``.
 
 Between ``<!-- results: NAME -->`` and ``<!-- end of results -->`` it puts what `results.json` has under that
 name, with command, date and machine. A test checks that the pages show what the file holds.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["PAGES", "names_in", "rendered"]
 
 _DOCS = Path(__file__).parents[2] / "docs"
-PAGES = (_DOCS / "performance.md", _DOCS / "scaling.md")
+PAGES = (_DOCS / "reference" / "performance.md", _DOCS / "howto" / "scaling.md")
 _PLACE = re.compile(r"(<!-- results: ([a-z_-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
 

@@ -1,8 +1,8 @@
 """Every speed in one run: ``make bench``, or ``python -m benchmarks.speed.run [NAME...]``. Fifteen minutes.
 
 Prints everything, and keeps it with date and machine in `results.json` beside this file, in place of what is
-there under the same names; `python -m benchmarks.speed.page` shows it in docs/performance.md and
-docs/scaling.md. Without names, all are run but those that install other libraries or write gigabytes:
+there under the same names; `python -m benchmarks.speed.page` shows it in docs/reference/performance.md and
+docs/howto/scaling.md. Without names, all are run but those that install other libraries or write gigabytes:
 `randomize_rivals` and `lake`. After ``--`` come options of a single one:
 
     python -m benchmarks.speed.run lake -- --reports 1e8

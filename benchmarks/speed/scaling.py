@@ -1,4 +1,4 @@
-"""What docs/scaling.md is made of: costs of a batch by its size, of PostgreSQL, of storage, of many epochs.
+"""Measure for docs/howto/scaling.md what a batch costs by its size, PostgreSQL, storage, and many epochs.
 
 Costs are CPU time, which depends less on what else a machine does than seconds of the clock. Each model is
 made of some of the measurements and is asked for another one; the table says how far it is off.

@@ -1,4 +1,4 @@
-"""Tables of results: printed as text, kept as JSON, and shown in docs/performance.md."""
+"""Tables of results: printed as text, kept as JSON, and shown in docs/reference/performance.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Table(NamedTuple):
     Attributes
     ----------
     name
-        Of letters and hyphens: where it stands in docs/performance.md.
+        Of letters and hyphens: where it stands in docs/reference/performance.md.
     command
         What measures it again.
     columns

@@ -2,7 +2,7 @@
 
     python examples/deployment/grafana_dashboard.py
 
-All queries are over all workers. docs/operating.md explains the metrics.
+All queries are over all workers. docs/howto/run-a-server.md explains the metrics.
 """
 
 from __future__ import annotations

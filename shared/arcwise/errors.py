@@ -161,7 +161,8 @@ class AnswerError(ArcwiseError):
     status
         HTTP status; None where there was no answer.
     kind
-        What the server calls the problem (docs/protocol.md), such as "unknown-task"; "" where unknown.
+        What the server calls the problem (docs/reference/protocol.md), such as "unknown-task"; ""
+        where unknown.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""docs/protocol.md says what the client does."""
+"""docs/reference/protocol.md says what the client does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from arcwise.client.delivery import Verdict, classify
 
-PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "protocol.md"
 
 
 def test_the_table_of_answers_names_the_verdicts() -> None:

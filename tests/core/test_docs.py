@@ -1,4 +1,4 @@
-"""`docs/adding-a-mechanism.md`, carried out: its blocks run, and the contract suite takes what they made."""
+"""`docs/contributing/adding-a-mechanism.md`: its blocks run, and the contract suite takes what they made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from arcwise.mechanisms.registry import MECHANISMS, PLACES
 from tests.core import test_contract as contract
 from tests.support import strategies
 
-PAGE = Path(__file__).parents[2] / "docs" / "adding-a-mechanism.md"
+PAGE = Path(__file__).parents[2] / "docs" / "contributing" / "adding-a-mechanism.md"
 MODULE = "arcwise.mechanisms.exponential"
 
 

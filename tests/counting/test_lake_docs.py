@@ -1,4 +1,4 @@
-"""docs/lake.md, carried out from its first block to its last, all in one namespace and folder."""
+"""docs/howto/lake.md, carried out from its first block to its last, all in one namespace and folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from arcwise.cli import main
 if TYPE_CHECKING:
     import pytest
 
-TEXT = (Path(__file__).parents[2] / "docs" / "lake.md").read_text("utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "howto" / "lake.md").read_text("utf-8")
 
 
 def test_the_page_runs(

@@ -1,4 +1,4 @@
-"""`docs/adding-an-estimator.md`, carried out on a copy of the analysis: its files, its changes, its tests."""
+"""`docs/contributing/adding-an-estimator.md` on a copy of the analysis: its files, its changes, its tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "adding-an-estimator.md"
+PAGE = ROOT / "docs" / "contributing" / "adding-an-estimator.md"
 PART = re.compile(r"```(\w+)\n(.*?)```|`([\w/]+\.py)`", re.DOTALL)
 """A block of the page, or the path of the file that the next blocks are for."""
 

@@ -1,4 +1,4 @@
-"""`docs/batches.md`, carried out: its blocks run in order, those of Python in one namespace."""
+"""`docs/howto/batches.md`, carried out: its blocks run in order, those of Python in one namespace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from arcwise.cli import main
 if TYPE_CHECKING:
     import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "batches.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "batches.md"
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 BLOCKS = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
 

@@ -1,4 +1,4 @@
-"""docs/client.md, the README's first example and the smallest app, run as programs against a real server.
+"""docs/howto/embed-a-client.md, the README's first example and the smallest app, run against a real server.
 
 A comment behind a `print` says what it prints.
 """
@@ -25,7 +25,7 @@ from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "howto" / "embed-a-client.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -140,7 +140,7 @@ def test_the_table_of_answers_is_what_the_client_does(status: int, place: int) -
     assert all(word in row for word, row in zip(words, rows, strict=True))
 
 
-PAGES = [page for pattern in ("*.md", "docs/*.md", ".github/*.md") for page in ROOT.glob(pattern)]
+PAGES = [page for pattern in ("*.md", "docs/**/*.md", ".github/*.md") for page in ROOT.glob(pattern)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

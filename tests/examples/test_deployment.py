@@ -154,6 +154,6 @@ def test_the_container_starts_is_healthy_and_stops(container: Container, tmp_pat
 
 
 def test_every_file_is_of_the_deployment() -> None:
-    page = (DEPLOYMENT.parents[1] / "docs" / "operating.md").read_text("utf-8")
+    page = (DEPLOYMENT.parents[1] / "docs" / "howto" / "run-a-server.md").read_text("utf-8")
     for file in DEPLOYMENT.iterdir():
-        assert f"(../examples/deployment/{file.name})" in page
+        assert f"(../../examples/deployment/{file.name})" in page

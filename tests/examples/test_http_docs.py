@@ -1,4 +1,4 @@
-"""`docs/http.md`, carried out: its requests, and its Python, against a real server."""
+"""`docs/reference/http.md`, carried out: its requests, and its Python, against a real server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.store_samples import batch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text("utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
 (PROGRAM,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BASE = "http://127.0.0.1:8000"

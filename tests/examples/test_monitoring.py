@@ -24,7 +24,7 @@ from tests.support.server_processes import serving
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PAGE = DEPLOYMENT.parents[1] / "docs" / "operating.md"
+PAGE = DEPLOYMENT.parents[1] / "docs" / "howto" / "run-a-server.md"
 ALERTS = DEPLOYMENT / "alerts.yml"
 DASHBOARD = DEPLOYMENT / "grafana_dashboard.json"
 COMPOSE = DEPLOYMENT / "compose.yaml"
@@ -91,7 +91,7 @@ def test_alerts_are_about_metrics_that_exist() -> None:
 
 
 def test_alerts_are_about_refusals_that_exist() -> None:
-    text = (PAGE.parent / "protocol.md").read_text("utf-8")
+    text = (PAGE.parents[1] / "reference" / "protocol.md").read_text("utf-8")
     for rule in rules():
         for reasons in re.findall(r'reason=~?"([^"]*)"', rule["expr"]):
             for reason in reasons.split("|"):

@@ -1,4 +1,4 @@
-"""docs/estimation.md and docs/planning.md: pictures and outputs are those of the commands and code."""
+"""The pages on estimation and planning: pictures and outputs are those of the commands and code."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from click.testing import CliRunner
 from arcwise.cli.main import main
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEXT = "".join((DOCS / name).read_text("utf-8") for name in ("estimation.md", "planning.md"))
+PAGES = ("explanation/estimation.md", "howto/plan-a-survey.md")
+TEXT = "".join((DOCS / name).read_text("utf-8") for name in PAGES)
 BLOCKS = [block for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) if "--plot docs/" in block]
 CODE = [block for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL) if "savefig" in block]
 SHOWN = re.findall(r"```sh\n([^`]*?)```\n\n```\n\.\.\.\n(.*?)```", TEXT, re.DOTALL)
-SERIES = TEXT.split("(pictures/series.png)")[1].split("```")[1]
+SERIES = TEXT.split("(../pictures/series.png)")[1].split("```")[1]
 RESULTS = TEXT.split("## Results in tables")[1].split("\n## ")[0]
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
-PICTURES = re.findall(r"!\[[^\]]*\]\((pictures/[^)]*)\)", TEXT)
+PICTURES = re.findall(r"!\[[^\]]*\]\(\.\./(pictures/[^)]*)\)", TEXT)
 
 
 def test_every_picture_is_there_and_has_its_command() -> None:

@@ -1,4 +1,4 @@
-"""Groups from one end to the other, and docs/groups.md: what it shows is run."""
+"""Groups from one end to the other, and docs/howto/several-numbers.md: what it shows is run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from arcwise.domains import Circle, Domain, Interval
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Group
 
-PAGE = (Path(__file__).parents[2] / "docs" / "groups.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "several-numbers.md").read_text(encoding="utf-8")
 SHELL = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -71,7 +71,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     scope: dict[str, Any] = {}
-    exec(compile(code, "groups.md", "exec"), scope)
+    exec(compile(code, "several-numbers.md", "exec"), scope)
     assert capsys.readouterr().out == "1 0.5 2.0\n"
 
 

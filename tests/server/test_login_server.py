@@ -167,7 +167,7 @@ def recording() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_cookies_are_not_bound_to_a_port(tmp_path: Path, keys: dict[str, str]) -> None:
-    """Browsers send a cookie to every port of its host, as docs/operating.md says. Forms are safe even so."""
+    """Cookies go to every port of a host (docs/howto/run-a-server.md). Forms are safe even so."""
     with serving(tmp_path) as (url, _), recording() as (other, seen), httpx.Client() as browser:
         answer = browser.post(f"{url}/login", data={"key": keys["admin"]}, headers=OURS)
         assert answer.status_code == 303

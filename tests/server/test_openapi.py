@@ -93,7 +93,7 @@ def test_the_binary_body_is_described(document: dict[str, Any]) -> None:
 
 
 def test_every_kind_of_problem_is_on_the_page_of_the_protocol() -> None:
-    page = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "protocol.md").read_text(encoding="utf-8")
     kinds = set()
     for path in (ROOT / "server" / "arcwise" / "server").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

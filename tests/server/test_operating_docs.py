@@ -1,4 +1,4 @@
-"""docs/operating.md, followed from its first command to its last, under load."""
+"""docs/howto/run-a-server.md, followed from its first command to its last, under load."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.postgres import own_url, programs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "run-a-server.md"
 NEEDED = ("bash", "curl", "sed", "openssl")
 
 DEVICE = r"127\.0\.[1-9]"  # where `Load` sends from; workers and nginx are on 127.0.0.1
@@ -62,7 +62,7 @@ def database() -> Iterator[dict[str, str]]:
 def machine(tmp_path: Path, database: dict[str, str]) -> Iterator[Machine]:
     for name in NEEDED:
         if find_program(name) is None:
-            pytest.skip(f"docs/operating.md uses {name}, which is not here")
+            pytest.skip(f"docs/howto/run-a-server.md uses {name}, which is not here")
     root = os.getuid() == 0
     table = {
         # An account is made in the machine's own /etc/passwd, where this test may do so.

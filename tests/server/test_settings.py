@@ -123,14 +123,14 @@ def test_a_default_is_what_its_declaration_states(name: str) -> None:
 
 def test_every_setting_is_an_option_and_is_documented() -> None:
     shown = " ".join(CliRunner().invoke(main, ["serve", "--help"]).output.split())
-    page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "howto" / "run-a-server.md").read_text(encoding="utf-8")
     table = page.partition("| setting | default | meaning |\n|---|---|---|\n")[2].partition("\n\n")[0]
     rows = []
     for name, setting in settings_of(ProcessSettings).items():
         assert f"{setting.option or '--' + name.replace('_', '-')} " in shown
         assert setting.help
         rows.append(f"| `{name}` | {f'`{setting.default}`' if setting.default else ''} | {setting.help} |")
-    assert table.splitlines() == rows  # docs/operating.md
+    assert table.splitlines() == rows  # docs/howto/run-a-server.md
 
 
 def test_a_process_takes_a_file_and_the_environment() -> None:

@@ -1,6 +1,6 @@
 """What a client decides: what a report costs, whether a cap allows it, what an answer means.
 
-The answers of `ledger` are written out by hand, from the rules of docs/protocol.md.
+The answers of `ledger` are written out by hand, from the rules of docs/reference/protocol.md.
 """
 
 from __future__ import annotations

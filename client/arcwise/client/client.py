@@ -42,7 +42,8 @@ class Client(BaseClient[Uplink]):
     memoize
         By task name, how many different answers the device may give. Equal values then get equal answers, at
         no charge but the first: so many charges at once, with the first report. Past that many answers,
-        the one of the nearest value that has one is given. See docs/client.md for what this protects.
+        the one of the nearest value that has one is given. docs/howto/embed-a-client.md says what this
+        protects.
     max_epsilon
         Largest epsilon that one report, or one round of a group, may spend; more is refused. ``None``
         (default): no limit.

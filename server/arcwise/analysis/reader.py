@@ -213,7 +213,7 @@ class Reader:
         kind
             The last part of the path: "estimate", "series", "difference", "fit" or "plan".
         asked
-            Pairs of a parameter and its text; docs/http.md lists them.
+            Pairs of a parameter and its text; docs/reference/http.md lists them.
         """
         return self._document(f"{_path(task)}/{quote(kind, safe='')}", asked)
 

@@ -34,7 +34,7 @@ COLUMNS = (
     "through_origin",
     "note",
 )
-"""The columns of the table, in order; docs/estimation.md explains them."""
+"""The columns of the table, in order; docs/explanation/estimation.md explains them."""
 
 _FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "cdf"}
 """JSON keys that hold several values, and what one of them is called."""

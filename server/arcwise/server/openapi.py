@@ -25,7 +25,7 @@ PROBLEM = {
 }
 
 _PROBLEMS = {
-    "description": "A problem document; docs/protocol.md lists them",
+    "description": "A problem document; docs/reference/protocol.md lists them",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 
@@ -45,7 +45,7 @@ _INGEST: dict[str, Any] = {
             "204 after a durable commit; also when the batch had been counted before. The body is one "
             "msgpack array: `[1, task_id (bin, 32 bytes), batch_id (bin, 16 random bytes), epoch (uint below "
             "2**32), codes (bin)]`. Codes are little-endian unsigned integers below K, the number of codes "
-            "of the task's kernel: one byte each while K <= 256, else two. See docs/protocol.md."
+            "of the task's kernel: one byte each while K <= 256, else two. See docs/reference/protocol.md."
         ),
         "operationId": "take_reports",
         "security": [{"ingest": []}, {}],

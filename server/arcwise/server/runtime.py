@@ -371,7 +371,7 @@ class Runtime:
         if side and side != self._clock_side:
             _log.warning(
                 "this machine's clock is more than a day %s the time that the store believes: check the "
-                'clock (docs/operating.md, "A clock that is wrong")',
+                'clock (docs/howto/run-a-server.md, "A clock that is wrong")',
                 side,
             )
         self._clock_side = side

@@ -1,7 +1,7 @@
 """The mechanisms by name: what a task's bytes may name, and how its kernel is read back.
 
 A name with its version never changes its meaning and is never removed; a change is a new version. A new
-mechanism is one file and one line in `PLACES` below (docs/adding-a-mechanism.md).
+mechanism is one file and one line in `PLACES` below (docs/contributing/adding-a-mechanism.md).
 """
 
 from __future__ import annotations

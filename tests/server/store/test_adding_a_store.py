@@ -1,4 +1,4 @@
-"""`docs/adding-a-store.md`, carried out: its blocks go into a copy, where the contract takes the store."""
+"""`docs/contributing/adding-a-store.md`: its blocks go into a copy, where the contract takes the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[3]
-PAGE = REPOSITORY / "docs" / "adding-a-store.md"
+PAGE = REPOSITORY / "docs" / "contributing" / "adding-a-store.md"
 ROOTS = ("shared", "client", "server")
 
 

@@ -17,7 +17,7 @@ UNIT = Interval(0, 1)
 WIDEST = Task("widest", UNIT, 1.0, epoch_seconds=60, mechanism=OptimalPiecewise(UNIT, 1.0, nodes=32_768))
 SMALL = Task("small", UNIT, 1.0, epoch_seconds=60)
 
-# docs/operating.md states them: for a request, for each code in it, and for what is there in any case.
+# docs/howto/run-a-server.md states them: for a request, for each code in it, and for what is there anyway.
 BYTES = {"sqlite": (130, 12), "postgresql": (300, 200)}
 FIXED = 100_000
 

@@ -35,7 +35,7 @@ def fresh(generator: random.Random, task: Task, codes: int = 3) -> Batch:
 
 
 def batch_in(task: Task, body: bytes) -> Batch | None:
-    """Return the batch that a body is, by docs/protocol.md and without the library's decoder, or None."""
+    """Return the batch that a body is, by the protocol page and without the library's decoder, or None."""
     try:
         reader = _Reader(body)
         count = reader.array()

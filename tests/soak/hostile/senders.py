@@ -54,7 +54,7 @@ def _judge(attack: Attack, answer: Answer, body: bytes, *, is_batch: bool) -> No
         f"a body that is {'a' if is_batch else 'no'} batch, {body[:99].hex()}", [answer.status], allowed
     )
     if answer.is_problem == (answer.status == 204):
-        attack.violations.append(f"{answer.status}: not as docs/protocol.md has it")
+        attack.violations.append(f"{answer.status}: not as docs/reference/protocol.md has it")
 
 
 async def send_requests(attack: Attack, scale: float) -> None:

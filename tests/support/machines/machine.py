@@ -1,4 +1,4 @@
-"""A machine in a folder, for what docs/operating.md and examples/deployment do to one.
+"""A machine in a folder, for what docs/howto/run-a-server.md and examples/deployment do to one.
 
 Real are the shell, arcwise, nginx, PostgreSQL, openssl and curl. In the place of systemd stands `Services`.
 Accounts are this one; PostgreSQL is told the name that `sudo -u` asks for.

@@ -1,4 +1,4 @@
-"""What systemd does for docs/operating.md, from the same unit files; it needs a machine of its own."""
+"""What systemd does for docs/howto/run-a-server.md, from the same unit files; it needs its own machine."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ STORES = {
     "postgresql": "arcwise.server.store.postgres.store:PostgresStore",
     "postgres": "arcwise.server.store.postgres.store:PostgresStore",
 }
-"""Where the class of each scheme is; it is imported when a URL names it (docs/adding-a-store.md)."""
+"""Where the class of each scheme is, imported when a URL names it (docs/contributing/adding-a-store.md)."""
 
 
 def open_store(url: str, *, create: bool = True, read_only: bool = False) -> Store:
