@@ -138,6 +138,7 @@ def test_a_request_that_is_never_taken(kind: str) -> None:
         assert server.steps[0] < 2**26 / 131_072 / 2
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_used_again(kind: str) -> None:
     with slow(drip, served=2) as server, contextlib.closing(Poster(kind, trust_env=False)) as poster:
         for _ in range(2):

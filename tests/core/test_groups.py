@@ -225,6 +225,7 @@ def test_a_task_too_strong_in_a_file_is_refused_by_name(tmp_path: Path) -> None:
 # --- what a round costs ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(groups())
 @settings(max_examples=40)
 def test_no_choice_costs_more_than_the_round(group: Group) -> None:

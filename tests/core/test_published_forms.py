@@ -227,6 +227,7 @@ def test_the_best_mixture_is_attained_and_beaten_by_no_neighbour(epsilon: float)
         assert mixture_at(epsilon, float(a)).worst_variance >= best.worst_variance * (1 - 1e-12)
 
 
+@pytest.mark.slow
 @given(epsilons)
 def test_nothing_published_is_better_than_the_best_published(epsilon: float) -> None:
     best = published.best_published_variance(epsilon)

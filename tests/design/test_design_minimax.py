@@ -269,6 +269,7 @@ def test_direction_counts_inputs_between_nodes(epsilon: float, outputs: int) -> 
 # --- arguments and progress -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_progress_rises_to_one() -> None:
     seen: list[tuple[float, str]] = []
     size: dict[str, Any] = {"outputs": 8, "nodes": 9, "cache": False}

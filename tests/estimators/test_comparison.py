@@ -414,6 +414,7 @@ def test_circles_need_an_origin_for_quantiles() -> None:
     assert over.contains(0.0)
 
 
+@pytest.mark.slow
 def test_pictures_of_comparisons_show_every_difference() -> None:
     generator = np.random.default_rng(16)
     for domain, ask in ((LINE, {"bands": True}), (CIRCLE, {"between": [(0, 90)]}), (LINE, {})):

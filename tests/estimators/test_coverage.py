@@ -238,6 +238,7 @@ def test_random_populations_are_populations(seed: int) -> None:
     assert law.cdf(np.ones(1))[0] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_surveys_do_not_depend_on_the_number_of_jobs() -> None:
     places = [("estimates", Place(named, 2.0, 300)) for named in wanted(["five-ratings", "five-weekdays"])]
     one, two = (run(places, first=7, most=7, seed=4, jobs=jobs) for jobs in (1, 2))

@@ -240,6 +240,7 @@ def test_a_kernel_that_reproduces_any_counts_finds_nothing() -> None:
     np.testing.assert_allclose(fitted.codes, [0.4, 0.6], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_equal_counts_give_equal_answers() -> None:
     counts = survey(1000, 4, SMALL, np.full(24, 1 / 24))
     first = fit_test(SMALL, counts)

@@ -81,6 +81,7 @@ def test_coverage_of_the_direction_of_a_group() -> None:
     assert uncorrected < 177
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [DELAY, HEADING], ids=lambda task: task.name)
 def test_the_width_lies_between_these_users_and_the_population(task: Task) -> None:
     values = np.random.default_rng(1).uniform(0.2, 0.5, 5000) * task.domain.length
@@ -112,6 +113,7 @@ def test_the_width_lies_between_these_users_and_the_population(task: Task) -> No
         assert mixed == pytest.approx(0.6 * users + 0.4 * everybody, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_result_says_that_devices_were_drawn() -> None:
     counts = reported(DELAY, np.linspace(0, 1, 500), 1)
     found = estimate(DELAY, counts, target="users", sampled=0.5)

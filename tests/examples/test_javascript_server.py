@@ -160,6 +160,7 @@ def relay(server: str, cut: set[bytes]) -> Any:
     return answer
 
 
+@pytest.mark.slow
 def test_a_server_with_keys_counts_what_comes_with_one(tmp_path: Path) -> None:
     HEIGHT.save(tmp_path / "height.json")
     key, stored = new_key("ingest", now=0)
@@ -179,6 +180,7 @@ def test_a_server_with_keys_counts_what_comes_with_one(tmp_path: Path) -> None:
         assert store.counts(HEIGHT).tolist() == sent(result, HEIGHT).tolist()
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_lost_is_asked_for_with_the_same_bytes(server: str, tmp_path: Path) -> None:
     values = [float(value) for value in range(200)]
     with serving(relay(server, set())) as (url, requests):

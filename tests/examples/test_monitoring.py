@@ -271,6 +271,7 @@ def test_the_workers_understand_their_settings(composed: Any) -> None:
         assert database.name.startswith("postgresql://arcwise@postgres/arcwise")
 
 
+@pytest.mark.slow
 def test_a_worker_is_healthy_when_it_is_ready(composed: Any, tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
     worker = composed["services"]["worker-1"]

@@ -157,6 +157,7 @@ def test_a_page_in_print_and_in_forced_colours_shows_its_figures(
         window.check()
 
 
+@pytest.mark.slow
 def test_a_page_works_without_script(tab: Callable[..., Any], open_site: Site) -> None:
     with tab(PHONE, script=False) as window:
         page = window.page

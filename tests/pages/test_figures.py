@@ -166,6 +166,7 @@ def test_every_figure_of_a_task_is_that_of_estimate(open_site: Site, tmp_path: P
     assert Shown("n", "n", f"{document['n']:,}") in page.figures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _EACH)
 def test_every_number_of_a_picture_is_one_of_estimate(open_site: Site, tmp_path: Path, name: str) -> None:
     """A number of a chart or under the pointer is in the estimate, a sum of shares, or in the series."""
@@ -223,6 +224,7 @@ def test_what_is_asked_with_parameters_is_what_the_options_give(
         assert "share 0:30" in names
 
 
+@pytest.mark.slow
 def test_a_comparison_shows_the_figures_that_the_command_gives(open_site: Site, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     open_site.tasks["vehicle speed"].save(other)

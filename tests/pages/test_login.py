@@ -138,6 +138,7 @@ def test_an_expired_session_leads_to_the_login(tab: Callable[..., Any], keyed_si
         window.check()
 
 
+@pytest.mark.slow
 def test_another_port_gets_the_cookie_but_its_posts_are_refused(
     tab: Callable[..., Any], keyed_site: Site, stranger: tuple[str, Stranger]
 ) -> None:
@@ -178,6 +179,7 @@ def test_another_port_gets_the_cookie_but_its_posts_are_refused(
         window.go(f"{keyed_site.url}/operator")
 
 
+@pytest.mark.slow
 def test_no_page_can_be_framed_or_read_by_another_origin(
     tab: Callable[..., Any], keyed_site: Site, stranger: tuple[str, Stranger]
 ) -> None:
@@ -197,6 +199,7 @@ def test_no_page_can_be_framed_or_read_by_another_origin(
         assert read == "refused"
 
 
+@pytest.mark.slow
 def test_what_another_port_embeds_comes_without_a_session(
     tab: Callable[..., Any], keyed_site: Site, stranger: tuple[str, Stranger]
 ) -> None:

@@ -101,6 +101,7 @@ def _tick_until(window: Tab, done: Callable[[], bool]) -> None:
         window.page.wait_for_timeout(200)
 
 
+@pytest.mark.slow
 def test_a_page_says_that_its_server_is_gone(tab: Callable[..., Any], live_site: Site) -> None:
     with tab() as window:
         page = window.page

@@ -170,6 +170,7 @@ def test_words_of_a_task_are_escaped(url: str) -> None:
     run(url, scenario)
 
 
+@pytest.mark.slow
 def test_a_page_that_has_not_changed_is_not_sent_again(url: str) -> None:
     fill(url, DELAY, "normal:40,12")
 
@@ -462,6 +463,7 @@ def test_many_tasks_are_paged_and_searched_and_do_not_hold_the_page_up(
     run(url, scenario)
 
 
+@pytest.mark.slow
 def test_every_link_of_a_task_leads_somewhere(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_pages, "PATIENCE", 0.0)
     for task in (DELAY, HEADING):

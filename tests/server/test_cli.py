@@ -431,6 +431,7 @@ def test_estimate_from_a_store_and_from_bare_counts(cli: Cli) -> None:
     assert f"{20 * codes:,}" in cli.good("estimate", "delay.json", "--store", "sqlite:///a.db")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_estimate_draws_its_picture(cli: Cli, suffix: str) -> None:
     cli.good("task", "new", "heading", "--circle", "360", "--epsilon", "2")
@@ -450,6 +451,7 @@ def test_estimate_draws_its_picture(cli: Cli, suffix: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_estimate_tests_the_fit_when_asked(cli: Cli) -> None:
     cli.good("task", "new", "delay", "--domain", "0:100", "--epsilon", "2")
     counts = [500] * Task.load("delay.json").mechanism.kernel.codes
@@ -463,6 +465,7 @@ def test_estimate_tests_the_fit_when_asked(cli: Cli) -> None:
     assert "honest reports do not explain the counts" in text
 
 
+@pytest.mark.slow
 def test_estimate_says_what_is_wrong(cli: Cli) -> None:
     cli.good("task", "new", "delay", "--domain", "0:100", "--epsilon", "2")
     assert "no store at" in cli.bad("estimate", "delay.json", "--store", "sqlite:///nowhere.db")

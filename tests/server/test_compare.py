@@ -163,6 +163,7 @@ def run(*args: str) -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     csv_file, plot_file = tmp_path / "a.csv", tmp_path / "a.png"
     text = run(

@@ -62,6 +62,7 @@ def test_numbers_stay_numbers() -> None:
     assert row == {"a": "-0.1", "b": "-3", "c": "1e+300", "d": "", "e": ""}
 
 
+@pytest.mark.slow
 def test_every_csv_is_written_in_this_way() -> None:
     (root,) = arcwise.server.__path__
     for path in Path(root).parent.rglob("*.py"):

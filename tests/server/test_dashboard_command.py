@@ -65,6 +65,7 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_store_is_shown_and_stays_as_it_is(tmp_path: Path) -> None:
     fill(tmp_path / "counts.db").close()
     before = everything(tmp_path)
@@ -106,6 +107,7 @@ def test_a_store_is_shown_and_stays_as_it_is(tmp_path: Path) -> None:
     assert everything(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_a_server_goes_on_writing(tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
     with serving(tmp_path, "--min-reports", "10", "--min-reports-days", "1") as (server, _):
@@ -152,6 +154,7 @@ def test_the_limits_are_never_lower_than_the_servers(tmp_path: Path) -> None:
         _limits(url, {"min_reports_days": 1})
 
 
+@pytest.mark.slow
 def test_the_configuration_of_the_server_counts(tmp_path: Path) -> None:
     fill(tmp_path / "counts.db").close()
     (tmp_path / "arcwise.toml").write_text('tasks = "/not/here"\nmin_reports = 31\nport = 1\n')

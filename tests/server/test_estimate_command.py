@@ -120,6 +120,7 @@ def test_several_tasks_are_estimated_in_turn_over_the_same_store(command: Comman
     assert command("empty.json", "empty.json", *STORE).exit_code == 1
 
 
+@pytest.mark.slow
 def test_several_tasks_are_drawn_in_rows_and_written_in_lines(command: Command) -> None:
     files = ("delay.json", "empty.json", "heading.json")
     good(command(*files, *STORE, "--plot", "rows.svg", "--csv", "all.csv", "--to", "2026-11-05"))
@@ -231,6 +232,7 @@ def test_what_is_wrong_is_said(command: Command) -> None:
         assert message in " ".join(result.output.split()), result.output
 
 
+@pytest.mark.slow
 def test_two_ranges_of_a_store_are_compared(command: Command) -> None:
     ranges = ("--to", "2026-11-05", "--against-from", "2026-11-05", "--against-to", "2026-11-08")
     shown = json.loads(good(command("delay.json", *STORE, *ranges, "--json", "--csv", "all.csv")))
@@ -257,6 +259,7 @@ def test_two_tasks_of_a_store_are_compared(command: Command) -> None:
     assert "test" not in result["difference"]
 
 
+@pytest.mark.slow
 def test_tasks_are_strata_of_one_population(command: Command) -> None:
     later = Task("later", DELAY.domain, 2.0)
     later.save("later.json")
@@ -282,6 +285,7 @@ def test_tasks_are_strata_of_one_population(command: Command) -> None:
     assert "--weights must hold a JSON object" in command(*weighted).output
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared_or_weighted_is_said(command: Command) -> None:
     counts = ["--counts", "counts.json"]
     Path("counts.json").write_text(json.dumps([3] * DELAY.mechanism.kernel.codes), encoding="ascii")

@@ -32,6 +32,7 @@ def test_every_picture_is_there_and_has_its_command() -> None:
         assert any(f"docs/{picture}" in block for block in (*BLOCKS, *CODE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("pictures/")[1].split(".")[0])
 def test_the_commands_draw_the_pictures(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

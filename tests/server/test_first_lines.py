@@ -28,6 +28,7 @@ HEADING = Task("heading", Circle(360), 1.0)
 DELAY = Task("delay", Interval(0, 60), 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_server_says_what_it_serves(tmp_path: Path, form: str) -> None:
     HEADING.save(tmp_path / "heading.json")
@@ -57,6 +58,7 @@ def test_a_server_says_what_it_serves(tmp_path: Path, form: str) -> None:
     assert dashboard == f"dashboard: {at}/"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "shown"),
     [

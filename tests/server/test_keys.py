@@ -558,6 +558,7 @@ def test_the_command_refuses_to_be_open_to_the_world_by_accident(url: str, tmp_p
         make(url, "ingest")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_nothing_secret_in_what_a_server_says(tmp_path: Path, form: str) -> None:
     HEADING.save(tmp_path / "heading.json")

@@ -144,11 +144,13 @@ def test_slow_bodies_are_cut(hasty: str, start: bytes, part: bytes, status: byte
         assert httpx.post(hasty + PATH, content=body(), headers=HEADERS).status_code == 204
 
 
+@pytest.mark.slow
 def test_a_head_that_is_too_long_is_cut(folder: Path) -> None:
     with serving(folder) as (url, _), connect(url) as connection:
         assert drip(connection, endless(head("X: 1")[:-2], b"y" * 8192)) == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [b"", REQUEST], ids=["alone", "behind another"])
 def test_a_head_that_is_too_long_is_cut_also_when_it_comes_at_once(folder: Path, before: bytes) -> None:
     with serving(folder) as (url, _), connect(url) as connection:
@@ -163,6 +165,7 @@ def test_empty_lines_keep_no_connection(folder: Path) -> None:
         assert drip(connection, endless(REQUEST, b"\r\n")).count(b"HTTP/1.1 ") == 1
 
 
+@pytest.mark.slow
 def test_what_is_not_http_is_counted_and_fills_no_log(folder: Path) -> None:
     kinds = (
         b"nonsense\r\n\r\n",
@@ -185,6 +188,7 @@ def test_what_is_not_http_is_counted_and_fills_no_log(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_end_of_a_large_body_is_no_head(folder: Path) -> None:
     large = body(bytes(60_000))
     request = head(f"Content-Length: {len(large)}") + large
@@ -199,6 +203,7 @@ def test_the_end_of_a_large_body_is_no_head(folder: Path) -> None:
             received += part
 
 
+@pytest.mark.slow
 def test_slow_but_in_time_is_served(folder: Path) -> None:
     with serving(folder) as (url, _), connect(url) as connection:
         for byte in REQUEST * 2:
@@ -210,6 +215,7 @@ def test_slow_but_in_time_is_served(folder: Path) -> None:
             received += part
 
 
+@pytest.mark.slow
 def test_one_connection_too_many_is_told(folder: Path) -> None:
     with (
         serving(folder, "--max-connections", "5", "--header-seconds", "3600") as (url, _),
@@ -235,6 +241,7 @@ def test_one_connection_too_many_is_told(folder: Path) -> None:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_thousand_idle_connections(folder: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -253,6 +260,7 @@ def test_a_thousand_idle_connections(folder: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_connections_are_answered_beyond_the_usual_limit_on_open_files(folder: Path) -> None:
     with contextlib.ExitStack() as stack:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -420,6 +428,7 @@ def test_too_many_requests_are_told_when_to_come_back(
     with_app([TASK], scenario, open=None, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trusted", [True, False])
 def test_behind_a_proxy_that_is_trusted_each_sender_counts_alone(folder: Path, trusted: bool) -> None:
     options = ["--open", "--requests-per-minute-per-address", "2"]
@@ -435,6 +444,7 @@ def test_behind_a_proxy_that_is_trusted_each_sender_counts_alone(folder: Path, t
     assert "127.0.0.1" not in said.replace(url, "")  # where the server itself is
 
 
+@pytest.mark.slow
 def test_the_largest_body_is_served(folder: Path) -> None:
     around = len(body(bytes(100_000))) - 100_000
     fitting = bytes(MAX_BODY_BYTES - around)

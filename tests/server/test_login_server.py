@@ -56,6 +56,7 @@ def raw(url: str, head: str) -> tuple[int, bytes]:
     return (int(answer.split(b" ", 2)[1]) if answer else 0), answer
 
 
+@pytest.mark.slow
 def test_tricks_with_paths_and_headers(tmp_path: Path, keys: dict[str, str]) -> None:
     with serving(tmp_path) as (url, _):
         cookie = log_in(url, keys["admin"])
@@ -119,6 +120,7 @@ def test_tricks_with_paths_and_headers(tmp_path: Path, keys: dict[str, str]) -> 
         assert httpx.get(f"{url}/v1/tasks", headers={"cookie": cookie}).json()["closed"] == {}
 
 
+@pytest.mark.slow
 def test_a_name_that_is_bound_to_this_machine_reads_nothing_without_keys(tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
     with serving(tmp_path) as (url, _):
@@ -166,6 +168,7 @@ def recording() -> Iterator[tuple[str, list[str]]]:
         server.server_close()
 
 
+@pytest.mark.slow
 def test_cookies_are_not_bound_to_a_port(tmp_path: Path, keys: dict[str, str]) -> None:
     """Cookies go to every port of a host (docs/howto/run-a-server.md). Forms are safe even so."""
     with serving(tmp_path) as (url, _), recording() as (other, seen), httpx.Client() as browser:
@@ -185,6 +188,7 @@ def test_cookies_are_not_bound_to_a_port(tmp_path: Path, keys: dict[str, str]) -
         assert browser.get(f"{url}/v1/tasks").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_session_holds_in_another_worker_and_ends_there(tmp_path: Path, keys: dict[str, str]) -> None:
     with serving(tmp_path) as (first, _), serving(tmp_path) as (second, _):
         cookie = log_in(first, keys["read"])
@@ -196,6 +200,7 @@ def test_a_session_holds_in_another_worker_and_ends_there(tmp_path: Path, keys: 
             assert store.actions(10) == []  # readers change nothing
 
 
+@pytest.mark.slow
 def test_a_proxy_that_is_trusted_names_the_scheme_and_the_sender(
     tmp_path: Path, keys: dict[str, str]
 ) -> None:
@@ -221,6 +226,7 @@ def test_a_proxy_that_is_trusted_names_the_scheme_and_the_sender(
         assert httpx.post(f"{url}/logout", headers=sent).status_code == 303
 
 
+@pytest.mark.slow
 def test_a_proxy_that_is_not_trusted_is_not_believed(tmp_path: Path, keys: dict[str, str]) -> None:
     away = {"host": AWAY, "origin": f"https://{AWAY}", "x-forwarded-proto": "https"}
     with serving(tmp_path) as (url, _):

@@ -127,6 +127,7 @@ def test_a_client_reports_through_tls(deployed: Deployed, monkeypatch: pytest.Mo
         assert store.counts(HEADING).sum() == 300
 
 
+@pytest.mark.slow
 def test_rates_count_by_address_and_nobody_can_claim_another(deployed: Deployed, tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
     most = configure({"tasks": tmp_path}, DEPLOYMENT / "arcwise.toml").requests_per_minute_per_address

@@ -190,6 +190,7 @@ def test_parameters_are_those_of_series(with_app: Run) -> None:
     with_app([HEADING], scenario)
 
 
+@pytest.mark.slow
 def test_a_difference_is_of_ranges_or_of_tasks(with_app: Run) -> None:
     other = Task("other heading", Circle(360), 2.0, description="of the others")
     one, two = HEADING.count(CODES), HEADING.count(CODES[:150])

@@ -31,6 +31,7 @@ DELAY = Task("delay", Interval(0, 180), 2.0, unit="min")
 CODES = list(range(100)) * 3
 
 
+@pytest.mark.slow
 def test_what_a_server_has_is_what_its_counts_give(tmp_path: Path) -> None:
     for number, task in enumerate((HEADING, DELAY)):
         task.save(tmp_path / f"{number}.json")

@@ -105,6 +105,7 @@ def test_answers_that_wait_are_bounded_together(folder: Path) -> None:
         assert min(rest(connection).count(b"HTTP/1.1 200 OK") for connection in held[:2]) < MANY
 
 
+@pytest.mark.slow
 def test_requests_that_come_ahead_are_answered_in_turn(folder: Path) -> None:
     with serving(folder) as (url, _), connect(url) as connection:
         asked = (SHORT + ASK) * 30
@@ -113,6 +114,7 @@ def test_requests_that_come_ahead_are_answered_in_turn(folder: Path) -> None:
         assert statuses == [b"404", b"200"] * 30 + [b"200"]
 
 
+@pytest.mark.slow
 def test_a_client_that_asks_too_far_ahead_is_cut(folder: Path) -> None:
     with serving(folder) as (url, _), connect(url) as connection:
         connection.sendall(ASK + SHORT * 1000 + LAST)

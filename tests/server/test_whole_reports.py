@@ -245,6 +245,7 @@ def test_middleware_sees_reports(run: Run) -> None:
     run(scenario, allow_origins=["https://app.example"])
 
 
+@pytest.mark.slow
 def test_both_ways_give_the_same_answers(tmp_path: Path) -> None:
     TASK.save(tmp_path / "delay.json")
     requests = {

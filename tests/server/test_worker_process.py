@@ -79,6 +79,7 @@ def test_estimates_are_the_same_and_a_process_that_dies_is_replaced(tmp_path: Pa
         wait_for_end(second)
 
 
+@pytest.mark.slow
 def test_it_is_there_before_somebody_asks(tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
     with serving(tmp_path) as (url, process), httpx.Client(base_url=url, timeout=60) as http:
@@ -92,6 +93,7 @@ def test_it_is_there_before_somebody_asks(tmp_path: Path) -> None:
         assert workers(process.pid) == [worker]
 
 
+@pytest.mark.slow
 def test_what_only_warms_up_is_not_waited_for() -> None:
     worker, others = WorkerProcess(), multiprocessing.active_children()
     worker._warming = worker._submit(time.sleep, 600.0)  # as `warm` on a machine that is very busy
@@ -106,6 +108,7 @@ def test_what_only_warms_up_is_not_waited_for() -> None:
         worker.close()
 
 
+@pytest.mark.slow
 def test_a_warm_process_loads_nothing_for_a_default_estimate() -> None:
     code = """if True:
         import sys
@@ -124,6 +127,7 @@ def test_a_warm_process_loads_nothing_for_a_default_estimate() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_it_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
     with serving(tmp_path) as (url, process), httpx.Client(base_url=url, timeout=60) as http:
@@ -135,6 +139,7 @@ def test_it_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
         wait_for_end(worker)
 
 
+@pytest.mark.slow
 def test_it_can_be_left_out(tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
     with (

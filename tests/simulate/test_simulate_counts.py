@@ -208,6 +208,7 @@ def test_simulated_devices_are_like_real_ones(mechanism: Mechanism, line: str, f
     assert stats.chi2(mechanism.kernel.codes - 1).sf(statistic) > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 40, 10**5])
 def test_fixed_devices_vary_by_their_own_randomness_only(devices: int) -> None:
     """Means and variances of 4,000 surveys of the same devices: 5 standard errors over 90 numbers; seeded.

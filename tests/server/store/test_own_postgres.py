@@ -18,6 +18,7 @@ START = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("then", "ending"), [("input()", signal.SIGKILL), ("", None)], ids=["killed", "ended"]
 )

@@ -22,6 +22,7 @@ BYTES = {"sqlite": (130, 12), "postgresql": (300, 200)}
 FIXED = 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "requests", "codes"),
     [(WIDEST, 3000, 1), (SMALL, 3000, 1), (WIDEST, 500, 50), (SMALL, 200, 200), (WIDEST, 3, 30_000)],

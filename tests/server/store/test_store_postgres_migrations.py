@@ -164,6 +164,7 @@ def migrate(url: str, results: Connection) -> None:
     results.send([step.version for step in migrate_store(url)])
 
 
+@pytest.mark.slow
 def test_of_two_processes_at_once_one_migrates_and_the_other_has_nothing_to_do(
     old: str, connection: psycopg.Connection
 ) -> None:

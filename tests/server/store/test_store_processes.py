@@ -110,6 +110,7 @@ def add_one(url: str) -> None:
         store.add([batch(DELAY, [1])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["the process", "its backend"])
 def test_a_postgres_writer_that_ends_between_id_and_counts_leaves_both_or_neither(
     postgres_url: str, end: str
