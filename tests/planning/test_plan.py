@@ -83,6 +83,16 @@ def test_without_a_delta_no_mechanism_spends_one() -> None:
     assert "gaussian" not in made.left_out
 
 
+def test_the_clamp_is_left_out_and_the_plan_says_why(reports_needed: Plan) -> None:
+    clamped = {label: why for label, why in reports_needed.left_out.items() if "clamp" in label}
+    assert set(clamped) == {"optimal-piecewise, clamp", "optimal-piecewise, clamp, squared"}
+    assert all("values near an end give the same reports" in why for why in clamped.values())
+    assert "clamp" not in str([row.label for row in reports_needed.rows])
+    alone = plan(MINUTES, epsilon=1.0, reports=10**5, compare=False)
+    assert not alone.left_out
+    assert not plan(HEADING, epsilon=1.0, reports=10**5).left_out
+
+
 def test_every_command_makes_the_mechanism_that_was_planned_with(
     reports_needed: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

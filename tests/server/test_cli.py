@@ -17,7 +17,7 @@ from arcwise.cli.main import _COMMANDS as COMMANDS
 from arcwise.cli.task.words import worst_unit_variance
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.certificate import UNIT, Certificate
-from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism
+from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism, OptimalPiecewise
 from arcwise.mechanisms.moments import variances
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server.store import open_store
@@ -196,8 +196,27 @@ def test_new_show_and_verify_of_every_mechanism(cli: Cli, name: str, version: in
     if cls.domain_type is Interval:
         low, high = task.mechanism.values.min(), task.mechanism.values.max()
         assert f"from {low:.6g} to {high:.6g}" in shown
-        assert ("times as many reports" in shown) == (task.mechanism.unbiased and not cls.approximate)
+        # Beside itself the Piecewise Mechanism needs no other number of reports.
+        compared = task.mechanism.unbiased and not cls.approximate and name != "piecewise"
+        assert ("times as many reports" in shown) == (compared and name != "optimal-piecewise")
         assert (", unbiased" in shown) == task.mechanism.unbiased
+
+
+def test_show_names_the_default_as_papers_do(cli: Cli) -> None:
+    same = "the same integers as the Piecewise Mechanism"
+    new = ("task", "new", "x", "--force", "--domain", "0:100")
+    for more in (["--epsilon", "1"], ["--epsilon", "4"], ["--epsilon", "1", "--step", "2"]):
+        shown = cli.good(*new, *more)
+        assert same in shown
+        assert "times as many reports" not in shown
+    shown = cli.good(*new, "--epsilon", "1", "--goal", "value")
+    assert "the optimum of Zheng, Mishra and Hu for a single value" in shown
+    # Another window is another mechanism, and is compared.
+    domain = Interval(0, 1)
+    Task("y", domain, 1.0, mechanism=OptimalPiecewise(domain, 1.0, power=2)).save("y.json")
+    shown = cli.good("task", "show", "y.json")
+    assert same not in shown
+    assert "the Piecewise Mechanism needs" in shown
 
 
 def test_new_takes_a_step_and_says_what_becomes_of_other_numbers(cli: Cli) -> None:

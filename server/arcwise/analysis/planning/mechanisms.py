@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.mechanisms import Mechanism
 
-__all__ = ["MANY_REPORTS", "Family", "domain_words", "families"]
+__all__ = ["MANY_REPORTS", "Family", "domain_words", "families", "unserving"]
 
 MANY_REPORTS = 1_000_000
 """From so many expected reports on a task for the distribution of an interval has 256 nodes."""
@@ -39,6 +39,11 @@ _FOR_POPULATION = "LP design, population"
 """The label of what `arcwise task new --goal mean --population` takes."""
 
 _DESIGNS = {("mean", Interval): "LP design, mean", ("direction", Circle): "LP design, direction"}
+_CLAMP = "clamp"
+_WHY_NO_CLAMP = (
+    "values near an end give the same reports, so no number of them reaches a small error; "
+    "it is the optimum for a single value (goal value)"
+)
 _UNUSED_DELTA = 1e-6
 """What families that spend a delta are listed with when none is allowed, to be left out by their name."""
 
@@ -173,7 +178,17 @@ def families(
     ]
 
 
+def unserving(domain: Domain, epsilon: float) -> dict[str, str]:
+    """Return, by label, why a mechanism of this domain serves none of the goals that can be planned."""
+    unit = domain.unit()
+    return {
+        candidate.label: _WHY_NO_CLAMP
+        for candidate in candidates(unit, epsilon, delta=_UNUSED_DELTA, nodes=None, designs=False)
+        if _CLAMP in candidate.label
+    }
+
+
 def _serves(label: str, kind: tuple[str, type[Interval] | type[Circle]]) -> bool:
     if label.startswith("LP design"):
         return label == _FOR_POPULATION or label == _DESIGNS.get(kind)
-    return "clamp" not in label  # it tells single values best, and nothing of the ends of a population
+    return _CLAMP not in label

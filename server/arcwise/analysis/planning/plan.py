@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from arcwise.analysis.planning.epsilon import LOWEST
-from arcwise.analysis.planning.mechanisms import families
+from arcwise.analysis.planning.mechanisms import families, unserving
 from arcwise.analysis.planning.request import check_request
 from arcwise.analysis.planning.result import Plan
 from arcwise.analysis.planning.work import TRIAL, Work
@@ -119,6 +119,8 @@ def plan(
     )
     work = Work(request, members, progress)
     rows, left_out, curve = work.rows()
+    if compare:
+        left_out |= unserving(domain, request.epsilon or TRIAL)
     smallest = min(getattr(row, work.compared) for row in rows)
     rows = [replace(row, relative=getattr(row, work.compared) / smallest) for row in rows]
     rows.sort(key=lambda row: (row.relative, not row.chosen, row.label))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
-from arcwise.mechanisms import Piecewise
+from arcwise.mechanisms import OptimalPiecewise, Piecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
 from arcwise.mechanisms.moments import variances
@@ -36,7 +36,7 @@ def describe(task: Task) -> str:
         "delta": _delta(task),
         "caps": caps_words(task.caps, "report"),
         "epoch": f"{task.epoch_seconds} s",
-        "mechanism": f"{mechanism.name} {mechanism.version}, placement {mechanism.placement}",
+        "mechanism": _name(mechanism),
         "kernel": _kernel(mechanism),
         "outputs": _outputs(mechanism),
         "variance": _variance(mechanism),
@@ -64,6 +64,24 @@ def _delta(task: Task) -> str:
         return ""
     capped = caps.lifetime_delta is not None or caps.rolling_delta is not None
     return f"{units / UNIT:.6g} per report" + ("" if capped else ": its caps do not bound it")
+
+
+def _name(mechanism: Mechanism) -> str:
+    words = f"{mechanism.name} {mechanism.version}, placement {mechanism.placement}"
+    if not isinstance(mechanism, OptimalPiecewise):
+        return words
+    if mechanism.placement == "clamp":
+        return f"{words}: the optimum of Zheng, Mishra and Hu for a single value"
+    same = ": the same integers as the Piecewise Mechanism (Wang et al. 2019)"
+    return words + (same if _is_piecewise(mechanism) else "")
+
+
+def _is_piecewise(mechanism: Mechanism) -> bool:
+    """Return whether devices sample from the rows of the Piecewise Mechanism on as many nodes."""
+    if not isinstance(mechanism, (OptimalPiecewise, Piecewise)) or mechanism.placement != "inset":
+        return False
+    same = Piecewise(mechanism.domain, mechanism.epsilon, nodes=mechanism.kernel.nodes)
+    return mechanism.kernel == same.kernel
 
 
 def _kernel(mechanism: Mechanism) -> str:
@@ -103,7 +121,7 @@ def _variance(mechanism: Mechanism) -> str:
     unit = worst_unit_variance(mechanism)
     deviation = unit**0.5 * domain.length
     words = f"of one decoded report at most {deviation * deviation:.5g} (standard deviation {deviation:.5g})"
-    if mechanism.approximate:
+    if mechanism.approximate or _is_piecewise(mechanism):
         return f"{words}, at any value"
     if mechanism.lattice is None:
         piecewise = piecewise_worst_variance(mechanism.epsilon)
