@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.papers import opm_gap, opm_interval, unbiased_variance
+from arcwise.papers import opm_distribution, opm_gap, opm_interval, unbiased_variance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,4 +20,7 @@ def _fewer_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.setattr(module, "BOUND_EPSILONS", (0.5, 1.0, 2.0, 4.0))
         patch.setattr(opm_gap, "DESIGN_EPSILONS", (1.0, 2.0))
         patch.setattr(unbiased_variance, "DESIGNED", (0.5, 1.0, 2.0, 4.0))
+        patch.setattr(opm_distribution, "EPSILONS", (1.0, 4.0))
+        patch.setattr(opm_distribution, "_SURVEYS", 1)
+        patch.setattr(opm_distribution, "SIZES", (1_000, 1_000_000))
         yield

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
 NAMES = list(reproductions())
 # Whatever takes the outcome of one is slow; so are the slowest pictures, of which others are like them.
-SLOW = ("opm-gap", "opm-pieces", "opm-worst-case", "truncated-laplace-gaussian", "unbiased-variance")
+SLOW = (
+    "opm-distribution",
+    "opm-gap",
+    "opm-pieces",
+    "opm-worst-case",
+    "truncated-laplace-gaussian",
+    "unbiased-variance",
+)
 SLOW_PICTURES = (
     "opm-circle",
     "opm-noise",

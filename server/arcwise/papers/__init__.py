@@ -26,6 +26,7 @@ _SOURCES = (
     "opm_circle",
     "opm_pieces",
     "opm_gap",
+    "opm_distribution",
     "unbiased_variance",
 )
 
