@@ -11,6 +11,8 @@ from arcwise.extras import check_extra
 from arcwise.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from arcwise.analysis.auditing.audit import audit
+    from arcwise.analysis.auditing.result import Audit
     from arcwise.analysis.counting.batches import count_batches
     from arcwise.analysis.counting.result import BatchCounts
     from arcwise.analysis.counting.rules import Rejected
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.timeseries.series import series
 
 __all__ = [
+    "Audit",
     "Band",
     "BatchCounts",
     "Comparison",
@@ -44,6 +47,7 @@ __all__ = [
     "Rejected",
     "Series",
     "Value",
+    "audit",
     "compare",
     "compare_reference",
     "compare_samples",
@@ -65,6 +69,8 @@ check_extra("analysis", "scipy", "threadpoolctl", user="arcwise.analysis")
 __getattr__ = lazy_names(
     __name__,
     {
+        "auditing.audit": ("audit",),
+        "auditing.result": ("Audit",),
         "counting.batches": ("count_batches",),
         "counting.result": ("BatchCounts",),
         "counting.rules": ("Rejected",),

@@ -14,6 +14,10 @@ from arcwise.version import VERSION
 __all__ = ["main"]
 
 _COMMANDS = {
+    "audit": (
+        "arcwise.cli.audit",
+        "Audit a mechanism: find a lower bound on its epsilon, and outputs that only some inputs reach.",
+    ),
     "client": ("arcwise.cli.client", "Create the ledger of a device, and show what it holds."),
     "compare": (
         "arcwise.cli.compare",
@@ -64,7 +68,7 @@ _COMMANDS = {
 """The module of each command and the first sentence of its help, which is shown without the module."""
 
 
-_COMPUTING = frozenset({"compare", "demo", "design", "estimate", "plan", "reproduce", "simulate"})
+_COMPUTING = frozenset({"audit", "compare", "demo", "design", "estimate", "plan", "reproduce", "simulate"})
 """Commands that take one thread of linear algebra; the others do not load it."""
 
 

@@ -1,0 +1,113 @@
+"""What an audit found."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["Audit", "Finding"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One event that was chosen on one half of the outputs and counted in the other.
+
+    Attributes
+    ----------
+    kind
+        "range", "value", "low bits" or "low bits of the distance".
+    event
+        The outputs, in words.
+    input, other
+        The two inputs.
+    count, other_count, calls
+        How often each gave such an output, in so many calls each.
+    epsilon
+        The lower bound from this event, at least 0. It holds together with those of the other events.
+    """
+
+    kind: str
+    event: str
+    input: float
+    other: float
+    count: int
+    other_count: int
+    calls: int
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A lower confidence bound on the epsilon of a mechanism; `str` says it in words.
+
+    Attributes
+    ----------
+    claim, delta
+        What the mechanism is claimed to satisfy: (epsilon, delta)-LDP.
+    level
+        The confidence. A mechanism whose claim is true is found to be above it with a probability of at most
+        1 - level.
+    calls, inputs
+        Calls of the mechanism in all, and how many inputs were tried.
+    findings
+        The tested events, the largest bound first.
+    """
+
+    claim: float
+    delta: float
+    level: float
+    calls: int
+    inputs: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """The lower bound, at least 0: a smaller epsilon is ruled out at the confidence `level`."""
+        return max(each.epsilon for each in self.findings)
+
+    @property
+    def above(self) -> bool:
+        """Whether epsilon is above the claim, at the confidence level."""
+        return self.epsilon > self.claim
+
+    @property
+    def support_leaks(self) -> tuple[Finding, ...]:
+        """The findings above the claim of outputs that one input gives and the other never gave."""
+        return tuple(each for each in self.findings if not each.other_count and each.epsilon > self.claim)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object with the attributes, `epsilon`, `above` and the `support_leaks`."""
+        leaks = [asdict(each) for each in self.support_leaks]
+        return {**asdict(self), "epsilon": self.epsilon, "above": self.above, "support_leaks": leaks}
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.calls:,} calls: epsilon at least {self.epsilon:.4g}, claim {self.claim:g}>"
+
+    def __str__(self) -> str:
+        return "\n".join(_words(self))
+
+
+def _words(audit: Audit) -> list[str]:
+    claim = f"epsilon {audit.claim:g}" + (f", delta {audit.delta:.3g}" if audit.delta else "")
+    lines = [
+        f"{audit.calls:,} calls with {audit.inputs} inputs; events chosen on one half of the outputs, "
+        f"counted in the other"
+    ]
+    for each in audit.findings:
+        lines += textwrap.wrap(each.event, 100, initial_indent="  ", subsequent_indent="    ")
+        lines.append(
+            f"    input {each.input!r}: {each.count:,} of {each.calls:,}; "
+            f"input {each.other!r}: {each.other_count:,}; epsilon at least {each.epsilon:.4g}"
+        )
+    for each in audit.support_leaks[:1]:
+        how = "the lowest bits of floats" if each.kind.startswith("low bits") else "the outputs"
+        lines.append(
+            f"support leak: {how} tell input {each.input!r} from input {each.other!r}, "
+            "which never gave such an output"
+        )
+    verdict = "ABOVE THE CLAIM" if audit.above else "nothing found"
+    lines.append(
+        f"{verdict}: epsilon is at least {audit.epsilon:.4g} at confidence {audit.level:g}; claimed: {claim}"
+    )
+    return lines

@@ -1,0 +1,148 @@
+"""`arcwise audit`: a lower bound on the epsilon of any mechanism, from what it returns."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arcwise.analysis.auditing.audit import LEVEL, SAMPLES
+from arcwise.analysis.auditing.audit import audit as audit_mechanism
+from arcwise.cli.domain import domain_options, lattice_options, read_domain
+from arcwise.cli.task.making import NAMES
+from arcwise.cli.task.making import mechanism_for as named_mechanism
+from arcwise.cli.terminal import progress_bar, whole_number
+from arcwise.errors import ArcwiseError
+from arcwise.tasks import Group, Task
+
+if TYPE_CHECKING:
+    from arcwise.domains import Domain
+
+__all__ = ["audit"]
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("mechanism", required=False, metavar="[MODULE:FUNCTION | NAME]")
+@click.option("--task", "task_file", type=_FILE, help="Audit the task of this file, with its own claim.")
+@click.option("--group", "group_file", type=_FILE, help="Audit the whole report of the group of this file.")
+@click.option("--epsilon", type=float, help="The claimed epsilon.")
+@click.option(
+    "--delta", type=float, help="The claimed delta, 0 unless given; with a NAME the delta that it aims at."
+)
+@domain_options
+@lattice_options
+@click.option("--input", "inputs", type=float, multiple=True, help="Try these inputs instead of about 25.")
+@click.option(
+    "--samples",
+    metavar="N",
+    callback=whole_number,
+    default=str(SAMPLES),
+    show_default=True,
+    help="Calls in all: half to choose what to test, half to test it.",
+)
+@click.option("--level", type=float, default=LEVEL, show_default=True, help="Confidence of the bound.")
+@click.option(
+    "--vectorised", is_flag=True, help="The function takes an array of n values and returns n outputs."
+)
+@click.option("--seed", type=int, help="Repeat an audit; functions may draw from their parameter rng.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def audit(  # noqa: PLR0917 (click calls it by keyword)
+    mechanism: str | None,
+    task_file: Path | None,
+    group_file: Path | None,
+    epsilon: float | None,
+    delta: float | None,
+    domain_text: str | None,
+    circle: float | None,
+    step: float | None,
+    rounding: str | None,
+    inputs: tuple[float, ...],
+    samples: int,
+    level: float,
+    vectorised: bool,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Audit a mechanism: find a lower bound on its epsilon, and outputs that only some inputs reach.
+
+    MODULE:FUNCTION is imported from the current folder or from what is installed: a function of one value
+    that returns a float, an int, a string or a tuple of these, or a mechanism, a task or a group of arcwise.
+    NAME is a mechanism of arcwise.
+
+    Exits with 1 when epsilon is above the claim at the confidence level. A mechanism whose claim is true is
+    found to be above it with a probability of at most 1 - level. Nothing found proves nothing.
+
+    \b
+    arcwise audit mymodule:noisy --epsilon 1 --domain 0:1
+    arcwise audit mymodule:noisy --epsilon 1 --circle 360 --vectorised --samples 1e7
+    arcwise audit laplace --epsilon 1 --domain 0:1
+    arcwise audit --task heading.json
+    """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
+    if [mechanism, task_file, group_file].count(None) != 2:
+        raise click.UsageError("give one of MODULE:FUNCTION, the NAME of a mechanism, --task and --group")
+    domain = None
+    if domain_text is not None or circle is not None:
+        domain = read_domain(domain_text, circle, step=step, rounding=rounding)
+    elif step is not None or rounding is not None:
+        raise click.UsageError("--step and --rounding are for a --domain or a --circle")
+    if mechanism is None and domain is not None:
+        raise click.UsageError("--domain and --circle are not for a file, which names its own")
+    try:
+        if task_file is not None:
+            audited: object = Task.load(task_file)
+        elif group_file is not None:
+            audited = Group.load(group_file)
+        elif ":" in str(mechanism):
+            audited = _imported(str(mechanism))
+        else:
+            audited, delta = _named(str(mechanism), domain, epsilon, delta), None
+        with progress_bar() as progress:
+            found = audit_mechanism(
+                audited,
+                domain,
+                epsilon,
+                delta=delta,
+                samples=samples,
+                level=level,
+                vectorised=vectorised,
+                inputs=inputs or None,
+                seed=seed,
+                progress=progress,
+            )
+    except ArcwiseError as error:  # exits with 2: 1 says that epsilon is above the claim
+        raise click.UsageError(str(error)) from error
+    click.echo(json.dumps(found.to_dict(), indent=2) if as_json else str(found))
+    if found.above:
+        raise click.exceptions.Exit(1)
+
+
+def _named(name: str, domain: Domain | None, epsilon: float | None, delta: float | None) -> object:
+    if name not in NAMES:
+        raise click.UsageError(
+            f"{name!r} is neither MODULE:FUNCTION nor a mechanism of arcwise: {', '.join(NAMES)}"
+        )
+    if domain is None or epsilon is None:
+        raise click.UsageError(f"give --epsilon and --domain LOW:HIGH or --circle PERIOD with {name}")
+    return named_mechanism(domain, epsilon, goal=None, name=name, delta=delta)
+
+
+def _imported(text: str) -> Any:
+    """Return what MODULE:NAME names, from the current folder as `python -m` would."""
+    module, _, names = text.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:
+        raise click.UsageError(f"cannot import {module!r}: {error}") from error
+    try:
+        return attrgetter(names)(found)
+    except AttributeError:
+        raise click.UsageError(f"module {module!r} has no {names!r}") from None
