@@ -10,7 +10,7 @@ SPARK := .venv-spark
 WORKERS := -n 3 --dist worksteal
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(WORKERS)
 
-.PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench bench-lake pictures clean
+.PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench bench-lake pictures docs clean
 
 help:
 	@echo "make demo          collect a year of flights privately; writes arcwise-demo.html"
@@ -25,6 +25,7 @@ help:
 	@echo "make types         mypy, strict"
 	@echo "make wheel         build the wheel and check it in bare environments"
 	@echo "make bench         the benchmarks, by hand, into docs/reference/performance.md: a quarter of an hour"
+	@echo "make docs          the site, into build/site; ARGS='-D nb_execution_mode=off' leaves out the notebooks"
 	@echo "make pictures      take the pictures of the dashboard in docs/pictures; needs chromium"
 
 demo: $(VENV)/.demo
@@ -75,6 +76,9 @@ bench: $(VENV)/.dev
 bench-lake: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.speed.run lake -- --reports 1e8
 	$(BIN)/python -m benchmarks.speed.page
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m docs._site.build $(ARGS)
 
 pictures: $(VENV)/.dev
 	$(BIN)/python -m tests.pages.screenshots $(ARGS)

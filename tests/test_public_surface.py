@@ -36,9 +36,9 @@ def parameters(function: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", str(inspect.Signature(shown)))
 
 
-def members(cls: type, listed: set[type]) -> list[str]:
+def members(cls: type, listed: set[type]) -> dict[str, Any]:
     """Return the public attributes and methods of a class, but for those of a base that is listed itself."""
-    lines = []
+    found = {}
     for name in sorted(dir(cls)):
         owner = next((base for base in cls.__mro__ if name in vars(base)), None)
         if (
@@ -49,10 +49,8 @@ def members(cls: type, listed: set[type]) -> list[str]:
         ):
             continue
         value = vars(owner)[name]
-        if isinstance(value, (classmethod, staticmethod)):
-            value = value.__func__
-        lines.append(f"    .{name}{parameters(value) if inspect.isfunction(value) else ''}")
-    return lines
+        found[name] = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+    return found
 
 
 def home(cls: type, facade: str) -> str:
@@ -72,7 +70,9 @@ def surface() -> str:
             if inspect.isclass(value) and home(value, facade) != facade:
                 lines.append(f"  {name}, see {home(value, facade)}")
             elif inspect.isclass(value):
-                lines += [f"  {name}{constructor(value)}", *members(value, listed)]
+                lines.append(f"  {name}{constructor(value)}")
+                for each, member in members(value, listed).items():
+                    lines.append(f"    .{each}{parameters(member) if inspect.isfunction(member) else ''}")
             else:
                 lines.append(f"  {name}{parameters(value) if callable(value) else ''}")
     return "\n".join(lines) + "\n"

@@ -24,7 +24,9 @@ from tests.support.server_processes import serving
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PAGE = DEPLOYMENT.parents[1] / "docs" / "howto" / "run-a-server.md"
+DOCS = DEPLOYMENT.parents[1] / "docs"
+PAGE = DOCS / "howto" / "run-a-server.md"
+METRICS = DOCS / "reference" / "metrics.md"
 ALERTS = DEPLOYMENT / "alerts.yml"
 DASHBOARD = DEPLOYMENT / "grafana_dashboard.json"
 COMPOSE = DEPLOYMENT / "compose.yaml"
@@ -40,7 +42,7 @@ def known_samples() -> dict[str, set[str]]:
     """Return the labels of each sample of /metrics; `tests/server/test_metrics.py` holds the page to it."""
     found: dict[str, set[str]] = {}
     table = re.findall(
-        r"^\| `(\w+)` \| (counter|gauge|histogram) \|([^|]*)\|", PAGE.read_text("utf-8"), re.MULTILINE
+        r"^\| `(\w+)` \| (counter|gauge|histogram) \|([^|]*)\|", METRICS.read_text("utf-8"), re.MULTILINE
     )
     for name, kind, labels in table:
         ends = ("_bucket", "_count", "_sum") if kind == "histogram" else ("",)
@@ -91,7 +93,7 @@ def test_alerts_are_about_metrics_that_exist() -> None:
 
 
 def test_alerts_are_about_refusals_that_exist() -> None:
-    text = (PAGE.parents[1] / "reference" / "protocol.md").read_text("utf-8")
+    text = (DOCS / "reference" / "protocol.md").read_text("utf-8")
     for rule in rules():
         for reasons in re.findall(r'reason=~?"([^"]*)"', rule["expr"]):
             for reason in reasons.split("|"):

@@ -25,7 +25,7 @@ from arcwise.version import VERSION
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch, pack_codes
 from tests.support.machines import find_program
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "run-a-server.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 Run = Callable[..., None]
 DOMAIN = Interval(0, 1)
 DELAY = Task("delay", DOMAIN, 1.0)
@@ -178,7 +178,7 @@ def test_the_state_of_the_store_and_of_the_process_is_shown(with_app: Run, tmp_p
 
 
 def documented() -> dict[str, tuple[str, set[str]]]:
-    """Return type and labels by metric, as docs/howto/run-a-server.md lists them."""
+    """Return type and labels by metric, as docs/reference/metrics.md lists them."""
     found = {}
     for line in PAGE.read_text("utf-8").splitlines():
         if row := re.fullmatch(r"\| `(\w+)` \| (counter|gauge|histogram) \|([^|]*)\| [^|]+ \|", line):

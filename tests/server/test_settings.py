@@ -20,7 +20,6 @@ from arcwise.tasks import Task
 from tests.support.server_processes import serving
 
 DELAY = Task("delay", Interval(0, 1), 1.0)
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -121,16 +120,11 @@ def test_a_default_is_what_its_declaration_states(name: str) -> None:
         )
 
 
-def test_every_setting_is_an_option_and_is_documented() -> None:
+def test_every_setting_is_an_option_with_help() -> None:
     shown = " ".join(CliRunner().invoke(main, ["serve", "--help"]).output.split())
-    page = (ROOT / "docs" / "howto" / "run-a-server.md").read_text(encoding="utf-8")
-    table = page.partition("| setting | default | meaning |\n|---|---|---|\n")[2].partition("\n\n")[0]
-    rows = []
     for name, setting in settings_of(ProcessSettings).items():
         assert f"{setting.option or '--' + name.replace('_', '-')} " in shown
         assert setting.help
-        rows.append(f"| `{name}` | {f'`{setting.default}`' if setting.default else ''} | {setting.help} |")
-    assert table.splitlines() == rows  # docs/howto/run-a-server.md
 
 
 def test_a_process_takes_a_file_and_the_environment() -> None:

@@ -53,7 +53,7 @@ class Counters(NamedTuple):
         Given up for good, by reason: an HTTP status such as "410", "expired", "opted-out", or "closed" (still
         queued in memory when the uplink was closed). They were charged: what they spent stays spent.
     refused
-        Calls of `Client.report` that made no report, by `Outcome`: "full", "capped", "opted-out", "failed".
+        Calls of `Client.report` that made no report, by outcome: "full", "capped", "opted-out", "failed".
         Nothing was charged for them.
 
     Notes

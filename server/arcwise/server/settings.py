@@ -1,7 +1,7 @@
 """The settings of a server, each declared once: its name, type, default, bounds and help.
 
 The options of `arcwise serve`, the environment variables, the keys of its file and the table in
-docs/howto/run-a-server.md are derived from these declarations.
+docs/reference/settings.md are derived from these declarations.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Setting(NamedTuple):
     read_as
         Type of what options, the environment and a file hold.
     help
-        What it does, for the command's help and docs/howto/run-a-server.md.
+        What it does, for the command's help and docs/reference/settings.md.
     default
         The default as a file would state it; "" where it cannot be stated.
     must_be, allows
@@ -339,7 +339,7 @@ class Settings:
 class ProcessSettings(Settings):
     """The settings of `arcwise serve`: those of the app, and those of the process around it.
 
-    docs/howto/run-a-server.md has them in a table; see `Settings` for those of the app.
+    docs/reference/settings.md has them in a table; see `Settings` for those of the app.
 
     Raises
     ------

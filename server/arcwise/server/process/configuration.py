@@ -77,7 +77,7 @@ def read_settings(options: Mapping[str, Any], file: Path | None = None) -> dict[
         return create_model("Settings", __base__=Given, **declared)(**options).model_dump(exclude_unset=True)
     except ValidationError as error:
         wrong = ", ".join(_in_words(each, declared) for each in error.errors())
-        raise ParameterError(f"invalid settings (docs/howto/run-a-server.md lists them): {wrong}") from None
+        raise ParameterError(f"invalid settings (docs/reference/settings.md lists them): {wrong}") from None
     except ValueError as error:
         raise ParameterError(
             f"settings cannot be read: {error}; in the environment a list is written as JSON, such as "

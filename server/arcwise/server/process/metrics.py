@@ -1,6 +1,6 @@
 """Numbers of one worker: for Prometheus, since it started; for the operator page, of the last minutes.
 
-docs/howto/run-a-server.md lists the metrics; `tests/server/test_metrics.py` compares.
+docs/reference/metrics.md lists the metrics; `tests/server/test_metrics.py` compares.
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+"""``make docs``: build the site of this version into build/site, beside those of other versions."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from sphinx.cmd.build import build_main
+
+from arcwise.version import VERSION
+from docs._site.stage import ROOT, stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_BUILD = ROOT / "build"
+_OPTIONS = ["-W", "--keep-going", "-n", "-q", "-j", "auto"]
+
+
+def main(arguments: list[str]) -> int:
+    """Build, and return the exit status of Sphinx; arguments are further options of it."""
+    staged, site = _BUILD / "site-source", _BUILD / "site"
+    stage(staged)
+    done = build_main(
+        [
+            *_OPTIONS, *arguments,
+            "-c", str(ROOT / "docs"), "-d", str(_BUILD / "site-doctrees"),
+            str(staged), str(site / VERSION),
+        ]
+    )  # fmt: skip
+    shutil.rmtree(site / "jupyter_execute", ignore_errors=True)  # of myst-nb: what pages do not show
+    if done == 0:
+        list_versions(site)
+        sys.stdout.write(f"wrote {site / 'index.html'}\n")
+    return done
+
+
+def list_versions(site: Path) -> None:
+    """Write what pages of every version offer, and a first page that leads to the newest."""
+    versions = sorted((path.parent.name for path in site.glob("*/index.html")), key=_order, reverse=True)
+    (site / "versions.js").write_text(
+        f"window.ARCWISE_VERSIONS = {json.dumps(versions)};\n", encoding="utf-8"
+    )
+    names = [html.escape(name) for name in versions]
+    links = "".join(f'<li><a href="{name}/index.html">{name}</a></li>' for name in names)
+    (site / "index.html").write_text(
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>arcwise</title>'
+        f'<meta http-equiv="refresh" content="0; url={names[0]}/index.html">'
+        f"<h1>arcwise</h1><ul>{links}</ul></html>\n",
+        encoding="utf-8",
+    )
+
+
+def _order(version: str) -> list[tuple[int, int | str]]:
+    """Return what versions are sorted by: 0.10 comes after 0.9."""
+    return [(1, int(part)) if part.isdigit() else (0, part) for part in re.findall(r"\d+|[a-z]+", version)]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

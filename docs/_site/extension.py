@@ -1,0 +1,53 @@
+"""What the site needs of Sphinx beside its own extensions."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from pygments.lexers.special import TextLexer
+
+if TYPE_CHECKING:
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+
+__all__ = ["setup"]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register everything."""
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    app.add_lexer("mermaid", TextLexer)
+    logging.getLogger("sphinx.sphinx.directives.other").addFilter(_is_no_empty_glob)
+    for part in ("description", "options", "epilog"):
+        app.connect(f"sphinx-click-process-{part}", _without_emphasis)
+    app.connect("missing-reference", _code)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _is_no_empty_glob(record: logging.LogRecord) -> bool:
+    """Leave out the warning of a menu that has put all pages of its folder in order: it has no type."""
+    return "glob pattern" not in str(record.msg)
+
+
+def _without_emphasis(_app: Sphinx, _context: object, lines: list[str]) -> None:
+    """Keep the stars of a command's help as they are."""
+    lines[:] = [line.replace("*", "\\*") for line in lines]
+
+
+def _inline(translator: Any, node: nodes.math) -> None:
+    """Write a formula as MathML, which browsers draw without a script or a network."""
+    translator.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def _block(translator: Any, node: nodes.math_block) -> None:
+    translator.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def _code(_app: Sphinx, _env: object, node: pending_xref, content: nodes.Element) -> nodes.Element | None:
+    """Leave `words` of docstrings as code where they name nothing that has a page."""
+    return content if node["reftype"] == "obj" else None
