@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import wraps
 from numbers import Real
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "as_float",
@@ -18,6 +19,7 @@ __all__ = [
     "checked_integer",
     "checked_real",
     "did_you_mean",
+    "explained",
     "real_or_nan",
     "shown",
 ]
@@ -207,6 +209,64 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
+_FunctionT = TypeVar("_FunctionT", bound="Callable[..., object]")
+
+
+def explained(function: _FunctionT) -> _FunctionT:
+    """Let a public function say what it takes where a call does not fit it: a decorator.
+
+    Python itself says "Task.__init__() got an unexpected keyword argument". Nothing is looked at as long as
+    calls fit.
+
+    Examples
+    --------
+    >>> @explained
+    ... def plan(domain, *, epsilon=None, error=None):
+    ...     pass
+    >>> plan((0, 1), eror=0.5)
+    Traceback (most recent call last):
+    TypeError: plan() has no option 'eror'; did you mean error?
+    """
+
+    @wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # the call fitted: the error comes from within
+            raise TypeError(_misfit(function, args, kwargs) or str(error)) from None
+
+    return call  # type: ignore[return-value]
+
+
+def _misfit(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> str:
+    """Return why a call does not fit, naming the public class or function; "" where it is not known."""
+    from inspect import signature  # takes long to import, and nobody waits for an error
+
+    takes = list(signature(function).parameters.values())
+    name = function.__name__
+    if takes and takes[0].name in ("self", "cls"):
+        name, takes, args = type(args[0]).__name__ if name == "__init__" else name, takes[1:], args[1:]
+    by_name = [each.name for each in takes if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    by_place = [each.name for each in takes if each.kind is each.POSITIONAL_OR_KEYWORD]
+    others = any(each.kind is each.VAR_KEYWORD for each in takes)
+    unknown = next((each for each in kwargs if each not in by_name and not others), None)
+    if unknown is not None:
+        hint = did_you_mean(unknown, by_name) or f"; it takes {', '.join(by_name) or 'nothing'}"
+        return f"{name}() has no option {unknown!r}{hint}"
+    if len(args) > len(by_place):
+        rest = ", ".join(each for each in by_name if each not in by_place)
+        words = f"{name}() takes {', '.join(by_place) or 'nothing'} by position, got {len(args)} arguments"
+        return words + (f"; give the others by name: {rest}" if rest else "")
+    given = {*by_place[: len(args)], *kwargs}
+    missing = [each.name for each in takes if each.default is each.empty and each.name in by_name]
+    missing = [each for each in missing if each not in given]
+    if missing:
+        return f"{name}() needs {' and '.join(missing)}; it takes {', '.join(by_name)}"
+    return ""
+
+
 def shown(value: object) -> str:
     """Return ``repr(value)`` for a message, its beginning if it is long, or the type of what cannot be shown.
 
@@ -222,6 +282,8 @@ def shown(value: object) -> str:
     try:
         text = repr(value)
     except Exception:  # such as an integer of too many digits, in a list
+        return f"a {type(value).__name__}"
+    if "\n" in text:  # such as an array of many numbers
         return f"a {type(value).__name__}"
     return text if len(text) <= _LONGEST_REPR else f"{text[:_LONGEST_REPR]}..."
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from arcwise.checks import as_float, checked_bool, checked_real, shown
+from arcwise.checks import as_float, checked_bool, checked_real, explained, shown
 from arcwise.digits import written
 from arcwise.errors import DomainError, ParameterError
 from arcwise.lattice import MOST_VALUES, TOLERANCE, first_of, lattice_of
@@ -195,6 +195,7 @@ class Interval(_Domain):
     rounding: Rounding
     lattice: Lattice | None
 
+    @explained
     def __init__(
         self,
         low: float,
@@ -346,6 +347,7 @@ class Circle(_Domain):
     rounding: Rounding
     lattice: Lattice | None
 
+    @explained
     def __init__(self, period: float, step: float | None = None, rounding: Rounding = "refuse") -> None:
         self._set(period=checked_real("period", period, above=0))
         self._set_lattice(step, rounding, self.period)

@@ -26,7 +26,13 @@ def lazy_names(package: str, places: Mapping[str, tuple[str, ...]]) -> Callable[
 
     def load(name: str) -> Any:
         if name not in where:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, where, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}{hint}", name=name, obj=package
+            )
         value = getattr(import_module(f".{where[name]}", package), name)
         setattr(sys.modules[package], name, value)  # the next time without this detour
         return value

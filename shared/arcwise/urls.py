@@ -27,26 +27,47 @@ def checked_url(url: object) -> str:
     return url.rstrip("/")
 
 
-def checked_key(key: object, url: str, *, over_http: object) -> str | None:
-    """Return the key for this base URL, or None; raise `ParameterError`, which never repeats the key."""
+def checked_key(key: object, url: str, *, over_http: object, scopes: tuple[str, ...]) -> str | None:
+    """Return the key for this base URL, or None; raise `ParameterError`, which never repeats the key.
+
+    Parameters
+    ----------
+    key, over_http
+        As given.
+    url
+        Where it is sent.
+    scopes
+        What the key may be for, one of them.
+    """
     over_http = checked_bool("key_over_http", over_http)
     if key is None:
         return None
-    # Anything else could end the header and begin another one.
-    if not isinstance(key, str) or not key.isascii() or not 0 < len(key) <= 512 or not _is_visible(key):
+    scope = _scope(key)
+    if scope not in scopes:
+        found = f"a key with the scope {scope}" if scope else "something else, such as a part of one"
         raise ParameterError(
-            "key must be None or 1 to 512 visible ASCII characters, as `arcwise key new` prints"
+            f"key must be None or what `arcwise key new --scope {scopes[0]}` prints, "
+            f"arcwise_{scopes[0]}_ID_SECRET with {_ID} and {_SECRET} hexadecimal digits; got {found}"
         )
     if not url.lower().startswith("https://") and not over_http and not is_loopback_url(url):
         raise ParameterError(
             "key would be sent unencrypted: use an https:// URL, or key_over_http=True where "
             "something else encrypts"
         )
-    return key
+    return str(key)
 
 
-def _is_visible(text: str) -> bool:
-    return all("!" <= character <= "~" for character in text)
+_ID, _SECRET = 12, 64
+"""Hexadecimal digits of the parts of a key."""
+
+
+def _scope(key: object) -> str:
+    """Return the scope that stands in a whole key, "" for anything else: which could end a header, too."""
+    parts = key.split("_") if isinstance(key, str) else []
+    if len(parts) != 4 or parts[0] != "arcwise" or [len(part) for part in parts[2:]] != [_ID, _SECRET]:
+        return ""
+    known = parts[1] in ("ingest", "read", "metrics", "admin")
+    return parts[1] if known and set(parts[2] + parts[3]) <= set("0123456789abcdef") else ""
 
 
 def is_loopback_url(url: str) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEADING = Task("heading/true", Circle(360), 2.0, unit="°")
+KEY = f"arcwise_read_{'5ec2e7' * 2}_{'5ec2' * 16}"
 DELAY = Task("delay", Interval(0, 180), 2.0, unit="min")
 CODES = list(range(100)) * 3
 
@@ -113,7 +114,7 @@ def test_what_is_asked_again_is_only_compared(reader_of: Callable[..., Reader]) 
             return Answer(304)
         return Answer(200, json=document, headers={"etag": shown[0]})
 
-    reader = reader_of(answer, key="secret")
+    reader = reader_of(answer, key=KEY)
     for _ in range(2):
         assert reader.estimate("delay").n == 0
     shown[0] = '"2"'
@@ -191,8 +192,8 @@ def test_a_key_is_sent_to_this_machine_or_encrypted(reader_of: Callable[..., Rea
         sent.append(request.headers.get("authorization"))
         return Answer(200, json={"tasks": []})
 
-    assert reader_of(answer, key="secret").tasks() == reader_of(answer).tasks() == []
-    assert sent == ["Bearer secret", None]
+    assert reader_of(answer, key=KEY).tasks() == reader_of(answer).tasks() == []
+    assert sent == [f"Bearer {KEY}", None]
     for url in ("http://127.0.0.1:8000", "http://localhost", "http://[::1]:8000", "https://reports.example"):
         Reader(url, "secret").close()
     Reader("http://reports.example", "secret", key_over_http=True).close()

@@ -8,6 +8,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from arcwise.checks import explained
 from arcwise.client.base_client import BaseClient
 from arcwise.client.base_uplink import BaseUplink, BaseUplinkOptions
 from arcwise.client.checks import check_options, checked_number
@@ -65,6 +66,7 @@ class AsyncUplink(BaseUplink):
     (True, 3)
     """
 
+    @explained
     def __init__(
         self,
         url: str,
@@ -288,6 +290,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
 
     __slots__ = ()
 
+    @explained
     def __init__(
         self,
         server: str | AsyncUplink,

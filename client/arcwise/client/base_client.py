@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from arcwise.checks import shown
 from arcwise.client.base_uplink import BaseUplink
-from arcwise.client.checks import check_options
+from arcwise.client.checks import check_options, ledger_error
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.ledger import MemoryLedger
 from arcwise.client.memory.outbox import MemoryOutbox
@@ -57,6 +58,11 @@ class BaseClient(Generic[UplinkT]):
             )
         else:
             uplink = server
+        if type(getattr(randomness, "secure", None)) is not bool:
+            raise ParameterError(
+                "randomness must be left out, or be a Randomness of arcwise.randomness; got "
+                f"{shown(randomness)}"
+            )
         if not randomness.secure and not is_loopback_url(uplink.url):
             raise ParameterError(
                 f"randomness must be secure for a server on another machine, got "
@@ -158,7 +164,7 @@ def _chosen_ledger(ledger: Ledger | None, policy: Policy) -> Ledger:
     """
     if ledger is not None:
         if not isinstance(ledger, Ledger):
-            raise ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {ledger!r}")
+            raise ledger_error(ledger)
         return ledger
     if policy.remembers:
         raise ParameterError(

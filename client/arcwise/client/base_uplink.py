@@ -9,7 +9,7 @@ import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypedDict
 
-from arcwise.client.checks import checked_integer, checked_number
+from arcwise.client.checks import checked_integer, checked_number, ledger_error
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
 from arcwise.client.environment import MACHINE, Environment
 from arcwise.client.event_log import EventLog
@@ -91,7 +91,7 @@ class BaseUplink(ABC):
         environment: Environment = MACHINE,
     ) -> None:
         self._url = checked_url(url)
-        self._key = checked_key(key, self._url, over_http=key_over_http)
+        self._key = checked_key(key, self._url, over_http=key_over_http, scopes=("ingest",))
         batch_size = checked_integer("batch_size", batch_size, MAX_BATCH_SIZE)
         capacity = checked_integer("max_pending", max_pending, 10**9)
         self._interval = checked_number("interval", interval)
@@ -106,7 +106,7 @@ class BaseUplink(ABC):
         if ledger is None:
             ledger = MemoryLedger()
         elif not isinstance(ledger, Ledger):
-            raise ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {ledger!r}")
+            raise ledger_error(ledger)
         self._events = EventLog(on_event)
         self._environment = environment
         self._closed = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from arcwise.checks import did_you_mean, real_or_nan, shown
@@ -11,7 +12,7 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["check_options", "checked_integer", "checked_number"]
+__all__ = ["check_options", "checked_integer", "checked_number", "ledger_error"]
 
 
 def check_options(cls: type, given: Iterable[str], options: type) -> None:
@@ -32,7 +33,14 @@ def check_options(cls: type, given: Iterable[str], options: type) -> None:
 
             own = [each.name for each in signature(cls).parameters.values() if each.kind is each.KEYWORD_ONLY]
             known = [*own, *options.__annotations__]
-            raise TypeError(f"{cls.__name__}() has no option {name!r}{did_you_mean(name, known)}")
+            hint = did_you_mean(name, known) or f"; it takes {', '.join(dict.fromkeys(known))}"
+            raise TypeError(f"{cls.__name__}() has no option {name!r}{hint}")
+
+
+def ledger_error(ledger: object) -> ParameterError:
+    """Return the error about what is no ledger; a path is what most give instead of one."""
+    hint = f": give FileLedger({ledger!r})" if isinstance(ledger, (str, PathLike)) else ""
+    return ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {shown(ledger)}{hint}")
 
 
 def checked_integer(name: str, value: object, most: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from arcwise.checks import explained
 from arcwise.client.base_client import BaseClient
 from arcwise.client.checks import checked_number
 from arcwise.client.outcomes import Outcome
@@ -86,6 +87,7 @@ class Client(BaseClient[Uplink]):
 
     __slots__ = ()
 
+    @explained
     def __init__(
         self,
         server: str | Uplink,

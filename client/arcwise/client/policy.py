@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from arcwise.checks import as_float
+from arcwise.checks import as_float, did_you_mean, shown
 from arcwise.client.accounts import EVERYTHING, bill
 from arcwise.client.reportables import MemoizedTask, ReportableGroup, ReportableTask
 from arcwise.errors import CertificateError, ParameterError, TaskError, UnknownTaskError
@@ -17,8 +17,6 @@ from arcwise.tasks import Charge, Task, micro_epsilon
 from arcwise.tasks.caps import Caps, check_caps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from arcwise.client.accounts import Bill
     from arcwise.client.reportables import Reportable
     from arcwise.tasks import Group
@@ -60,7 +58,7 @@ class Policy:
         UnknownTaskError
             When there is none.
         """
-        reportable = self.reportables.get(name)
+        reportable = self.reportables.get(name) if isinstance(name, str) else None
         if reportable is None:
             for other, group in self.reportables.items():
                 if isinstance(group, ReportableGroup) and name in {task.name for task in group.group.tasks}:
@@ -69,7 +67,8 @@ class Policy:
                         "task names to values"
                     )
             known = ", ".join(map(repr, self.reportables))
-            raise UnknownTaskError(f"no task {name!r}; this client has {known}")
+            hint = did_you_mean(name, self.reportables) if isinstance(name, str) else ": give its name"
+            raise UnknownTaskError(f"no task {shown(name)}; this client has {known}{hint}")
         return reportable
 
     def bill(self, name: str | None) -> Bill:
@@ -86,7 +85,7 @@ class Policy:
             return self._bills[name]
         except KeyError:
             known = ", ".join(map(repr, self._bills))
-            raise UnknownTaskError(f"no task {name!r}; this client has {known}") from None
+            raise UnknownTaskError(f"no task {shown(name)}; this client has {known}") from None
 
 
 def policy_of(
@@ -107,13 +106,17 @@ def policy_of(
         When a report may spend more than `max_epsilon` or `max_delta`.
     """
     if caps is not None and not isinstance(caps, Caps):
-        raise ParameterError(f"caps must be None or a Caps, got {caps!r}")
+        raise ParameterError(f"caps must be None or a Caps, got {caps!r}; for example Caps(lifetime=30.0)")
     memoize = {} if memoize is None else memoize
     if not isinstance(memoize, Mapping) or not all(type(count) is int for count in memoize.values()):
         raise ParameterError(
             f"memoize must be None or a mapping from task names to integers, got {memoize!r}"
         )
     _Most(max_epsilon, max_delta)  # here first: what is no number may not be hashable either
+    if isinstance(tasks, (str, Task)) or not isinstance(tasks, Iterable):
+        raise ParameterError(
+            f"tasks must be an iterable of Task and Group, such as [Task.load(FILE)]; got {shown(tasks)}"
+        )
     try:
         return _policy(tuple(tasks), caps, tuple(memoize.items()), max_epsilon, max_delta)
     except TypeError as error:  # not iterable, or not hashable as a Task is
@@ -156,7 +159,11 @@ def _policy(
                 remembers = f"caps of {capped.name!r}"
     if answers:
         unknown = ", ".join(map(repr, answers))
-        raise ParameterError(f"memoize must name tasks of this client that are in no group, got {unknown}")
+        first = next(iter(answers))
+        hint = did_you_mean(first, names) if isinstance(first, str) else ""
+        raise ParameterError(
+            f"memoize must name tasks of this client that are in no group, got {unknown}{hint}"
+        )
     return Policy(reportables, caps, remembers)
 
 
@@ -180,7 +187,7 @@ def _reportable(thing: object, caps: Caps | None, answers: dict[str, int], most:
     from arcwise.tasks.group import Group  # only apps with groups wait for it
 
     if not isinstance(thing, Group):
-        raise ParameterError(f"tasks must be Tasks and Groups, got {thing!r}")
+        raise ParameterError(f"tasks must be Tasks and Groups, got {thing!r}; Task.load(FILE) reads one")
     for task in thing.tasks:
         task.mechanism.certificate()
     most.check(f"a round of group {thing.name!r}", thing.charge, thing.epsilon)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from arcwise.checks import explained
 from arcwise.wire import decode_batch
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class RecordedRequest(NamedTuple):
 
 
 class _Recording:
+    @explained
     def __init__(self, answers: Iterable[int] = ()) -> None:
         self.requests: list[RecordedRequest] = []
         self._answers = deque(answers)

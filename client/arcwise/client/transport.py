@@ -13,6 +13,7 @@ from functools import lru_cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from arcwise.checks import explained
 from arcwise.client.delivery import ACKNOWLEDGED
 from arcwise.client.process import current_process
 from arcwise.errors import ParameterError
@@ -198,6 +199,7 @@ class HttpxTransport:
     1
     """
 
+    @explained
     def __init__(self, client: httpx.Client | None = None, **options: Any) -> None:
         _check_options(client, options)
         self._given = client
@@ -262,6 +264,7 @@ class AsyncHttpxTransport:
     (429, '60')
     """
 
+    @explained
     def __init__(self, client: httpx.AsyncClient | None = None, **options: Any) -> None:
         _check_options(client, options)
         self._given = client

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from arcwise.checks import explained
 from arcwise.client.base_uplink import BaseUplink, BaseUplinkOptions
 from arcwise.client.checks import check_options, checked_number
 from arcwise.client.outbox import Send, Wait
@@ -87,6 +88,7 @@ class Uplink(BaseUplink):
     (True, 3)
     """
 
+    @explained
     def __init__(
         self,
         url: str,

@@ -1,4 +1,4 @@
-"""Counts of reports, checked before anything is computed from them."""
+"""Tasks and counts of reports, checked before anything is computed from them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,46 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.checks import shown
 from arcwise.errors import ParameterError
+from arcwise.mechanisms.base import Mechanism
+from arcwise.tasks import Task
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from arcwise.tasks import Task
     from arcwise.typing import FloatArray
 
-__all__ = ["check_counts", "same_codes", "same_units"]
+__all__ = ["check_counts", "checked_task", "mechanism_of", "same_codes", "same_units", "shape_error"]
+
+
+def checked_task(task: object, name: str = "task") -> Task:
+    """Return a task, or raise `ParameterError` that says how to come by one."""
+    if not isinstance(task, Task):
+        raise ParameterError(f"{name} must be a Task, such as Task.load(FILE) returns, got {shown(task)}")
+    return task
+
+
+def mechanism_of(task: object) -> Mechanism:
+    """Return a mechanism, or that of a task; raise `ParameterError` for anything else."""
+    return task if isinstance(task, Mechanism) else checked_task(task).mechanism
+
+
+def shape_error(name: str, codes: int, got: object) -> ParameterError:
+    """Return the error about counts of a wrong shape, which says where right ones come from."""
+    return ParameterError(
+        f"{name} must have the shape ({codes},), one number per code; got {got}. task.count(codes) counts "
+        "codes, which task.randomize(values) returns"
+    )
 
 
 def check_counts(counts: ArrayLike, codes: int, name: str = "counts") -> FloatArray:
     """Return counts as floats, shape (K,), or raise `ParameterError` that names them and what is wrong."""
     array = np.asarray(counts)
     if array.shape != (codes,):
-        raise ParameterError(f"{name} must have the shape ({codes},), one number per code; got {array.shape}")
+        raise shape_error(name, codes, array.shape if array.shape else shown(counts))
     if array.dtype.kind not in "iu":
-        raise ParameterError(f"{name} must be integers, got dtype {array.dtype}")
+        raise ParameterError(f"{name} must be integers, got dtype {array.dtype}: see task.count")
     if array.min() < 0:
         raise ParameterError(f"{name} must be at least 0, got {int(array.min())} for code {array.argmin()}")
     total = sum(array.tolist())  # Python's integers do not wrap

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from arcwise.analysis.estimators.comparison import Comparison
 from arcwise.analysis.estimators.result import Estimate
 from arcwise.analysis.timeseries.result import Series
-from arcwise.checks import checked_bool, real_or_nan
+from arcwise.checks import checked_bool, explained, real_or_nan
 from arcwise.errors import AnswerError, ArcwiseError, ParameterError
 from arcwise.tasks import Task
 from arcwise.urls import checked_key, checked_url
@@ -72,6 +72,7 @@ class Reader:
     42.1 [41.8, 42.4]
     """
 
+    @explained
     def __init__(
         self,
         url: str,
@@ -82,7 +83,7 @@ class Reader:
         client: httpx.Client | None = None,
     ) -> None:
         self._url = checked_url(url)
-        key = checked_key(key, self._url, over_http=key_over_http)
+        key = checked_key(key, self._url, over_http=key_over_http, scopes=("read", "admin"))
         if not 0.0 < real_or_nan(timeout) <= 86_400.0:
             raise ParameterError(f"timeout must be above 0 and at most 86400 seconds, got {timeout!r}")
         self._headers = {"Accept": "application/json", "User-Agent": f"arcwise/{VERSION}"}

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from arcwise.checks import shown
+from arcwise.checks import explained, shown
 from arcwise.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ _IN_UNIT = (
 _LIBRARIES = ("pandas", "polars")
 
 
+@explained
 def tidy_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a row for each number of a result, a value for each of `COLUMNS`.
 

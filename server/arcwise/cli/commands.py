@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from arcwise.checks import did_you_mean
+
 __all__ = ["CommandGroup"]
 
 
@@ -14,6 +16,17 @@ class CommandGroup(click.Group):
         """Write the list of commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.words(ctx, name)) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; say what there is where there is none of that name."""
+        name = args[0] if args else ""
+        if args and not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = self.list_commands(ctx)
+            hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
+            ctx.fail(f"{ctx.command_path} has no command {name!r}{hint}")
+        return super().resolve_command(ctx, args)
 
     def words(self, ctx: click.Context, name: str) -> str:
         """Return the first sentence of a command's help."""

@@ -5,6 +5,7 @@ One file per source; each holds its reproductions and lists them in `REPRODUCTIO
 
 from __future__ import annotations
 
+from arcwise.checks import did_you_mean
 from arcwise.errors import ParameterError
 from arcwise.papers.base import Check, Outcome, Reproduction, Table
 from arcwise.papers.output import write_outcome
@@ -52,5 +53,6 @@ def find(name: str) -> Reproduction:
     """
     known = reproductions()
     if name not in known:
-        raise ParameterError(f"name must be one of {', '.join(known)}; got {name!r}")
+        hint = did_you_mean(name, known)
+        raise ParameterError(f"name must be one of {', '.join(known)}; got {name!r}{hint}")
     return known[name]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
-from arcwise.checks import did_you_mean
+from arcwise.checks import did_you_mean, explained, shown
 from arcwise.errors import ParameterError
 from arcwise.server.ingest import INGEST_PATH, task_in
 from arcwise.server.login import login_routes
@@ -79,6 +79,7 @@ class _App(FastAPI):
         await super().__call__(scope, receive, send)
 
 
+@explained
 def create_app(settings: Settings | None = None, *, clock: Clock = time, **options: Any) -> FastAPI:
     """Return an ASGI app that serves the tasks of `settings`; run it with uvicorn or `arcwise serve`.
 
@@ -102,16 +103,22 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
     StoreError
         At start, when the store cannot be opened.
     """
+    if settings is not None and not isinstance(settings, Settings):
+        raise ParameterError(
+            f"settings must be a Settings; give tasks and store by name, got {shown(settings)}"
+        )
     if settings is None:
         known = settings_of(Settings)
         for name in options.keys() - known:
-            raise TypeError(f"create_app() has no option {name!r}{did_you_mean(name, known)}")
+            hint = did_you_mean(name, known) or f"; it takes {', '.join(known)}"
+            raise TypeError(f"create_app() has no option {name!r}{hint}")
         settings = Settings(**options)
     elif options:
         raise ParameterError("give either a Settings object or its fields, not both")
     return _app(Runtime(settings, clock), settings)
 
 
+@explained
 def create_dashboard(settings: Settings, *, clock: Clock = time) -> FastAPI:
     """Return an ASGI app that shows a store to this machine, without keys, and changes nothing.
 

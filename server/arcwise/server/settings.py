@@ -12,8 +12,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
+from arcwise.checks import explained
 from arcwise.errors import ParameterError, TaskError
 from arcwise.server.origins import checked_origins, checked_public_url
+from arcwise.server.store import check_store_url
 from arcwise.server.store.writer import batch_bytes
 from arcwise.tasks import Group, Task
 from arcwise.tasks.files import load_json
@@ -45,6 +47,8 @@ def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
         When a task's kernel does not satisfy its epsilon.
     """
     folder = Path(directory)
+    if folder.is_file():
+        raise TaskError(f"{folder} is a file: give the directory that it is in")
     if not folder.is_dir():
         raise TaskError(f"{folder} is not a directory of task files; make one with `arcwise task new`")
     tasks = tuple(dict.fromkeys(task for path in sorted(folder.glob("*.json")) for task in _tasks_in(path)))
@@ -316,13 +320,19 @@ class Settings:
                 f"{batch_bytes(self.max_body_bytes)}, or a batch of that size is never accepted; "
                 f"got {self.max_waiting_bytes}"
             )
+        check_store_url(self.store)
         tasks = self.tasks
         if not isinstance(tasks, (str, PathLike, Iterable)):
-            raise ParameterError(f"tasks must be Task objects or a directory, got {tasks!r}")
+            raise ParameterError(
+                f"tasks must be Task objects or a directory, got {tasks!r}; give [task] for one"
+            )
         served = load_tasks(tasks) if isinstance(tasks, (str, PathLike)) else tuple(tasks)
         for task in served:
             if not isinstance(task, Task):
-                raise ParameterError(f"tasks must be Task objects or a directory, got {task!r} among them")
+                raise ParameterError(
+                    f"tasks must be Task objects or a directory, got {task!r} among them: "
+                    "Task.load(FILE) reads one"
+                )
         names = [task.name for task in served]
         if (not names and tasks is not STORED_TASKS) or len(set(names)) < len(names):
             raise ParameterError(
@@ -333,6 +343,9 @@ class Settings:
         object.__setattr__(self, "served", served)
         object.__setattr__(self, "origins", checked_origins(self.allow_origins))
         checked_public_url(self.public_url)
+
+
+Settings.__init__ = explained(Settings.__init__)  # type: ignore[method-assign]  # which is generated
 
 
 @dataclass(frozen=True, slots=True)

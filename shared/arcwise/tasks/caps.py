@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from arcwise.checks import checked_integer, real_or_nan
+from arcwise.checks import checked_integer, explained, real_or_nan
 from arcwise.errors import ParameterError, TaskError
 from arcwise.kernels.certificate import UNIT, exact_epsilon
 from arcwise.values import Value
@@ -90,6 +90,7 @@ class Caps(Value):
     lifetime_delta: float | None
     rolling_delta: float | None
 
+    @explained
     def __init__(
         self,
         lifetime: float | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from arcwise.checks import shown
 from arcwise.errors import CertificateError, TaskError
 
 if TYPE_CHECKING:
@@ -28,12 +29,18 @@ def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
         When a kernel in it does not satisfy its epsilon.
     """
     import json
+    from os import PathLike
 
+    if not isinstance(path, (str, PathLike)):  # a number would be that of an open file
+        raise TaskError(f"path must be the path of a file, got {shown(path)}")
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 (devices load no pathlib)
             return from_json(json.load(file))
     except CertificateError as error:
         raise CertificateError(f"{path}: {error}") from None
+    except FileNotFoundError as error:
+        words = f"{error.strerror}; `arcwise task new` and `arcwise group new` make such files"
+        raise FileNotFoundError(error.errno, words, error.filename) from None
     except (IsADirectoryError, PermissionError) as error:  # Windows says the latter of a directory too
         raise TaskError(f"{path}: cannot be read: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

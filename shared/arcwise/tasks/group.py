@@ -13,6 +13,7 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from arcwise.checks import explained
 from arcwise.errors import TaskError
 from arcwise.randomness import SYSTEM
 from arcwise.tasks._document import Document
@@ -85,6 +86,7 @@ class Group(Document):
     tasks: tuple[Task, ...]
     sample: int | None
 
+    @explained
     def __init__(
         self, name: str, tasks: Iterable[Task], *, sample: int | None = None, caps: Caps | None = None
     ) -> None:
@@ -92,7 +94,7 @@ class Group(Document):
         tasks = _checked_tasks(tasks)
         sample = _checked_sample(sample, len(tasks))
         if not isinstance(caps, (Caps, NoneType)):
-            raise TaskError(f"caps must be a Caps or None, got {caps!r}")
+            raise TaskError(f"caps must be a Caps or None, got {caps!r}; for example Caps(lifetime=30.0)")
         caps = Caps() if caps is None else caps
         charge = _round_charge(tasks, sample)
         check_caps(caps, charge, "round")
@@ -100,6 +102,7 @@ class Group(Document):
         self._seal()
 
     @classmethod
+    @explained
     def share_budget(
         cls,
         name: str,
@@ -212,6 +215,7 @@ class Group(Document):
             places[i], places[j] = places[j], places[i]
         return tuple(self.tasks[place] for place in sorted(places[: self.sample]))
 
+    @explained
     def randomize(
         self, columns: Any, missing: Literal["error", "drop"] = "error", *, randomness: Randomness = SYSTEM
     ) -> dict[str, NDArray[Any]]:

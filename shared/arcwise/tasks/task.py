@@ -11,7 +11,7 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from arcwise.checks import checked_integer
+from arcwise.checks import checked_integer, checked_real, explained, shown
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, TaskError
 from arcwise.kernels.certificate import EPSILON_MIN, UNIT, check_epsilon
@@ -131,6 +131,7 @@ class Task(Document):
     description: str | None
     unit: str | None
 
+    @explained
     def __init__(
         self,
         name: str,
@@ -147,15 +148,21 @@ class Task(Document):
     ) -> None:
         name = checked_name(name)
         if not isinstance(domain, (Interval, Circle)):
-            raise TaskError(f"domain must be an Interval or a Circle, got {domain!r}")
+            raise TaskError(
+                f"domain must be an Interval or a Circle, got {shown(domain)}; for example "
+                "Interval(0, 180) or Circle(360)"
+            )
         epsilon = check_epsilon(epsilon, least=_least_epsilon(mechanism))
         epoch_seconds = checked_integer(
             "epoch_seconds", epoch_seconds, 1, MAX_PERIOD, advice=SECONDS, error=TaskError
         )
         if not isinstance(mechanism, (Mechanism, NoneType)):
-            raise TaskError(f"mechanism must be a Mechanism or None, got {mechanism!r}")
+            raise TaskError(
+                "mechanism must be None or an object of a class of arcwise.mechanisms, such as "
+                f"SquareWave(domain, epsilon); got {mechanism!r}"
+            )
         if not isinstance(caps, (Caps, NoneType)):
-            raise TaskError(f"caps must be a Caps or None, got {caps!r}")
+            raise TaskError(f"caps must be a Caps or None, got {caps!r}; for example Caps(lifetime=30.0)")
         if expected_reports is not None:
             expected_reports = checked_integer("expected_reports", expected_reports, 1, error=TaskError)
         optional = checked_optional({"description": description, "unit": unit})
@@ -217,9 +224,19 @@ class Task(Document):
         return str(self.domain) if self.unit is None else f"{self.domain} {self.unit}"
 
     def epoch(self, timestamp: float) -> int:
-        """Return the number of the epoch, counted from 1970-01-01 UTC, that holds a Unix time."""
+        """Return the number of the epoch, counted from 1970-01-01 UTC, that holds a Unix time.
+
+        Raises
+        ------
+        ParameterError
+            When the time is not a finite number, in seconds.
+        """
+        timestamp = checked_real(
+            "timestamp", timestamp, advice="; it is in Unix seconds, as time.time() gives"
+        )
         return int(timestamp // self.epoch_seconds)
 
+    @explained
     def randomize(
         self, values: Any, missing: Literal["error", "drop"] = "error", *, randomness: Randomness = SYSTEM
     ) -> NDArray[Any]:

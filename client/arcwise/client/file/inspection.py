@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from arcwise.checks import explained
 from arcwise.client.file.opening import open_to_read
 from arcwise.digits import counted
 from arcwise.errors import LedgerError
@@ -178,6 +179,7 @@ _ID_DIGITS = 8
 """Of an id, to tell two versions of a task apart."""
 
 
+@explained
 def inspect(path: str | os.PathLike[str]) -> Inspection:
     """Return what a ledger's file holds; it may be in use. Nothing in it changes.
 

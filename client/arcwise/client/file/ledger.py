@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arcwise.checks import checked_bool
+from arcwise.checks import checked_bool, explained
 from arcwise.client.accounts import budget
 from arcwise.client.checks import checked_number
 from arcwise.client.file.database import Database
-from arcwise.client.file.opening import create_file
+from arcwise.client.file.opening import checked_path, create_file
 from arcwise.client.file.outbox import FileOutbox, drop
 from arcwise.client.file.transaction import FileTransaction, read_balances
 from arcwise.client.ledger import Ledger
@@ -24,6 +23,7 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
+    from pathlib import Path
 
     from typing_extensions import Self
 
@@ -87,6 +87,7 @@ class FileLedger(Ledger):
     False
     """
 
+    @explained
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -95,11 +96,12 @@ class FileLedger(Ledger):
         relaxed: bool = False,
         busy_timeout: float = 5.0,
     ) -> None:
+        file = checked_path(path)
         busy_timeout = min(checked_number("busy_timeout", busy_timeout), 86_400.0)
         relaxed = checked_bool("relaxed", relaxed)
         if checked_bool("create", create):
-            create_file(Path(path))
-        self._database = Database(Path(path), relaxed=relaxed, busy_timeout=busy_timeout)
+            create_file(file)
+        self._database = Database(file, relaxed=relaxed, busy_timeout=busy_timeout)
 
     @property
     def path(self) -> Path:

@@ -11,13 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from arcwise.checks import shown
 from arcwise.client.file.schema import APPLICATION_ID, SCHEMA, TABLES, VERSION
-from arcwise.errors import LedgerError
+from arcwise.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["create_file", "log_index_path", "log_path", "open_file", "open_to_read", "real_path"]
+__all__ = [
+    "checked_path",
+    "create_file",
+    "log_index_path",
+    "log_path",
+    "open_file",
+    "open_to_read",
+    "real_path",
+]
 
 
 def real_path(path: Path) -> Path:
@@ -33,6 +42,13 @@ def log_path(path: Path) -> Path:
 def log_index_path(path: Path) -> Path:
     """Return where SQLite keeps the index of the log, in which processes see what others commit."""
     return path.with_name(f"{path.name}-shm")
+
+
+def checked_path(path: object) -> Path:
+    """Return the path of a ledger; raise `ParameterError` for what is no path, such as a store's URL."""
+    if not isinstance(path, (str, os.PathLike)) or not str(path) or "://" in str(path):
+        raise ParameterError(f"path must be the path of a file, such as 'telemetry.db', got {shown(path)}")
+    return Path(path)
 
 
 def create_file(path: Path) -> None:
@@ -129,6 +145,10 @@ def open_file(
             _remove_drafts(path)
             found = path.stat()
     except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise LedgerError(
+                f"there is no ledger at {path}: the folder {path.parent} does not exist"
+            ) from None
         raise LedgerError(
             f"there is no ledger at {path}. If this device never had one, create it with create=True or "
             "`python -m arcwise.client create FILE`; if it had one, what it has spent is not known, and it "
@@ -136,6 +156,8 @@ def open_file(
         ) from None
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be opened: {error.strerror}") from error
+    if stat.S_ISDIR(found.st_mode):
+        raise LedgerError(f"the ledger {path} cannot be opened: it is a folder; give a file in it")
     if _has_more_names(found):  # SQLite would keep a log for each name
         raise LedgerError(
             f"the ledger {path} has a second name (a hard link), so charges under one would not be "

@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from arcwise.checks import explained
 from arcwise.client.accounts import Balance, budget, entry_time
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.outbox import MemoryOutbox
@@ -193,6 +194,7 @@ class MemoryLedger(Ledger):
 
     __slots__ = ("_contents", "_opted_out")
 
+    @explained
     def __init__(self) -> None:
         self._contents: _Contents | None = None
         self._opted_out = False

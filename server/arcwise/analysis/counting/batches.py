@@ -11,6 +11,7 @@ import numpy as np
 from arcwise.analysis.counting.bodies import check_bodies
 from arcwise.analysis.counting.result import BatchCounts
 from arcwise.analysis.counting.rules import ACCEPTED, CONFLICTING, REASONS, REPLAYED, make_rules, tally
+from arcwise.checks import explained
 from arcwise.errors import ParameterError
 from arcwise.wire import BATCH_ID_BYTES, MAX_BODY_BYTES
 
@@ -28,6 +29,7 @@ _MOST_BODIES = 4096
 _MOST_BYTES = 4 << 20
 
 
+@explained
 def count_batches(
     tasks: Task | Iterable[Task],
     bodies: Iterable[bytes],

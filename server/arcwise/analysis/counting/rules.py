@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from arcwise.analysis.timeseries.epochs import DAYS_AHEAD, epochs_in
-from arcwise.checks import checked_integer, checked_real
+from arcwise.checks import checked_integer, checked_real, shown
 from arcwise.errors import ParameterError
 from arcwise.tasks import Task
 from arcwise.wire import MAX_BODY_BYTES, MAX_EPOCH, code_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from arcwise.typing import IntArray
 
 __all__ = [
@@ -91,9 +90,9 @@ def make_rules(tasks: Task | Iterable[Task], now: float | None, max_batch_codes:
     ParameterError
         When there is no task, one is given twice, or an argument is out of its bounds.
     """
-    each = (tasks,) if isinstance(tasks, Task) else tuple(tasks)
+    each = (tasks,) if isinstance(tasks, Task) else tuple(tasks) if isinstance(tasks, Iterable) else ()
     if not each or not all(isinstance(task, Task) for task in each):
-        raise ParameterError("tasks must be a Task, or at least one of them")
+        raise ParameterError(f"tasks must be a Task, or at least one of them; got {shown(tasks)}")
     if len({task.id for task in each}) < len(each):
         raise ParameterError("tasks must differ: one of them is given twice")
     if now != math.inf:

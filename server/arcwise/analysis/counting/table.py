@@ -10,6 +10,7 @@ from arcwise.analysis.counting.queries import count_query, id_query
 from arcwise.analysis.counting.result import BatchCounts
 from arcwise.analysis.counting.rules import ACCEPTED, make_rules, tally
 from arcwise.analysis.counting.sources import LAYOUTS, engine_errors, locate, open_source
+from arcwise.checks import explained
 from arcwise.errors import ParameterError
 from arcwise.extras import check_extra
 from arcwise.wire import MAX_BODY_BYTES
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["count_table"]
 
 
+@explained
 def count_table(
     table: Any,
     tasks: Task | Iterable[Task],

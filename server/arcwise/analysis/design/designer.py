@@ -25,7 +25,7 @@ from arcwise.analysis.design.program import Goal
 from arcwise.analysis.design.request import Request, check_request
 from arcwise.analysis.design.search import find_table
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import checked_bool
+from arcwise.checks import checked_bool, explained
 from arcwise.errors import ArcwiseError, CertificateError, ParameterError
 from arcwise.kernels.rounding import integer_row
 from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
@@ -53,6 +53,7 @@ _Designed: TypeAlias = DesignedTable | DesignedCircular
 
 
 @one_thread()
+@explained
 def minimax(
     domain: Domain,
     epsilon: float,

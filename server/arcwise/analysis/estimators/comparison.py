@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.analysis.counts import check_counts, same_codes, same_units
+from arcwise.analysis.counts import check_counts, checked_task, same_codes, same_units
 from arcwise.analysis.documents import checked_document
 from arcwise.analysis.estimators.band import bin_ends
 from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
@@ -28,14 +28,14 @@ from arcwise.analysis.estimators.share_differences import (
     quantile_differences,
     share_difference,
 )
-from arcwise.analysis.estimators.shares import unit_ends
+from arcwise.analysis.estimators.shares import checked_between, unit_ends
 from arcwise.analysis.estimators.smooth_test import SmoothTest, same_as, same_population
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.simulate.counts import as_population, node_law
 from arcwise.analysis.simulate.truth import NO_DIRECTION, Truth, on_lattice
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import checked_bool
+from arcwise.checks import checked_bool, explained
 from arcwise.errors import ParameterError
 from arcwise.notebook import Form, Table
 
@@ -182,6 +182,7 @@ class Comparison(Shares, Shown):
 
 
 @one_thread()
+@explained
 def compare_samples(
     task: Task,
     counts: ArrayLike,
@@ -228,9 +229,10 @@ def compare_samples(
     >>> result.mean.contains(5.0), result.test.p
     (True, 0.001)
     """
+    checked_task(task)
     check_level(level)
     bands = checked_bool("bands", bands)
-    second_task = task if other_task is None else other_task
+    second_task = task if other_task is None else checked_task(other_task, "other_task")
     both = one, two = _checked((task, counts), (second_task, other), target)
     mechanism = task.mechanism
     differences: dict[str, Any] = {}
@@ -246,7 +248,8 @@ def compare_samples(
     if origin is not None or not mechanism.kernel.circular:
         differences["quantiles"] = quantile_differences(*both, level=level, origin=origin)
     differences["shares"] = {
-        share_name(low, high): share_difference(*both, low, high, level=level) for low, high in between
+        share_name(low, high): share_difference(*both, low, high, level=level)
+        for low, high in checked_between(between)
     }
     if bands:
         differences["bins"] = bin_differences(*both, level=level)
@@ -280,6 +283,7 @@ def _checked(
 
 
 @one_thread()
+@explained
 def compare_reference(
     task: Task,
     counts: ArrayLike,
@@ -307,10 +311,11 @@ def compare_reference(
     ParameterError
         When an argument is out of its bounds.
     """
+    checked_task(task)
     bands = checked_bool("bands", bands)
     domain, mechanism = task.domain, task.mechanism
     truth = Truth(on_lattice(as_population(reference, domain), domain))
-    between = list(between)
+    between = checked_between(between)
     result = unwrapped_estimate(
         task, counts, level=level, between=between, target=target, bands=bands, origin=origin
     )

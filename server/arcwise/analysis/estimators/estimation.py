@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from arcwise.analysis.counts import checked_task
+
 # By module, not by name: most functions have the names of their modules.
 from arcwise.analysis.estimators import band, direction, mean, mode, quantiles, shares, variance
 from arcwise.analysis.estimators.histogram import histogram
@@ -13,7 +15,7 @@ from arcwise.analysis.estimators.result import Estimate, share_name, wrapped
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.wide_domain import told_if_wide
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import checked_bool
+from arcwise.checks import checked_bool, explained
 from arcwise.kernels.certificate import UNIT
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ __all__ = ["by_shares", "empty_estimate", "estimate", "reported_delta", "unwrapp
 
 
 @one_thread()
+@explained
 def estimate(
     task: Task,
     counts: ArrayLike,
@@ -105,6 +108,7 @@ def unwrapped_estimate(
 ) -> Estimate:
     """Return `estimate` with places on a circle as estimators give them, low <= value <= high."""
     check_level(level)
+    checked_task(task)
     bands = checked_bool("bands", bands)
     survey = Survey.of(task, counts, target=target, sampled=sampled)
     mechanism = task.mechanism
@@ -170,7 +174,10 @@ def by_shares(
         found["quantiles"] = quantiles.quantiles(survey, level=level)
     elif origin is not None:
         found["quantiles"] = quantiles.circular_quantiles(survey, origin, level=level)
-    found["shares"] = {share_name(*ends): shares.share(survey, *ends, level=level) for ends in between}
+    found["shares"] = {
+        share_name(*ends): shares.share(survey, *ends, level=level)
+        for ends in shares.checked_between(between)
+    }
     if bands:
         found["bins"] = band.bins(survey, level=level)
         if not circular:

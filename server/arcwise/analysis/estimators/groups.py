@@ -14,12 +14,12 @@ from scipy.special import betainc, chdtrc
 
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.result import Value
+from arcwise.checks import explained, shown
 from arcwise.errors import ParameterError
+from arcwise.tasks import Group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from arcwise.tasks import Group
 
 __all__ = ["GroupReports", "TaskReports", "devices_behind", "drawn_alike", "group_reports"]
 
@@ -96,6 +96,7 @@ class GroupReports:
         return "\n".join([*lines, f"  {self.note}", f"  {'; '.join(_ROUNDS)}"])
 
 
+@explained
 def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.95) -> GroupReports:
     """Return how many devices are behind the reports of each task, and whether all were drawn equally often.
 
@@ -124,6 +125,8 @@ def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.
     (10206.0, 0.039)
     """
     check_level(level)
+    if not isinstance(group, Group):
+        raise ParameterError(f"group must be a Group, such as Group.load(FILE) returns, got {shown(group)}")
     numbers = []
     for task in group.tasks:
         number = reports.get(task.name)

@@ -9,10 +9,12 @@ makes some of these report and others not, weights cannot mend.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from arcwise.analysis.counts import checked_task
 from arcwise.analysis.estimators.direction import (
     Arrow,
     Moment,
@@ -38,11 +40,11 @@ from arcwise.analysis.estimators.variance import strata_spread
 from arcwise.analysis.estimators.wide_domain import told_if_wide
 from arcwise.analysis.likelihood.em import EMFit
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import as_float, checked_bool, shown
+from arcwise.checks import as_float, checked_bool, explained, shown
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -54,6 +56,7 @@ __all__ = ["post_stratify"]
 
 
 @one_thread()
+@explained
 def post_stratify(
     task: Task,
     strata: Mapping[str, ArrayLike],
@@ -104,6 +107,7 @@ def post_stratify(
     >>> result.mean.contains(45.0), result.n
     (True, 25000)
     """
+    checked_task(task)
     check_level(level)
     bands = checked_bool("bands", bands)
     mechanism = task.mechanism
@@ -165,6 +169,9 @@ def _checked(
     task: Task, strata: Mapping[str, ArrayLike], weights: Mapping[str, float]
 ) -> tuple[list[Survey], FloatArray]:
     """Return the strata's surveys and their parts of the population, with the sum 1."""
+    for name, given in (("strata", strata), ("weights", weights)):
+        if not isinstance(given, Mapping):
+            raise ParameterError(f"{name} must be a mapping from names of strata, got {shown(given)}")
     if not strata or set(strata) != set(weights):
         raise ParameterError(
             f"strata and weights must have the same names, at least one, got {sorted(strata)} and "

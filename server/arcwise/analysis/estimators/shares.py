@@ -8,7 +8,8 @@ them. The interval holds for every population (`bounds`).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,18 +18,37 @@ from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.grid import arc_cover, cell_edges, coarse_notes, first_cell, values_of
+from arcwise.checks import real_or_nan, shown
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from arcwise.analysis.estimators.survey import Profile
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["IN_END_ZONE", "fitted_shares", "share", "unit_ends"]
+__all__ = ["IN_END_ZONE", "checked_between", "fitted_shares", "share", "unit_ends"]
 
 IN_END_ZONE = "a bound lies in an end zone, where the reports do not distinguish values"
+
+
+def checked_between(between: Any) -> list[tuple[float, float]]:
+    """Return pairs (low, high) as a list, or raise `ParameterError`.
+
+    Examples
+    --------
+    >>> checked_between([(10, 30)])
+    [(10, 30)]
+    >>> checked_between((10, 30))
+    Traceback (most recent call last):
+    arcwise.errors.ParameterError: between must hold pairs (low, high), such as [(10, 30)]; got (10, 30)
+    """
+    pairs = list(between) if isinstance(between, Iterable) and not isinstance(between, str) else [between]
+    for pair in pairs:
+        if not isinstance(pair, Sequence) or len(pair) != 2 or any(math.isnan(real_or_nan(x)) for x in pair):
+            raise ParameterError(
+                f"between must hold pairs (low, high), such as [(10, 30)]; got {shown(between)}"
+            )
+    return pairs
 
 
 def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> Value:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from arcwise.analysis.mechanism_table.candidates import candidates
 from arcwise.analysis.mechanism_table.measures import MechanismRow, measure
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import checked_bool
+from arcwise.checks import checked_bool, explained
+from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.base import MAX_CODES
 from arcwise.kernels.certificate import check_epsilon
@@ -63,6 +64,7 @@ class ComparisonTable:
 
 
 @one_thread()
+@explained
 def compare(
     domain: Domain,
     epsilon: float,
@@ -110,6 +112,8 @@ def compare(
     >>> all(row.worst_squared >= row.mean_squared for row in rows)
     True
     """
+    if not isinstance(domain, (Interval, Circle)):
+        raise ParameterError(f"domain must be an Interval or a Circle, got {domain!r}")
     epsilon = check_epsilon(epsilon)
     designs = checked_bool("designs", designs)
     if not 0.0 < delta < 1.0:

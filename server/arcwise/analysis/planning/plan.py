@@ -11,7 +11,7 @@ from arcwise.analysis.planning.request import check_request
 from arcwise.analysis.planning.result import Plan
 from arcwise.analysis.planning.work import TRIAL, Work
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import checked_bool
+from arcwise.checks import checked_bool, explained
 
 if TYPE_CHECKING:
     from arcwise.analysis.planning.request import Request
@@ -30,6 +30,7 @@ two standard errors of the ratio."""
 
 
 @one_thread()
+@explained
 def plan(
     domain: Domain,
     *,

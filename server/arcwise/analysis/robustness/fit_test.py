@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betainc
 
-from arcwise.analysis.counts import check_counts
+from arcwise.analysis.counts import check_counts, mechanism_of
 from arcwise.analysis.likelihood.bootstrap_fit import (
     Model,
     g_squared,
@@ -28,13 +28,14 @@ from arcwise.analysis.likelihood.face import Face
 from arcwise.analysis.robustness.damage import damage
 from arcwise.analysis.robustness.excess_codes import ExcessCode, excess_codes
 from arcwise.analysis.threads import one_thread
+from arcwise.checks import explained
 from arcwise.errors import ParameterError
-from arcwise.mechanisms.base import Mechanism
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from arcwise.analysis.robustness.damage import Damage
+    from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray
 
@@ -189,6 +190,7 @@ SHARES = (0.01, 0.05)
 
 
 @one_thread()
+@explained
 def fit_test(
     task: Task | Mechanism,
     counts: ArrayLike,
@@ -248,7 +250,7 @@ def fit_test(
     >>> [excess.code for excess in fit_test(task, counts).flagged]
     [3]
     """
-    mechanism = task if isinstance(task, Mechanism) else task.mechanism
+    mechanism = mechanism_of(task)
     if not 0.001 <= level <= 0.5:
         raise ParameterError(f"level must be from 0.001 to 0.5, got {level!r}")
     least = math.ceil(3 / (BOOTSTRAP * level) - 1e-9)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.analysis.counts import mechanism_of
 from arcwise.analysis.grid import values_of
 from arcwise.analysis.likelihood.linear_maps import code_laws
 from arcwise.analysis.simulate.base import Population
@@ -17,14 +18,14 @@ from arcwise.analysis.simulate.continuous import Continuous
 from arcwise.analysis.simulate.grammar import parse_population
 from arcwise.analysis.simulate.laws import Atoms, Mixture
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import checked_bool, checked_integer
+from arcwise.checks import checked_bool, checked_integer, explained
 from arcwise.errors import ParameterError
-from arcwise.mechanisms.base import Mechanism
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from arcwise.domains import Domain
+    from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray, IntArray
 
@@ -38,6 +39,7 @@ _CELLS = 1 << 22
 
 
 @one_thread()
+@explained
 def simulate_counts(
     task: Task | Mechanism,
     population: Population | ArrayLike | str | Any,
@@ -83,7 +85,7 @@ def simulate_counts(
     >>> int(simulate_counts(mechanism, "vonmises:90,2", 10**12, np.random.default_rng(1)).sum())
     1000000000000
     """
-    mechanism = task if isinstance(task, Mechanism) else task.mechanism
+    mechanism = mechanism_of(task)
     n = checked_integer("n", n, 1, MAX_DEVICES)
     if not isinstance(generator, np.random.Generator):
         raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")

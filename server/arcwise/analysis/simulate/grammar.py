@@ -22,6 +22,7 @@ from arcwise.analysis.simulate.circular import VonMises, WrappedNormal
 from arcwise.analysis.simulate.continuous import Continuous
 from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture, rounded
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL, named_population, uniform
+from arcwise.checks import did_you_mean
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 
@@ -213,7 +214,8 @@ def _part(text: str, domain: Domain) -> Population:
     kind = _KINDS.get(name)
     if kind is None:
         if name not in (CIRCLE if circular else INTERVAL) or colon:
-            raise ParameterError(f"a part must be one of {allowed(domain)}; got {text!r}")
+            hint = did_you_mean(name, [*_KINDS, *(CIRCLE if circular else INTERVAL)])
+            raise ParameterError(f"a part must be one of {allowed(domain)}; got {text!r}{hint}")
         return named_population(name, circular=circular)
     if kind.circular is not None and kind.circular != circular:
         there = ", ".join(name for name, each in _KINDS.items() if each.circular in {None, circular})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from arcwise.analysis.counts import shape_error
 from arcwise.errors import ParameterError
 from arcwise.tasks import DAY
 
@@ -181,7 +182,7 @@ def merged(task: Task, counts_by_epoch: Mapping[int, IntArray], span: Span) -> I
     total = np.zeros(task.mechanism.kernel.codes, np.int64)
     for epoch, counts in counts_by_epoch.items():
         if counts.shape != total.shape:
-            raise ParameterError(f"counts must have the shape {total.shape}; got {counts.shape}")
+            raise shape_error("counts", len(total), counts.shape)
         if epoch in span:
             total += counts
     return total

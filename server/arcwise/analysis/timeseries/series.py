@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from arcwise.analysis.counts import check_counts
+from arcwise.analysis.counts import check_counts, checked_task
 from arcwise.analysis.estimators import direction, mean
 from arcwise.analysis.estimators.estimation import estimate, reported_delta
 from arcwise.analysis.estimators.inference_target import check_level, check_sampled, check_target
 from arcwise.analysis.estimators.quantiles import check_no_origin
+from arcwise.analysis.estimators.shares import checked_between
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
@@ -22,12 +24,12 @@ from arcwise.analysis.threads import one_thread
 from arcwise.analysis.timeseries.change import Change, change
 from arcwise.analysis.timeseries.epochs import MONTH, Span, check_months, epoch_start, month_starts
 from arcwise.analysis.timeseries.result import Point, Series
-from arcwise.checks import checked_bool, checked_integer
+from arcwise.checks import checked_bool, checked_integer, explained, shown
 from arcwise.errors import ParameterError
 from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -57,6 +59,7 @@ _TARGETS = {
 
 
 @one_thread()
+@explained
 def series(
     task: Task,
     counts_by_epoch: Mapping[int, ArrayLike],
@@ -118,7 +121,9 @@ def series(
     >>> [(f"{point.start:%d %B}", point.n) for point in result.points]
     [('01 November', 204), ('02 November', 0), ('03 November', 204)]
     """
+    checked_task(task)
     check_level(level)
+    pairs = checked_between(between)
     check_target(target)
     sampled = check_sampled(sampled)
     simultaneous = checked_bool("simultaneous", simultaneous)
@@ -130,6 +135,13 @@ def series(
         raise ParameterError("origin must be given for quantiles on a circle: they are counted from it")
     quantiles = quantiles or origin is not None
     span = Span(first, last)
+    if not isinstance(counts_by_epoch, Mapping) or not all(
+        isinstance(epoch, SupportsIndex) for epoch in counts_by_epoch
+    ):
+        raise ParameterError(
+            "counts_by_epoch must be a mapping from numbers of epochs, such as task.epoch(timestamp), to "
+            f"counts; got {shown(counts_by_epoch)}"
+        )
     counts = {
         epoch: array
         for key, each in counts_by_epoch.items()
@@ -145,7 +157,6 @@ def series(
         merged[place] = merged[place] + array if place in merged else array
     filled = [(place, check_counts(total, len(total))) for place, total in merged.items()]
     pointwise = 1 - (1 - level) / len(filled) if simultaneous else level
-    pairs = list(between)
     whole = bool(pairs) or quantiles or target == "users"
     if whole and pointwise > HIGHEST_LEVEL:
         raise ParameterError(

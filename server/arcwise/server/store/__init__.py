@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from arcwise.checks import checked_bool
+from arcwise.checks import checked_bool, explained
 from arcwise.errors import ParameterError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.migrations import Migration
@@ -35,6 +35,7 @@ __all__ = [
     "StoredSource",
     "StoredTask",
     "Writer",
+    "check_store_url",
     "migrate_store",
     "open_store",
 ]
@@ -47,6 +48,7 @@ STORES = {
 """Where the class of each scheme is, imported when a URL names it (docs/contributing/adding-a-store.md)."""
 
 
+@explained
 def open_store(url: str, *, create: bool = True, read_only: bool = False) -> Store:
     """Open the store that a URL names.
 
@@ -78,6 +80,7 @@ def open_store(url: str, *, create: bool = True, read_only: bool = False) -> Sto
     return _class_of(url)(url, create=checked_bool("create", create))
 
 
+@explained
 def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> list[Migration]:
     """Bring a store to schema `to`, in one transaction and under a lock; return what was applied.
 
@@ -100,10 +103,24 @@ def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> 
     return _class_of(url).migrate(url, to, dry_run=checked_bool("dry_run", dry_run))
 
 
+def check_store_url(url: object) -> str:
+    """Return the URL of a store of a scheme that this version has; nothing is opened.
+
+    Raises
+    ------
+    ParameterError
+        When it is something else. The message never holds the URL: that of another database, such as
+        postgresql+psycopg://, may hold a password.
+    """
+    scheme, separator, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
+    whole = rest.startswith("/") and len(rest) > 1 if scheme == "sqlite" else bool(rest)
+    if scheme not in STORES or not whole:
+        hint = "" if separator or not isinstance(url, str) else ": a file arcwise.db is sqlite:///arcwise.db"
+        raise ParameterError(f"store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE{hint}")
+    return str(url)
+
+
 def _class_of(url: str) -> type[Store]:
-    module, _, name = STORES.get(url.partition(":")[0], "").partition(":")
-    if not module:
-        # Without the URL: that of another database, such as postgresql+psycopg://, may hold a password.
-        raise ParameterError("store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
+    module, _, name = STORES[check_store_url(url).partition(":")[0]].partition(":")
     found: type[Store] = getattr(import_module(module), name)
     return found
