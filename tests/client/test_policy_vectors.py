@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arcwise.client import FileLedger, MemoryLedger
 from arcwise.client.delivery import backoff_seconds, classify, retry_after_seconds
@@ -12,12 +11,14 @@ from arcwise.domains import Circle
 from arcwise.mechanisms import DesignedCircular
 from arcwise.tasks import Caps, Task
 from tests.support.charges import charge, spent
+from tests.vectors.make import FOLDER
 
-VECTORS = Path(__file__).parent.parent / "vectors"
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def read(name: str) -> Any:
-    return json.loads((VECTORS / name).read_text(encoding="ascii"))
+    return json.loads((FOLDER / name).read_text(encoding="ascii"))
 
 
 def test_both_ledgers_grant_what_the_vectors_say(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The golden vectors of `tests/vectors`: what was once published comes out the same for ever."""
+"""The golden vectors, which `tests/vectors` writes: what was once published comes out the same for ever."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from arcwise.wire import Batch, code_width, decode_batch, encode_batch, pack_cod
 from tests.support.fixed_draw import FixedDraw
 from tests.vectors import make
 
-VECTORS = Path(__file__).parent.parent / "vectors"
+VECTORS = make.FOLDER
 
 
 def read(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The JavaScript client beside this one: the golden vectors, and every mechanism draw by draw."""
+"""The JavaScript client beside this one, every mechanism draw by draw."""
 
 from __future__ import annotations
 
@@ -22,59 +22,8 @@ from tests.support.fixed_draw import FixedDraw
 from tests.support.nodejs import JAVASCRIPT, NODE, run_json
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example, moves
 
-VECTORS = Path(__file__).parents[1] / "vectors"
 RANDOMIZE = Path(__file__).with_name("randomize.mjs")
 TOP = 2**64 - 1
-
-
-def cases(content: Any) -> int:
-    """Return how many cases a file of vectors holds."""
-    if isinstance(content, dict) and not content.keys() & {"bytes", "json", "rows", "times"}:
-        return sum(cases(entry) if isinstance(entry, (dict, list)) else 1 for entry in content.values())
-    return len(content) if isinstance(content, list) else 1
-
-
-def test_the_client_passes_every_vector() -> None:
-    passed = run_json(JAVASCRIPT / "vectors.js")
-    assert passed == {
-        path.name: cases(json.loads(path.read_text(encoding="ascii"))) for path in VECTORS.glob("*.json")
-    }
-
-
-WRONG = {
-    "tasks.json": ('"id": "32560b', '"id": "42560b'),
-    "groups.json": ('"id": "0120af', '"id": "1120af'),
-    "rows.json": ('"sha256_of_all_rows": "7', '"sha256_of_all_rows": "8'),
-    "draws.json": ('"node": 39, "code": 39', '"node": 39, "code": 38'),
-    "values.json": ("  null\n", "  0.1\n"),
-    "batches.json": ('"body": "95', '"body": "94'),
-    "long_batches.json": ('"body_bytes": ', '"body_bytes": 1'),
-    "refused.json": ('"why": "no bytes at all", "bytes": ""', None),
-    "epsilons.json": ('"micro_epsilon": 300000', '"micro_epsilon": 300001'),
-    "ledger.json": ('"granted": [true', '"granted": [false'),
-    "answers.json": ('"204": "sent"', '"204": "retry"'),
-}
-"""One mistake for each file."""
-
-
-@pytest.mark.slow
-def test_the_check_of_the_vectors_can_fail(tmp_path: Path) -> None:
-    """Each mistake fails one case of its own file."""
-    valid = json.loads((VECTORS / "tasks.json").read_text(encoding="ascii"))["wrap"]["bytes"]
-    for path in VECTORS.glob("*.json"):
-        text = path.read_text(encoding="ascii")
-        if path.name in WRONG:
-            old, new = WRONG[path.name]
-            if new is None:  # what is refused becomes a valid task
-                new = f'"why": "", "bytes": "{valid}"'
-            assert old in text
-            text = text.replace(old, new, 1)
-        (tmp_path / path.name).write_text(text, encoding="ascii")
-    passed = run_json(JAVASCRIPT / "vectors.js", str(tmp_path), code=1)
-    whole = run_json(JAVASCRIPT / "vectors.js")
-    assert {file: whole[file] - count for file, count in passed.items()} == {
-        file: file in WRONG for file in whole
-    }
 
 
 def compare(tasks: list[Task], draws: list[list[tuple[float, int, int]]]) -> None:
@@ -237,12 +186,12 @@ def test_mechanisms_with_a_delta_are_refused() -> None:
 
 
 def test_it_has_no_dependency() -> None:
-    """Only its own modules, and Node's own in the script that checks the vectors."""
+    """Only its own modules, and Node's own in the script that answers the conformance kit."""
     package = json.loads((JAVASCRIPT / "package.json").read_text(encoding="utf-8"))
     assert not package.keys() & {"dependencies", "devDependencies", "peerDependencies"}
     for path in JAVASCRIPT.rglob("*.js"):
         found = re.findall('^import .*?"(.*?)";', path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
         own = [name for name in found if not name.startswith("node:")]
         assert all((path.parent / name).is_file() for name in own), path
-        assert own == found or path.name == "vectors.js"
+        assert own == found or path.name == "conformance.js"
         subprocess.run([NODE, "--check", str(path)], check=True)

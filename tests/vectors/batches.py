@@ -1,8 +1,9 @@
-"""Batches to bodies: codes of one and of two bytes, and lengths at the borders of msgpack's forms."""
+"""Batches to bodies: codes of one and of two bytes, lengths at the borders of msgpack's forms."""
 
 from __future__ import annotations
 
 import hashlib
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from arcwise.wire import Batch, code_width, encode_batch, pack_codes
@@ -10,7 +11,7 @@ from arcwise.wire import Batch, code_width, encode_batch, pack_codes
 if TYPE_CHECKING:
     from arcwise.tasks import Task
 
-__all__ = ["batches", "long_batches"]
+__all__ = ["batches", "epochs", "long_batches"]
 
 
 def batches(tasks: dict[str, Task]) -> list[dict[str, Any]]:
@@ -62,6 +63,17 @@ def long_batches(tasks: dict[str, Task]) -> list[dict[str, Any]]:
                 "body_sha256": hashlib.sha256(body).hexdigest(),
             }
         )
+    return found
+
+
+def epochs(tasks: dict[str, Task]) -> list[dict[str, Any]]:
+    """Return times at both ends of an epoch; the epochs are computed without floats."""
+    start = 19_675 * 86_400.0
+    found = []
+    for label in ("inset", "inset, 256 nodes"):
+        seconds = tasks[label].epoch_seconds
+        times = (0.0, 0.5, seconds - 0.5, float(seconds), start - 0.001, start, start + 0.25, 1.75e9)
+        found += [{"task": label, "time": time, "epoch": int(Fraction(time) // seconds)} for time in times]
     return found
 
 

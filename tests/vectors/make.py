@@ -1,6 +1,7 @@
-"""Write the golden vectors: ``cd tests; python -m vectors.make`` (arcwise must be importable).
+"""Write the golden vectors: ``python -m tests.vectors.make`` in the root of the checkout.
 
-The files let a client in another language check itself without this one. **They never change for a schema
+They stand in `client/arcwise/client/conformance/vectors`, because the conformance kit is installed with them,
+and let a client in another language check itself without this one. **They never change for a schema
 version**: bytes, rows, codes and bodies that were once published mean the same for ever. New cases may be
 added; when a case that is there comes out differently, the code is wrong, not the file.
 
@@ -14,7 +15,9 @@ added; when a case that is there comes out differently, the code is wrong, not t
     refused.json   label; bytes or JSON of what is no task, and why
     epsilons.json  epsilon -> the fraction it stands for, its charge, floor(2^192 e^epsilon) from below
     ledger.json    caps and charge; times of the device's clock -> whether a report is granted
+    epochs.json    time -> epoch of a task
     answers.json   statuses -> what a client does; Retry-After -> seconds; failures, random number -> wait
+    schedules.json batches that wait, answers to them -> which is sent when
 
 64-bit integers are decimal strings. The hash of rows is over the text in which every row is its weights in
 decimal, joined by commas, and ends with a line feed; rows are in the order of their nodes. On a circle a
@@ -29,6 +32,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from arcwise.client import conformance
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.certificate import exp_lower_bound
 from arcwise.mechanisms import (
@@ -39,12 +43,12 @@ from arcwise.mechanisms import (
 )
 from arcwise.tasks import Caps, Group, Task
 from tests.vectors import policy, refused
-from tests.vectors.batches import batches, long_batches
+from tests.vectors.batches import batches, epochs, long_batches
 from tests.vectors.draws import draws, values_outside
 
-__all__ = ["build", "write"]
+__all__ = ["FOLDER", "build", "write"]
 
-HERE = Path(__file__).parent
+FOLDER = Path(conformance.__file__).parent / "vectors"
 HEIGHT = Interval(0, 220, clip=True)
 SMALL = Interval(-1, 1)
 WINDOW_OF_4 = [12, 9, 4, 977_407_917_986_435_603, 1_679_462_264_468_081_094]
@@ -222,7 +226,9 @@ def build() -> dict[str, Any]:
         "refused.json": refused.cases(tasks),
         "epsilons.json": policy.epsilons(),
         "ledger.json": policy.ledger(),
+        "epochs.json": epochs(tasks),
         "answers.json": policy.answers(),
+        "schedules.json": policy.schedules(),
     }
 
 
@@ -241,11 +247,11 @@ def _text(content: Any) -> str:
 
 
 def write() -> None:
-    """Write the files beside this one."""
+    """Write the files."""
     for name, content in build().items():
         text = _text(content)
         assert json.loads(text) == content
-        (HERE / name).write_text(text, encoding="ascii")
+        (FOLDER / name).write_text(text, encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,23 @@
 """What a client decides: what a report costs, whether a cap allows it, what an answer means.
 
-The answers of `ledger` are written out by hand, from the rules of docs/reference/protocol.md.
+The answers of `ledger` and `schedules` are written out by hand, from the rules of docs/reference/protocol.md.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arcwise.client.delivery import backoff_seconds, classify, retry_after_seconds
+from arcwise.domains import Circle
 from arcwise.kernels.certificate import exact_epsilon, exp_lower_bound
-from arcwise.tasks import micro_epsilon
+from arcwise.mechanisms import DesignedCircular
+from arcwise.tasks import Caps, Task, micro_epsilon
 
-__all__ = ["answers", "epsilons", "ledger"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["answers", "epsilons", "ledger", "schedules"]
 
 _SCALE = 2**192
 
@@ -45,6 +50,7 @@ def ledger() -> dict[str, Any]:
 
     def case(charge: int, caps: list[int | None], granted: list[tuple[float, bool]]) -> dict[str, Any]:
         return {
+            "task": _charged(charge, caps).to_bytes().hex(),
             "micro_epsilon": charge,
             "caps": caps,
             "times": [time for time, _ in granted],
@@ -89,6 +95,94 @@ def ledger() -> dict[str, Any]:
             million,
             [3_000_000, million, 10],
             [(0.0, yes), (5.0, no), (10.0, yes), (20.0, yes), (30.0, no), (1e6, no)],
+        ),
+    }
+
+
+def _charged(charge: int, caps: list[int | None]) -> Task:
+    """Return a task whose reports cost so many micro-epsilon."""
+    lifetime, rolling, window = caps
+    assert window is not None
+    epsilon = charge / 1e6
+    kept = Caps(lifetime and lifetime / 1e6, rolling and rolling / 1e6, window)
+    mechanism = DesignedCircular(Circle(1), epsilon, [2**63 - 1, 2**63 + 1])
+    return Task("charged", Circle(1), epsilon, mechanism=mechanism, caps=kept)
+
+
+def schedules() -> dict[str, Any]:
+    """Return queues, answers to what is sent of them, and which batch is sent when.
+
+    All batches wait from time 0 on; an answer comes at the time of its request. A batch is named by its place
+    in the queue, from 0 on.
+    """
+
+    def case(
+        batches: str,
+        answers: Sequence[tuple[int, str | None, float]],
+        sends: list[tuple[float, int]],
+        flushes: tuple[float, ...] = (),
+    ) -> dict[str, Any]:
+        return {
+            "batches": batches.split(),
+            "answers": [
+                {"status": status, "retry_after": asked, "uniform": uniform}
+                for status, asked, uniform in answers
+            ],
+            "flushes": list(flushes),
+            "sends": [list(send) for send in sends],
+        }
+
+    sent, busy = (204, None, 0.0), (503, None, 0.5)
+    unknown, refused = (404, None, 0.5), (401, None, 0.5)
+    doubling = [(0.0, 0), (0.5, 0), (1.5, 0), (3.5, 0), (7.5, 0)]
+    return {
+        "all is sent at once": case("a b a", [sent] * 3, [(0.0, 0), (0.0, 1), (0.0, 2)]),
+        "a retry holds all tasks": case("a b", [busy, sent, sent], [(0.0, 0), (0.5, 1), (0.5, 0)]),
+        "no answer is a retry": case("a", [(0, None, 0.25), sent], [(0.0, 0), (0.25, 0)]),
+        "failures in a row double the wait": case("a", [busy] * 4 + [sent], doubling),
+        "a success ends the row": case(
+            "a a", [busy, busy, sent, busy, sent], [(0.0, 0), (0.5, 1), (1.5, 0), (1.5, 1), (2.0, 1)]
+        ),
+        "a keep holds its own task": case(
+            "a b a",
+            [unknown, sent, unknown, sent, sent],
+            [(0.0, 0), (0.0, 1), (0.5, 2), (1.5, 0), (1.5, 2)],
+        ),
+        "a keep ends the row of all": case(
+            "a b", [busy, unknown, busy, sent, sent], [(0.0, 0), (0.5, 1), (0.5, 0), (1.0, 1), (1.0, 0)]
+        ),
+        "a drop ends the waits of its task": case(
+            "a a", [unknown, (400, None, 0.5), sent], [(0.0, 0), (0.5, 1), (0.5, 0)]
+        ),
+        "a pause holds all tasks": case("a b", [refused, sent, sent], [(0.0, 0), (2700.0, 1), (2700.0, 0)]),
+        "a pause is a failure in the row": case(
+            "a", [refused, busy, sent], [(0.0, 0), (2700.0, 0), (2701.0, 0)]
+        ),
+        "Retry-After is longer": case("a", [(503, "120", 0.5), sent], [(0.0, 0), (120.0, 0)]),
+        "Retry-After is shorter": case(
+            "a", [busy, busy, (429, "1", 0.5), sent], [(0.0, 0), (0.5, 0), (1.5, 0), (3.5, 0)]
+        ),
+        "Retry-After is longer than a day": case(
+            "a", [(503, "100000", 0.5), sent], [(0.0, 0), (86_400.0, 0)]
+        ),
+        "Retry-After with a pause": case("a", [(403, "7200", 0.5), sent], [(0.0, 0), (7200.0, 0)]),
+        "Retry-After with a keep": case(
+            "a b", [(404, "60", 0.5), sent, sent], [(0.0, 0), (0.0, 1), (60.0, 0)]
+        ),
+        "Retry-After with a success": case(
+            "a a b", [(204, "30", 0.5), sent, sent], [(0.0, 0), (0.0, 2), (30.0, 1)]
+        ),
+        "Retry-After with a drop": case(
+            "a a b", [(410, "30", 0.5), sent, sent], [(0.0, 0), (0.0, 2), (30.0, 1)]
+        ),
+        "an app asks to send at once": case(
+            "a", [busy] * 4 + [sent], [(0.0, 0), (0.5, 0), (1.5, 0), (2.0, 0), (2.5, 0)], (2.0,)
+        ),
+        "an app asks to send a batch that is kept": case(
+            "a", [unknown, unknown, unknown, sent], [(0.0, 0), (0.5, 0), (1.5, 0), (2.0, 0)], (2.0,)
+        ),
+        "an app cannot end a wait that the server asked for": case(
+            "a", [(503, "60", 0.5), sent], [(0.0, 0), (60.0, 0)], (10.0,)
         ),
     }
 

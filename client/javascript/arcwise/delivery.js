@@ -51,6 +51,8 @@ export function retryAfterSeconds(text, now) {
   return Math.min(Math.max(then - now, 0), LONGEST_RETRY_AFTER);
 }
 
+const random = () => Number(crypto.getRandomValues(new BigUint64Array(1))[0] >> 11n) * 2 ** -53;
+
 /** @returns {Waits} */
 export const noWaits = () => ({ all: noWait(), tasks: {} });
 
@@ -77,14 +79,14 @@ export function waitSeconds(waits, task, now) {
  *
  * @param {Waits} waits changed in place
  * @param {{ verdict: Verdict, task: string, now: number, retryAfter: number }} attempt
+ * @param {number} [uniform] a random number in [0, 1)
  */
-export function record(waits, { verdict, task, now, retryAfter }) {
+export function record(waits, { verdict, task, now, retryAfter }, uniform = random()) {
   /** @type {(wait: Wait, seconds: number) => void} */
   const hold = (wait, seconds) => {
     wait.own = now + seconds;
     wait.asked = Math.max(wait.asked, now + retryAfter);
   };
-  const uniform = Number(crypto.getRandomValues(new BigUint64Array(1))[0] >> 11n) * 2 ** -53;
   if (verdict === "pause") {
     waits.all.failures++;
     hold(waits.all, (LONGEST_BACKOFF * (1 + uniform)) / 2); // a refusal is not cured by asking again soon

@@ -117,11 +117,12 @@ export function next(state, now) {
  * @param {SealedBatch} tried
  * @param {{ status: number, retryAfter: string | null }} answer
  * @param {number} now
+ * @param {number} [uniform] a random number in [0, 1), for a wait
  * @returns {import("./delivery.js").Verdict}
  */
-export function settle(state, tried, { status, retryAfter }, now) {
+export function settle(state, tried, { status, retryAfter }, now, uniform) {
   const verdict = classify(status);
-  record(state.waits, { verdict, task: tried.task, now, retryAfter: retryAfterSeconds(retryAfter, now) });
+  record(state.waits, { verdict, task: tried.task, now, retryAfter: retryAfterSeconds(retryAfter, now) }, uniform);
   const batch = state.sealed.find(({ id }) => id === tried.id);
   if (!batch) return verdict; // another page had sent the same bytes, and was answered before
   state.sealed = state.sealed.filter((other) => other !== batch);

@@ -23,6 +23,10 @@ _COMMANDS = {
         "arcwise.cli.compare",
         "Compare every mechanism that serves a domain, at one epsilon.",
     ),
+    "conformance": (
+        "arcwise.cli.conformance",
+        "Check a client in any language against the golden vectors.",
+    ),
     "count": (
         "arcwise.cli.count",
         "Count the reports in each SOURCE by task and epoch: Parquet, CSV or JSON lines, or a table.",

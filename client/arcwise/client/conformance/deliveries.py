@@ -1,0 +1,187 @@
+"""Answers of a server that the kit itself is, and checks of what a client sends to it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from arcwise.errors import WireError
+from arcwise.tasks import Task
+from arcwise.wire import MEDIA_TYPE, Batch, code_width, decode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Delivery", "Request", "deliveries"]
+
+
+class Request(NamedTuple):
+    """What arrived, and when by the monotonic clock."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    at: float
+
+
+class Answer(NamedTuple):
+    """What is answered; status 0 cuts the connection."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Delivery(NamedTuple):
+    """A server with answers in a row, of which the last is repeated, and what it must see of a client."""
+
+    name: str
+    request: dict[str, Any]
+    expected: dict[str, Any]
+    answers: tuple[Answer, ...]
+    reports: int
+    """How many codes a batch must hold."""
+    requests: int
+    """How many requests there must be."""
+    rests: float = 0.0
+    """How many seconds there must be between the first two."""
+
+    @contextmanager
+    def serving(self) -> Iterator[tuple[str, list[Request]]]:
+        """Serve on this machine; yield the URL and what has arrived so far."""
+        seen: list[Request] = []
+        answers = self.answers
+        lock = threading.Lock()
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                with lock:
+                    seen.append(Request(self.command, self.path, headers, body, time.monotonic()))
+                    answer = answers[min(len(seen), len(answers)) - 1]
+                self.close_connection = answer.status == 0
+                if answer.status == 0:
+                    return
+                self.send_response_only(answer.status)
+                for name, value in answer.headers:
+                    self.send_header(name, value)
+                if answer.status != 204:
+                    self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_GET = do_POST  # noqa: N815 - a redirect that is followed may become a GET
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+            http.daemon_threads = True
+            threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+            try:
+                yield f"http://127.0.0.1:{http.server_port}", seen
+            finally:
+                http.shutdown()
+
+    def faults(self, seen: list[Request], began: float) -> list[str]:
+        """Return what is wrong with the requests; `began` is the Unix time before the first."""
+        task = Task.from_bytes(bytes.fromhex(self.request["task"]))
+        key = self.request["key"]
+        found = []
+        if len(seen) != self.requests:
+            found.append(f"{len(seen)} requests, expected {self.requests}")
+        for request in seen:
+            found += _faults_of(request, task, None if key is None else f"Bearer {key}")
+            found += self._faults_of_batch(request.body, task, began)
+        if len({request.body for request in seen}) > 1:
+            found.append("a batch that was sent again has other bytes")
+        if len(seen) > 1 and seen[1].at - seen[0].at < self.rests:
+            found.append(
+                f"the second request came after {seen[1].at - seen[0].at:.3f} s, expected {self.rests}"
+            )
+        return list(dict.fromkeys(found))
+
+    def _faults_of_batch(self, body: bytes, task: Task, began: float) -> list[str]:
+        try:
+            batch: Batch = decode_batch(body)
+        except WireError as error:
+            return [f"the body is not a batch: {error}"]
+        width = code_width(task.mechanism.kernel.codes)
+        codes = [
+            int.from_bytes(batch.codes[at : at + width], "little") for at in range(0, len(batch.codes), width)
+        ]
+        found = []
+        if batch.task_id.hex() != task.id:
+            found.append("the task id in the body is not that of the task")
+        if not task.epoch(began) <= batch.epoch <= task.epoch(time.time()):
+            found.append(f"the epoch is {batch.epoch}, expected {task.epoch(began)}")
+        if len(codes) != self.reports:
+            found.append(f"the batch has {len(codes)} codes, expected {self.reports}")
+        if codes != sorted(codes):
+            found.append("the codes are not sorted")
+        if codes and max(codes) >= task.mechanism.kernel.codes:
+            found.append(f"a code is not below {task.mechanism.kernel.codes}")
+        return found
+
+
+_UNWANTED = ("cookie", "referer", "from")
+
+
+def _faults_of(request: Request, task: Task, authorization: str | None) -> list[str]:
+    found = []
+    if (request.method, request.path) != ("POST", f"/v1/tasks/{task.id}/reports"):
+        found.append(f"{request.method} {request.path}, expected POST /v1/tasks/{task.id}/reports")
+    if request.headers.get("content-type") != MEDIA_TYPE:
+        found.append(f"Content-Type is {request.headers.get('content-type')!r}, expected {MEDIA_TYPE!r}")
+    if request.headers.get("authorization") != authorization:
+        found.append(f"Authorization is {request.headers.get('authorization')!r}, expected {authorization!r}")
+    found += [f"there is a header {name}" for name in _UNWANTED if name in request.headers]
+    return found
+
+
+_KEY = "arcwise_ingest_0123456789ab_SECRET"
+_GOOD = Answer(204)
+
+
+def deliveries(tasks: dict[str, str]) -> Iterator[Delivery]:
+    """Yield the deliveries; a client has 10 seconds for each, and 1 where its reports stay."""
+    sent, dropped, kept = (
+        {"sent": 3 * (end == "sent"), "dropped": 3 * (end == "dropped"), "pending": 3 * (end == "pending")}
+        for end in ("sent", "dropped", "pending")
+    )
+
+    def delivery(
+        name: str, answers: list[Answer], expected: dict[str, int], requests: int, **more: Any
+    ) -> Delivery:
+        seconds = 1 if expected is kept else 10
+        asked = {
+            "task": tasks[more.get("task", "wrap")],
+            "values": more.get("values", [10.0, 200.0, 350.5]),
+            "key": more.get("key"),
+            "seconds": seconds,
+        }
+        return Delivery(name, asked, expected, tuple(answers), 3, requests, more.get("rests", 0.0))
+
+    yield delivery("a batch", [_GOOD], sent, 1)
+    yield delivery("codes of two bytes", [_GOOD], sent, 1, task="wrap, 512 nodes", values=[1.0, 2.5, 23.0])
+    yield delivery("with a key", [_GOOD], sent, 1, key=_KEY)
+    # "inset, odd range" has a lifetime cap of three reports; 1e9 is outside, and costs nothing.
+    capped = [0.1, 1e9, 0.2, 0.3, 0.4, 0.5]
+    yield delivery("a cap and a value outside", [_GOOD], sent, 1, task="inset, odd range", values=capped)
+    for name, answer in (
+        ("503", Answer(503)),
+        ("no answer", Answer(0)),
+        ("200 of somebody else", Answer(200)),
+        ("a redirect", Answer(307, (("Location", "/elsewhere"),))),
+    ):
+        yield delivery(f"{name}, then 204", [answer, _GOOD], sent, 2)
+    yield delivery("Retry-After", [Answer(503, (("Retry-After", "1"),)), _GOOD], sent, 2, rests=1.0)
+    yield delivery("400", [Answer(400)], dropped, 1)
+    yield delivery("410", [Answer(410)], dropped, 1)
+    yield delivery("401", [Answer(401)], kept, 1)
+    yield delivery("404, Retry-After", [Answer(404, (("Retry-After", "60"),))], kept, 1)
