@@ -1,16 +1,20 @@
 """Pictures of the dashboard for README.md and the docs: ``python -m tests.pages.screenshots [FOLDER]``.
 
-From the servers and the browser of the tests, as PNG with a palette: some tens of kilobytes each.
+From the servers and the browser of the tests, as PNG with a palette: some tens of kilobytes each. Those of
+docs/tutorial.md are what its own code draws, and the dashboard that it starts.
 """
 
 from __future__ import annotations
 
 import io
+import os
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tests.support.chromium import PHONE, launch, open_tab
 from tests.support.page_stores import MILLION, surveys
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["FOLDER", "SHOTS"]
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 _COLOURS = 256
 
 
@@ -80,9 +85,32 @@ def packed(picture: bytes) -> bytes:
     return target.getvalue()
 
 
+def take_tutorial(browser: Browser, folder: Path) -> dict[str, bytes]:
+    """Run the blocks of the tutorial up to the end of its server; return its picture and its dashboard."""
+    blocks = re.findall(r"^```(python|sh)\n(.*?)^```$", TUTORIAL.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {}
+    os.chdir(folder)
+    for language, block in blocks:
+        if "server.terminate()" in block:
+            with open_tab(browser, 1200) as window:
+                window.page.set_viewport_size({"width": 1200, "height": 860})
+                window.go(f"{names['url']}/tasks/wait").settle()
+                dashboard = window.page.screenshot()
+            exec(block, names)
+            return {
+                "tutorial-waits.png": packed(Path("waits.png").read_bytes()),
+                "tutorial-dashboard.png": packed(dashboard),
+            }
+        if language == "sh":
+            subprocess.run(["bash", "-e", "-c", block], check=True)
+        else:
+            exec(block, names)
+    raise AssertionError("the tutorial does not end its server")
+
+
 def main(arguments: Sequence[str]) -> None:
     """Write all pictures."""
-    folder = Path(arguments[0]) if arguments else FOLDER
+    folder = Path(arguments[0]).absolute() if arguments else FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     program = shutil.which("chromium")
     if program is None:
@@ -92,10 +120,10 @@ def main(arguments: Sequence[str]) -> None:
         running(Path(store), surveys(), keys=True) as site,
         launch(program) as browser,
     ):
-        for shot in SHOTS:
-            picture = packed(take(browser, site, shot))
-            (folder / shot.file).write_bytes(picture)
-            sys.stdout.write(f"{folder / shot.file}: {len(picture):,} bytes\n")
+        pictures = {shot.file: packed(take(browser, site, shot)) for shot in SHOTS}
+        for file, picture in (pictures | take_tutorial(browser, Path(store))).items():
+            (folder / file).write_bytes(picture)
+            sys.stdout.write(f"{folder / file}: {len(picture):,} bytes\n")
 
 
 if __name__ == "__main__":
