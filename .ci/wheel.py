@@ -46,6 +46,9 @@ for arguments in ([], ["--help"], ["serve"], ["plan", "--help"]):
     done = subprocess.run([command, *arguments], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, ""), done
     assert done.stderr.count("\\n") == 1 and "pip install 'arcwise[server]'" in done.stderr, done.stderr
+for command in ([command], [sys.executable, "-m", "arcwise"]):
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True)
+    assert done.stdout == f"arcwise, version {importlib.metadata.version('arcwise')}\n", done
 tops = {str(path).split("/")[0] for path in importlib.metadata.files("arcwise")}
 assert not tops & {"client", "server", "shared", "tests"}, tops
 """
@@ -104,6 +107,9 @@ from pathlib import Path
 command = str(Path(sys.executable).with_name("arcwise"))
 subprocess.run([command, "task", "new", "heading", "--circle", "360", "--epsilon", "1"], check=True)
 subprocess.run([command, "task", "verify", "heading.json"], check=True)
+subprocess.run([sys.executable, "-m", "arcwise", "quickstart"], check=True)
+subprocess.run([sys.executable, "quickstart.py"], check=True)
+assert Path("commute.svg").read_text(encoding="utf-8").startswith("<svg")
 for extra, arguments in (
     ("postgres", ["serve", "--store", "postgresql://arcwise@127.0.0.1/arcwise"]),
     ("postgres", ["store", "info", "postgresql://arcwise@127.0.0.1/arcwise"]),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["VERSION"]
+__all__ = ["__version__"]
 
 try:
-    VERSION = version("arcwise")
+    __version__ = version("arcwise")
 except PackageNotFoundError:  # run from source roots on the path
-    VERSION = "not installed"
+    __version__ = "not installed"

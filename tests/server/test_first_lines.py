@@ -17,7 +17,7 @@ from arcwise.server.process.logs import configure_logs
 from arcwise.server.store import open_store
 from arcwise.server.store.urls import shown_url
 from arcwise.tasks import Task
-from arcwise.version import VERSION
+from arcwise.version import __version__
 from tests.support.server_processes import serving
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def test_a_server_says_what_it_serves(tmp_path: Path, form: str) -> None:
     else:
         said = [line.partition(" INFO arcwise.server: ")[2] for line in lines]
     version, where, tasks, who, listening, dashboard = said
-    assert version == f"arcwise {VERSION} on Python {platform.python_version()}"
+    assert version == f"arcwise {__version__} on Python {platform.python_version()}"
     assert re.fullmatch(rf"store: {re.escape(url)}, [0-9,]+ bytes", where)
     assert tasks == f"tasks: heading ({HEADING.id[:8]}), delay ({DELAY.id[:8]}, closed)"
     assert who == "keys: 2 ingest, 1 read"

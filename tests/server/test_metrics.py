@@ -21,7 +21,7 @@ from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
-from arcwise.version import VERSION
+from arcwise.version import __version__
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch, pack_codes
 from tests.support.machines import find_program
 
@@ -164,7 +164,7 @@ def test_the_state_of_the_store_and_of_the_process_is_shown(with_app: Run, tmp_p
 
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
         shown = await read(http)
-        assert shown[f"arcwise_build_info{sorted([VERSION, platform.python_version()])}"] == 1
+        assert shown[f"arcwise_build_info{sorted([__version__, platform.python_version()])}"] == 1
         assert (shown["arcwise_tasks['open']"], shown["arcwise_tasks['closed']"]) == (1, 1)
         keys = {scope: shown[f"arcwise_keys['{scope}']"] for scope in ("ingest", "read", "admin")}
         assert keys == {"ingest": 2, "read": 1, "admin": 0}

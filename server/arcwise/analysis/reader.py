@@ -14,7 +14,7 @@ from arcwise.checks import checked_bool, explained, real_or_nan
 from arcwise.errors import AnswerError, ArcwiseError, ParameterError
 from arcwise.tasks import Task
 from arcwise.urls import checked_key, checked_url
-from arcwise.version import VERSION
+from arcwise.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -86,7 +86,7 @@ class Reader:
         key = checked_key(key, self._url, over_http=key_over_http, scopes=("read", "admin"))
         if not 0.0 < real_or_nan(timeout) <= 86_400.0:
             raise ParameterError(f"timeout must be above 0 and at most 86400 seconds, got {timeout!r}")
-        self._headers = {"Accept": "application/json", "User-Agent": f"arcwise/{VERSION}"}
+        self._headers = {"Accept": "application/json", "User-Agent": f"arcwise/{__version__}"}
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = float(timeout)

@@ -9,7 +9,7 @@ import click
 
 from arcwise.cli.commands import CommandGroup
 from arcwise.errors import ArcwiseError, MissingExtraError
-from arcwise.version import VERSION
+from arcwise.version import __version__
 
 __all__ = ["main"]
 
@@ -49,6 +49,10 @@ _COMMANDS = {
     "plan": (
         "arcwise.cli.plan",
         "Plan a survey: give two of --epsilon, --error and --reports, and the third is found.",
+    ),
+    "quickstart": (
+        "arcwise.cli.quickstart",
+        "Write a Python file with a device, a server and an estimate, to run and to change.",
     ),
     "randomize": (
         "arcwise.cli.randomize",
@@ -114,6 +118,6 @@ class _Group(CommandGroup):
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(VERSION, prog_name="arcwise")
+@click.version_option(__version__, prog_name="arcwise")
 def main() -> None:
     """Local differential privacy for bounded and circular numbers."""

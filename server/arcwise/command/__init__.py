@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from arcwise.errors import MissingExtraError
+from arcwise.version import __version__
 
 __all__ = ["main"]
 
@@ -14,6 +15,9 @@ def main() -> None:
     try:
         from arcwise.cli import main as run
     except MissingExtraError as error:
+        if sys.argv[1:] == ["--version"]:  # of the client alone, too
+            sys.stdout.write(f"arcwise, version {__version__}\n")
+            return
         sys.stderr.write(f"Error: {error}\n")
         sys.exit(2)
     run(prog_name="arcwise")

@@ -6,7 +6,7 @@ import threading
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.version import VERSION
+from arcwise.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,5 +100,5 @@ def digest_of(secret: bytes, parts: Sequence[Part], *sums: IntArray) -> bytes:
 
 def tag_of(digest: bytes, question: Question, form: str, min_reports: int) -> str:
     """Return an entity tag: counts, question and library make an estimate, so it holds in every worker."""
-    what = repr((tuple(question), form, min_reports, VERSION)).encode()
+    what = repr((tuple(question), form, min_reports, __version__)).encode()
     return f'"{blake2b(digest + what, digest_size=16).hexdigest()}"'

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from arcwise.server.pages.assets import assets
 from arcwise.server.pages.later import Later
 from arcwise.server.pages.words import FILTERS
-from arcwise.version import VERSION
+from arcwise.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,13 +57,13 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(FILTERS)
-    environment.globals.update(asset={name: each.url for name, each in assets().items()}, version=VERSION)
+    environment.globals.update(asset={name: each.url for name, each in assets().items()}, version=__version__)
     return environment
 
 
 def page_tag(*parts: object) -> str:
     """Return the entity tag of a page that is made of nothing but these."""
-    what = repr((parts, VERSION, [each.url for each in assets().values()]))
+    what = repr((parts, __version__, [each.url for each in assets().values()]))
     return f'W/"{blake2b(what.encode(), digest_size=12).hexdigest()}"'
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.server.keys import SCOPES
 from arcwise.server.store.urls import shown_url
-from arcwise.version import VERSION
+from arcwise.version import __version__
 
 if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
@@ -36,7 +36,7 @@ def log_start(runtime: Runtime, settings: Settings, url: str) -> None:
     url
         Where the server listens.
     """
-    _log.info("arcwise %s on Python %s", VERSION, platform.python_version())
+    _log.info("arcwise %s on Python %s", __version__, platform.python_version())
     _log.info("store: %s, %s bytes", shown_url(settings.store), f"{runtime.store_bytes:,.0f}")
     _log.info("tasks: %s", _tasks(runtime))
     _log.info("keys: %s", _keys(runtime))

@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 
 from arcwise.server.process.recent import RecentSlots
 from arcwise.server.store import Outcome
-from arcwise.version import VERSION
+from arcwise.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class Metrics:
             ("version", "python"),
             registry=self._registry,
         )
-        build.labels(VERSION, platform.python_version()).set(1)
+        build.labels(__version__, platform.python_version()).set(1)
         self._tasks = Gauge("arcwise_tasks", "Tasks that the store has", ("state",), registry=self._registry)
         self._keys = Gauge(
             "arcwise_keys",

@@ -1,0 +1,10 @@
+"""``python -m arcwise``: the `arcwise` command of this very interpreter."""
+
+from __future__ import annotations
+
+from arcwise.command import main
+
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    main()
