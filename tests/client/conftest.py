@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from arcwise.client import FileLedger, MemoryLedger, delivery
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
 from tests.support.clock import Clock
+from tests.support.ledgers import fresh_ledgers
 from tests.support.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -46,14 +48,32 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "file"])
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
-    """Give a new ledger of each kind: what is tested with it holds for both."""
-    if request.param == "memory":
+@contextmanager
+def device_ledger_of(kind: str, folder: Path) -> Iterator[Ledger]:
+    if kind == "memory":
         yield MemoryLedger()
     else:
-        with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
+        with FileLedger(folder / "ledger.db", create=True) as ledger:
             yield ledger
+
+
+@pytest.fixture(params=["memory", "file", pytest.param("postgres", marks=pytest.mark.slow)])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    """Give a new ledger of each kind: what is tested with it holds for all."""
+    if request.param == "postgres":
+        with fresh_ledgers() as ledgers:
+            ledgers.create_account("somebody")
+            yield ledgers.account("somebody")
+    else:
+        with device_ledger_of(request.param, tmp_path) as ledger:
+            yield ledger
+
+
+@pytest.fixture(params=["memory", "file"])
+def device_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    """Give a new ledger of each kind whose queue is a single device's."""
+    with device_ledger_of(request.param, tmp_path) as ledger:
+        yield ledger
 
 
 @pytest.fixture(scope="session")

@@ -77,11 +77,7 @@ def test_reports_that_expire_and_those_left_at_the_close(
     assert events == [Event("expired", None, 1, "could not be sent in time")]
     client.report("heading", 1.0)
     assert not uplink.close(0)
-    where = (
-        "they are dropped"
-        if ledger.__class__.__name__ == "MemoryLedger"
-        else "they stay in the ledger's file"
-    )
+    where = "they are dropped" if ledger.__class__.__name__ == "MemoryLedger" else "they stay in the ledger"
     assert events[1:] == [Event("closed", None, 1, where)]
 
 

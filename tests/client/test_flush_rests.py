@@ -113,10 +113,12 @@ def flushing(client: Client) -> tuple[threading.Thread, list[bool]]:
     return thread, results
 
 
-def test_a_flush_ends_when_somebody_opts_out(ledger: Ledger, recorder: Recorder, heading: Task) -> None:
+def test_a_flush_ends_when_somebody_opts_out(
+    device_ledger: Ledger, recorder: Recorder, heading: Task
+) -> None:
     recorder.script.append(503)
-    uplink = Uplink(URL, ledger=ledger, transport=recorder)
-    client = Client(uplink, tasks=[heading], ledger=ledger)
+    uplink = Uplink(URL, ledger=device_ledger, transport=recorder)
+    client = Client(uplink, tasks=[heading], ledger=device_ledger)
     # Else the queue is that of other devices, too, and is left alone.
     client._owns_uplink = True
     assert client.report("heading", 1.0)

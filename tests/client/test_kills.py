@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.soak.kill_client import kill_reporting, kill_while_made
+from arcwise.client import FileLedger
+from tests.soak.kill_client import hosted_place, kill_reporting, kill_while_made
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,11 +24,21 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_charged_is_never_less_than_released_and_the_queue_is_never_damaged(
     mode: str, tmp_path: Path
 ) -> None:
-    went = kill_reporting(tmp_path, mode, kills=250, seed=5)
+    path = tmp_path / "ledger.db"
+    FileLedger(path, create=True).close()
+    went = kill_reporting(str(path), mode, kills=250, seed=5)
     assert went.charged == went.released > 0
     # Some were killed between the server's answer and their note of it: those batches came again.
     assert went.repeats > 0
     assert went.unacknowledged > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["postgres", "postgres-relaxed"])
+def test_the_same_holds_for_an_account_in_a_database(mode: str) -> None:
+    with hosted_place() as place:
+        went = kill_reporting(place, mode, kills=40, seed=5)
+    assert went.charged == went.released > 0
 
 
 @pytest.mark.slow

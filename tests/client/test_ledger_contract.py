@@ -1,9 +1,10 @@
-"""Both ledgers against the truth: a list of every charge that was ever made, with its time."""
+"""All ledgers against the truth: a list of every charge that was ever made, with its time."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import secrets
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcwise.client import Budget, FileLedger, Ledger, MemoryLedger
+from arcwise.client import Budget, FileLedger, Ledger, MemoryLedger, PostgresLedgers
 from arcwise.client.accounts import Item
 from arcwise.kernels.certificate import UNIT
 from tests.support.charges import transaction
+from tests.support.ledgers import fresh_ledgers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from arcwise.client.accounts import Bill
 
 ACCOUNTS = ("first", "second", "")
@@ -114,6 +118,19 @@ def charges(draw: st.DrawFn, capped: st.SearchStrategy[tuple[Item, ...]]) -> Bil
     return tuple(item._replace(epsilon=draw(EPSILONS), delta=draw(DELTAS)) for item in items)
 
 
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresLedgers]:
+    with fresh_ledgers(relaxed=True) as ledgers:
+        yield ledgers
+
+
+def hosted_ledger(ledgers: PostgresLedgers) -> Ledger:
+    """Return the ledger of a new account."""
+    name = secrets.token_hex(6)
+    assert ledgers.create_account(name)
+    return ledgers.account(name)
+
+
 STEPS = st.sampled_from([0.0, 0.25, 1.0, 10.0]) | st.floats(-60, 60)
 CAPPED = st.tuples(*map(caps, ACCOUNTS))
 
@@ -121,13 +138,14 @@ CAPPED = st.tuples(*map(caps, ACCOUNTS))
 @pytest.mark.slow
 @given(st.data(), CAPPED, st.lists(STEPS, max_size=40))
 @settings(max_examples=60)
-def test_both_ledgers_grant_exactly_what_the_caps_allow(
-    data: st.DataObject, capped: tuple[Item, ...], steps: list[float]
+def test_every_ledger_grants_exactly_what_the_caps_allow(
+    postgres: PostgresLedgers, data: st.DataObject, capped: tuple[Item, ...], steps: list[float]
 ) -> None:
     """All of a bill or none of it, whatever the clock does, and through a restart."""
     truth, clock = Truth(), 1000.0
     memory = MemoryLedger()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as opened:
+        hosted = hosted_ledger(postgres)
         path = Path(folder) / "ledger.db"
         file = opened.enter_context(FileLedger(path, create=True, relaxed=True))
         for step in steps:
@@ -135,14 +153,15 @@ def test_both_ledgers_grant_exactly_what_the_caps_allow(
             bill = data.draw(charges(st.just(capped)))
             truth.time = max(truth.time, clock)
             allowed = truth.allows(bill)
-            assert charge(memory, bill, clock) is charge(file, bill, clock) is allowed
+            granted = {charge(ledger, bill, clock) for ledger in (memory, file, hosted)}
+            assert granted == {allowed}
             if allowed:
                 truth.enter(bill)
             if data.draw(st.integers(0, 9)) == 0:
                 file.close()
                 file = opened.enter_context(FileLedger(path, relaxed=True))
-            budgets = [ledger.budget(bill, clock) for ledger in (memory, file)]
-            assert budgets == [truth.budget(bill)] * 2
+            budgets = [ledger.budget(bill, clock) for ledger in (memory, file, hosted)]
+            assert budgets == [truth.budget(bill)] * 3
     for item in capped:  # and so in every window of ledger time
         for _, end, _, _ in truth.charges:
             inside = [c for c in truth.charges if c[0] == item.account and end - item.window < c[1] <= end]
@@ -154,11 +173,11 @@ def test_both_ledgers_grant_exactly_what_the_caps_allow(
 @given(st.data(), st.lists(STEPS, max_size=40))
 @settings(max_examples=60)
 def test_caps_and_windows_that_change_are_never_kept_too_laxly(
-    data: st.DataObject, steps: list[float]
+    postgres: PostgresLedgers, data: st.DataObject, steps: list[float]
 ) -> None:
     """An update of the app may bring other caps: what was spent before counts, as far as it is known."""
     truth, clock = Truth(), 1000.0
-    memory = MemoryLedger()
+    memory, hosted = MemoryLedger(), hosted_ledger(postgres)
     with (
         tempfile.TemporaryDirectory() as folder,
         FileLedger(Path(folder) / "ledger.db", create=True, relaxed=True) as file,
@@ -168,12 +187,12 @@ def test_caps_and_windows_that_change_are_never_kept_too_laxly(
             bill = data.draw(charges(CAPPED))
             truth.time = max(truth.time, clock)
             granted = charge(memory, bill, clock)
-            assert charge(file, bill, clock) is granted
+            assert charge(file, bill, clock) is charge(hosted, bill, clock) is granted
             if granted:
                 assert truth.allows(bill)
                 truth.enter(bill)
             exact = truth.budget(bill)
-            for budget in (memory.budget(bill, clock), file.budget(bill, clock)):
+            for budget in (ledger.budget(bill, clock) for ledger in (memory, file, hosted)):
                 assert (budget.epsilon, budget.delta) == (exact.epsilon, exact.delta)
                 assert (budget.recent_epsilon or 0) >= (exact.recent_epsilon or 0)
                 assert (budget.recent_delta or 0) >= (exact.recent_delta or 0)

@@ -99,10 +99,10 @@ def test_a_gateway_keeps_what_its_other_devices_have_queued(recorder: Recorder, 
     assert recorder.codes == 3
 
 
-def test_a_request_under_way_counts_once(ledger: Ledger, recorder: Recorder, heading: Task) -> None:
+def test_a_request_under_way_counts_once(device_ledger: Ledger, recorder: Recorder, heading: Task) -> None:
     """It cannot be called back: what it holds counts as dropped, and its answer changes nothing."""
     recorder.go.clear()
-    with Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=0) as client:
+    with Client(URL, tasks=[heading], ledger=device_ledger, transport=recorder, interval=0) as client:
         assert client.report("heading", 1.0)
         assert recorder.busy.wait(60)
         client.opt_out()

@@ -2,8 +2,9 @@
 
 One process has everything imported and forks the others: each opens the ledger, reports as fast as it can
 while its uplink sends, and is killed. Every report is numbered, and the draws let its number through as its
-code. After each kill the file and what arrived say together which reports there are: as many as were charged,
-each of them once, and no more was charged than that, or left without a charge. At the end all of it arrives.
+code. After each kill the ledger and what arrived say together which reports there are: as many as were
+charged, each of them once, and no more was charged than that, or left without a charge. At the end all of it
+arrives.
 """
 
 from __future__ import annotations
@@ -20,26 +21,30 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import psycopg
 
-from arcwise.client import Client, FileLedger, HttpxTransport
+from arcwise.client import Client, FileLedger, HttpxTransport, PostgresLedgers
+from arcwise.client.outbox import OutboxOptions
 from arcwise.domains import Interval
 from arcwise.kernels import WindowKernel
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.tasks import Task
 from arcwise.wire import decode_batch
+from tests.support.ledgers import ledger_schema, ledger_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from arcwise.client import Ledger
     from arcwise.typing import IntArray
 
-__all__ = ["Kills", "kill_reporting", "kill_while_made"]
+__all__ = ["Kills", "hosted_place", "kill_reporting", "kill_while_made"]
 
 NUMBERS = 20_000
 """Reports are numbered up to this, and then from 0 again."""
@@ -63,7 +68,7 @@ class Through:
         raise NotImplementedError("a client draws one report at a time")
 
 
-def client_of(url: str, ledger: FileLedger) -> Client:
+def client_of(url: str, ledger: Ledger) -> Client:
     return Client(
         url,
         tasks=[TASK],
@@ -72,12 +77,24 @@ def client_of(url: str, ledger: FileLedger) -> Client:
         batch_size=50,
         interval=0.0,
         max_pending=1000,
+        request_timeout=1.0,  # a batch of a killed process is leased for twice as long, in a database
         transport=HttpxTransport(trust_env=False, verify=False),
     )
 
 
-def report_for_ever(url: str, path: str, relaxed: bool) -> None:
-    client = client_of(url, FileLedger(path, relaxed=relaxed, create=not Path(path).exists()))
+ACCOUNT = "somebody"
+
+
+def opened(mode: str, place: str) -> Ledger:
+    """Open a ledger: of a file, or of an account in the schema of a database, ``URL SCHEMA``."""
+    if mode.startswith("postgres"):
+        url, schema = place.split()
+        return PostgresLedgers(url, schema=schema, relaxed=mode.endswith("relaxed")).account(ACCOUNT)
+    return FileLedger(place, relaxed=mode == "relaxed", create=not Path(place).exists())
+
+
+def report_for_ever(url: str, place: str, mode: str) -> None:
+    client = client_of(url, opened(mode, place))
     number = round(client.budget("kill").epsilon / TASK.epsilon)
     while True:
         if client.report("kill", number % NUMBERS + 1e-6):
@@ -88,6 +105,8 @@ def report_for_ever(url: str, path: str, relaxed: bool) -> None:
 
 def fork_on_demand(url: str) -> None:
     """Fork a process for every line of input, and tell its id and then how it ended."""
+    import arcwise.client.postgres.database  # noqa: F401
+
     logging.getLogger("arcwise.client").disabled = True
     with tempfile.TemporaryDirectory() as folder:  # what is imported late is imported before the forks
         ledger = FileLedger(Path(folder) / "first.db", create=True)
@@ -96,11 +115,11 @@ def fork_on_demand(url: str) -> None:
         client.close(1.0)
         ledger.close()
     for line in sys.stdin:
-        mode, path = line.rstrip("\n").split(" ", 1)
+        mode, place = line.rstrip("\n").split(" ", 1)
         pid = os.fork()
         if pid == 0:
             try:
-                report_for_ever(url, path, mode == "relaxed")
+                report_for_ever(url, place, mode)
             finally:
                 os._exit(3)
         print(pid, flush=True)
@@ -226,15 +245,57 @@ def _counts(codes: IntArray | list[int]) -> IntArray:
     return TASK.count(codes)
 
 
-def check(path: Path, recorder: Recorder) -> tuple[int, int]:
-    """Check a ledger beside what arrived; return the numbers of reports charged and acknowledged."""
-    FileLedger(path).close()  # which checks the whole file
-    with closing(sqlite3.connect(path)) as connection:
+class Written(NamedTuple):
+    """What a ledger says: micro-epsilon, reports pending and sent, codes that wait, sealed batches."""
+
+    micro: int
+    pending: int
+    sent: int
+    waiting: list[int]
+    bodies: list[bytes]
+
+
+def read_file(place: str) -> Written:
+    FileLedger(place).close()  # which checks the whole file
+    with closing(sqlite3.connect(place)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         (micro,) = connection.execute("SELECT coalesce(max(epsilon), 0) FROM accounts").fetchone()
         pending, sent = connection.execute("SELECT pending, sent FROM state").fetchone()
         waiting = [code for (code,) in connection.execute("SELECT code FROM reports")]
-        sealed = [decode_batch(body) for (body,) in connection.execute("SELECT body FROM batches")]
+        return Written(micro, pending, sent, waiting, [body for (body,) in connection.execute(BODIES)])
+
+
+def read_database(place: str) -> Written:
+    url, schema = place.split()
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        while one(connection, OTHERS):  # what a killed process has sent is still carried out
+            time.sleep(0.002)
+        connection.execute(f"SET search_path TO {schema}".encode())
+        micro = one(connection, "SELECT contents->'accounts'->''->'epsilon' FROM accounts") or 0
+        sent = one(connection, "SELECT sent FROM state")
+        waiting = [code for (code,) in connection.execute("SELECT code FROM reports")]
+        bodies = [body for (body,) in connection.execute(BODIES)]
+    with PostgresLedgers(url, schema=schema) as ledgers:
+        pending = ledgers._open_outbox(OutboxOptions(batch_size=1, capacity=1)).pending
+    return Written(micro, pending, sent, waiting, bodies)
+
+
+def one(connection: psycopg.Connection[Any], query: str) -> Any:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+BODIES = "SELECT body FROM batches"
+OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'arcwise-client'"
+
+
+def check(mode: str, place: str, recorder: Recorder) -> tuple[int, int]:
+    """Check a ledger beside what arrived; return the numbers of reports charged and acknowledged."""
+    micro, pending, sent, waiting, bodies = (read_database if mode.startswith("postgres") else read_file)(
+        place
+    )
+    sealed = [decode_batch(body) for body in bodies]
     charged, rest = divmod(micro, TASK.charge.micro_epsilon)
     assert rest == 0
     queued = len(waiting) + sum(len(batch.codes) // 2 for batch in sealed)
@@ -256,15 +317,19 @@ def check(path: Path, recorder: Recorder) -> tuple[int, int]:
 
 def _forks(url: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, __file__, "--forks", url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.soak.kill_client", "--forks", url],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 
-def _kill(forks: subprocess.Popen[str], mode: str, path: Path, wait: Callable[[], object]) -> None:
+def _kill(forks: subprocess.Popen[str], mode: str, place: str, wait: Callable[[], object]) -> None:
     """Let a process begin, and kill it after a wait."""
     assert forks.stdin is not None
     assert forks.stdout is not None
-    forks.stdin.write(f"{mode} {path}\n")
+    forks.stdin.write(f"{mode} {place}\n")
     forks.stdin.flush()
     pid = int(forks.stdout.readline())
     wait()
@@ -278,27 +343,30 @@ def _end(forks: subprocess.Popen[str]) -> None:
     assert forks.returncode == 0
 
 
-def kill_reporting(folder: Path, mode: str, kills: int, seed: int) -> Kills:
-    """Kill processes that report to one ledger and one server, and check both after each."""
+def kill_reporting(place: str, mode: str, kills: int, seed: int) -> Kills:
+    """Kill processes that report to one ledger and one server, and check both after each.
+
+    The ledger is there and unused.
+    """
     generator = random.Random(seed)
-    path = folder / f"{mode}.db"
-    FileLedger(path, create=True).close()
     recorder = Recorder()
     forks = _forks(recorder.url)
     unacknowledged = 0
     try:
         firsts: list[float] = []
-        _kill(forks, mode, path, lambda: firsts.append(recorder.first()))
+        _kill(forks, mode, place, lambda: firsts.append(recorder.first()))
         longest = max(LONGEST, 2 * firsts[0])
         for _ in range(kills):
-            _kill(forks, mode, path, lambda: time.sleep(generator.uniform(0, longest)))
+            _kill(forks, mode, place, lambda: time.sleep(generator.uniform(0, longest)))
             recorder.settle()
-            _, sent = check(path, recorder)
+            _, sent = check(mode, place, recorder)
             unacknowledged = max(unacknowledged, int(recorder.counts.sum()) - sent)
-        with FileLedger(path) as ledger, client_of(recorder.url, ledger) as client:
+        ledger = opened(mode, place)
+        with client_of(recorder.url, ledger) as client:
             assert client.flush(60)
             assert client.pending == 0
-        charged, sent = check(path, recorder)
+        ledger._database.close()  # type: ignore[attr-defined]
+        charged, sent = check(mode, place, recorder)
         assert charged == sent == recorder.counts.sum()
     finally:
         _end(forks)
@@ -315,11 +383,11 @@ def kill_while_made(folder: Path, kills: int, seed: int, longest: float = 0.05) 
     try:
         for number in range(kills):
             path = folder / f"made{number}.db"
-            _kill(forks, "strict", path, lambda: time.sleep(generator.uniform(0, longest)))
+            _kill(forks, "strict", str(path), lambda: time.sleep(generator.uniform(0, longest)))
             recorder.settle()
             if path.exists():
                 made += 1
-                check(path, recorder)
+                check("strict", str(path), recorder)
                 recorder.counts[:] = 0
                 recorder.batches.clear()
             else:
@@ -330,14 +398,34 @@ def kill_while_made(folder: Path, kills: int, seed: int, longest: float = 0.05) 
     return made
 
 
+def places(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield (mode, place) of a new ledger of each kind."""
+    for mode in ("strict", "relaxed"):
+        path = folder / f"{mode}.db"
+        FileLedger(path, create=True).close()
+        yield mode, str(path)
+    for mode in ("postgres", "postgres-relaxed"):
+        with hosted_place() as place:
+            yield mode, place
+
+
+@contextmanager
+def hosted_place() -> Iterator[str]:
+    """Give the place of a new account in a schema of its own."""
+    with ledger_schema() as schema:
+        with PostgresLedgers(ledger_url(), schema=schema, create=True) as ledgers:
+            ledgers.create_account(ACCOUNT)
+        yield f"{ledger_url()} {schema}"
+
+
 def table(kills: int, seed: int) -> Iterator[str]:
-    yield f"{'':9}{'kills':>6}{'charged':>9}{'released':>10}{'batches again':>15}{'unacknowledged':>16}  s"
+    yield f"{'':17}{'kills':>6}{'charged':>9}{'released':>10}{'batches again':>15}{'unacknowledged':>16}  s"
     with tempfile.TemporaryDirectory() as name:
-        for mode in ("strict", "relaxed"):
+        for mode, place in places(Path(name)):
             start = time.perf_counter()
-            went = kill_reporting(Path(name), mode, kills, seed)
+            went = kill_reporting(place, mode, kills, seed)
             yield (
-                f"{mode:9}{went.kills:6}{went.charged:9,}{went.released:10,}{went.repeats:15}"
+                f"{mode:17}{went.kills:6}{went.charged:9,}{went.released:10,}{went.repeats:15}"
                 f"{went.unacknowledged:16}  {time.perf_counter() - start:.0f}"
             )
         made = kill_while_made(Path(name), kills, seed)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from arcwise.client.ledger import Ledger
     from arcwise.client.memory.ledger import MemoryLedger
     from arcwise.client.outcomes import Counters, Event, Outcome
+    from arcwise.client.postgres.ledger import PostgresLedger, PostgresLedgers
     from arcwise.client.recording import AsyncRecordingTransport, RecordedRequest, RecordingTransport
     from arcwise.client.transport import AsyncHttpxTransport, AsyncTransport, HttpxTransport, Transport
     from arcwise.client.uplink import Uplink
@@ -47,6 +48,8 @@ __all__ = [
     "Ledger",
     "MemoryLedger",
     "Outcome",
+    "PostgresLedger",
+    "PostgresLedgers",
     "RecordedRequest",
     "RecordingTransport",
     "Task",
@@ -70,6 +73,7 @@ if not TYPE_CHECKING:  # a type checker would let every name pass
             "file.ledger": ("FileLedger",),
             "memory.ledger": ("MemoryLedger",),
             "outcomes": ("Counters", "Event", "Outcome"),
+            "postgres.ledger": ("PostgresLedger", "PostgresLedgers"),
             "recording": ("AsyncRecordingTransport", "RecordedRequest", "RecordingTransport"),
             "transport": ("AsyncHttpxTransport", "AsyncTransport", "HttpxTransport", "Transport"),
             "uplink": ("Uplink",),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import ParamSpec, Self, Unpack
 
-    from arcwise.client.ledger import Ledger
+    from arcwise.client.ledger import Ledger, QueueOwner
     from arcwise.client.outbox import Parcel
     from arcwise.client.transport import AsyncTransport
     from arcwise.randomness import Randomness
@@ -71,7 +71,7 @@ class AsyncUplink(BaseUplink):
         self,
         url: str,
         *,
-        ledger: Ledger | None = None,
+        ledger: QueueOwner | None = None,
         transport: AsyncTransport | None = None,
         **options: Unpack[BaseUplinkOptions],
     ) -> None:

@@ -13,7 +13,7 @@ from arcwise.client.checks import checked_integer, checked_number, ledger_error
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
 from arcwise.client.environment import MACHINE, Environment
 from arcwise.client.event_log import EventLog
-from arcwise.client.ledger import Ledger
+from arcwise.client.ledger import QueueOwner
 from arcwise.client.memory.ledger import MemoryLedger
 from arcwise.client.outbox import OutboxOptions, Wait
 from arcwise.client.outcomes import Counters, Event, Outcome
@@ -77,7 +77,7 @@ class BaseUplink(ABC):
         self,
         url: str,
         *,
-        ledger: Ledger | None = None,
+        ledger: QueueOwner | None = None,
         batch_size: int = 10_000,
         interval: float = 30.0,
         delay: float = 0.0,
@@ -105,7 +105,7 @@ class BaseUplink(ABC):
             raise ParameterError(f"environment must be an Environment, got {environment!r}")
         if ledger is None:
             ledger = MemoryLedger()
-        elif not isinstance(ledger, Ledger):
+        elif not isinstance(ledger, QueueOwner):
             raise ledger_error(ledger)
         self._events = EventLog(on_event)
         self._environment = environment
@@ -124,6 +124,7 @@ class BaseUplink(ABC):
         self._refused: dict[str, int] = {}
         self._schedule = Schedule(self._environment.uniform)
         self._troubles = 0
+        self._resumed = False
 
     @property
     def url(self) -> str:
@@ -254,7 +255,7 @@ class BaseUplink(ABC):
             self._record_failure(error)
             return False
         if left:
-            where = "they stay in the ledger's file" if self._outbox.durable else "they are dropped"
+            where = "they stay in the ledger" if self._outbox.durable else "they are dropped"
             self._events.add("closed", None, left, where)
         self._nothing_left = not left
         return self._nothing_left
@@ -268,9 +269,11 @@ class BaseUplink(ABC):
         """Make sure that the sender runs; raise `RuntimeError` when the uplink is closed."""
 
     def _resume(self) -> None:
-        """Send what an earlier process has left in a file, if it has left something."""
-        if self._outbox.durable and self.pending:
-            self._start()
+        """Send what an earlier process has left, if it has left something; a second client looks no more."""
+        if self._outbox.durable and not self._resumed:
+            if self.pending:
+                self._start()
+            self._resumed = True
 
     @abstractmethod
     def _wake(self) -> None:

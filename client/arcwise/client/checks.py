@@ -40,7 +40,11 @@ def check_options(cls: type, given: Iterable[str], options: type) -> None:
 def ledger_error(ledger: object) -> ParameterError:
     """Return the error about what is no ledger; a path is what most give instead of one."""
     hint = f": give FileLedger({ledger!r})" if isinstance(ledger, (str, PathLike)) else ""
-    return ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {shown(ledger)}{hint}")
+    if hasattr(ledger, "create_account"):
+        hint = ": give the ledger of one account, ledgers.account(name)"
+    return ParameterError(
+        f"ledger must be None, a FileLedger, a MemoryLedger or a PostgresLedger, got {shown(ledger)}{hint}"
+    )
 
 
 def checked_integer(name: str, value: object, most: int) -> int:

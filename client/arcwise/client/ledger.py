@@ -1,4 +1,4 @@
-"""A device's spending, wherever it is written down: what `MemoryLedger` and `FileLedger` can do."""
+"""A device's spending, wherever it is written down: what each kind of ledger can do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from arcwise.client.outbox import Outbox, OutboxOptions
     from arcwise.tasks import Task
 
-__all__ = ["Ledger", "Memo", "OpenTransaction", "Transaction"]
+__all__ = ["Ledger", "Memo", "OpenTransaction", "QueueOwner", "Transaction"]
 
 
 class Memo(Protocol):
@@ -68,8 +68,18 @@ class Transaction(Protocol):
         """Queue one code."""
 
 
-class Ledger(ABC):
-    """What a device has spent, for ever; base of `MemoryLedger` and `FileLedger`.
+class QueueOwner(ABC):
+    """What an uplink can be made with: a ledger, or the ledgers of many accounts with one queue."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _open_outbox(self, options: OutboxOptions) -> Outbox:
+        """Return a queue that reports of this ledger can go to, for an uplink."""
+
+
+class Ledger(QueueOwner):
+    """What a device has spent, for ever; base of `MemoryLedger`, `FileLedger` and `PostgresLedger`.
 
     Examples
     --------
@@ -79,10 +89,6 @@ class Ledger(ABC):
     """
 
     __slots__ = ()
-
-    @abstractmethod
-    def _open_outbox(self, options: OutboxOptions) -> Outbox:
-        """Return a queue that reports of this ledger can go to, for an uplink."""
 
     @abstractmethod
     def _attach(self, outbox: Outbox) -> OpenTransaction:
@@ -104,8 +110,8 @@ class Ledger(ABC):
     def opt_out(self) -> int:
         """Remember that the device has opted out; what was spent stays written down.
 
-        A `FileLedger` also drops what it has queued. A queue in memory belongs to an uplink:
-        `Client.opt_out` clears that too.
+        A `FileLedger` also drops what it has queued, a `PostgresLedger` what it has queued and not sealed
+        into a batch. A queue in memory belongs to an uplink: `Client.opt_out` clears that too.
 
         Returns
         -------

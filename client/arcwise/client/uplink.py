@@ -16,7 +16,7 @@ from arcwise.errors import LedgerError
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from arcwise.client.ledger import Ledger
+    from arcwise.client.ledger import QueueOwner
     from arcwise.client.outbox import Parcel
     from arcwise.client.transport import Transport
 
@@ -41,8 +41,9 @@ class Uplink(BaseUplink):
     url
         Base URL of the server, such as "https://reports.example".
     ledger
-        A `FileLedger`: its file holds the queue, and only clients with this ledger can use the uplink. The
-        queue is in memory unless given.
+        A `FileLedger`: its file holds the queue, and only clients with this ledger can use the uplink. Or
+        `PostgresLedgers`, whose database holds it, for the clients of all accounts. The queue is in memory
+        unless given.
     batch_size
         Codes per request; a full batch is sent at once.
     interval
@@ -93,7 +94,7 @@ class Uplink(BaseUplink):
         self,
         url: str,
         *,
-        ledger: Ledger | None = None,
+        ledger: QueueOwner | None = None,
         transport: Transport | None = None,
         **options: Unpack[BaseUplinkOptions],
     ) -> None:

@@ -1,4 +1,7 @@
-"""Which codes of a ledger's file make a batch now, and which batch is sent next."""
+"""Which codes of a ledger's tables make a batch now, and which batch is sent next.
+
+The queries are those of a file and of PostgreSQL both, see `arcwise.client.postgres.outbox`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from arcwise.client.environment import Environment
     from arcwise.client.outbox import OutboxOptions
 
-__all__ = ["Batching", "end_owner", "new_owner"]
+__all__ = ["READY", "Batching", "end_owner", "new_owner"]
 
 
 class _Group(NamedTuple):
@@ -123,11 +126,12 @@ class Batching(NamedTuple):
         """
         for task, task_id, epoch in self._epochs(connection):
             expedited, count, oldest, soonest, reports = connection.execute(
-                """SELECT min(number) <= :expedited, sum(ready <= :wall OR ready > :latest),
+                """SELECT min(number) <= :expedited,
+                          count(CASE WHEN ready <= :wall OR ready > :latest THEN 1 END),
                           min(CASE WHEN ready <= :wall OR ready > :latest THEN created END), min(ready),
                           count(*)
                    FROM (SELECT number, ready, created FROM reports
-                         WHERE task = :task AND epoch = :epoch ORDER BY number LIMIT :most)""",
+                         WHERE task = :task AND epoch = :epoch ORDER BY number LIMIT :most) AS these""",
                 self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size},
             ).fetchone()
             if expedited or count >= self.options.batch_size or (oldest is not None and oldest > self.wall):
@@ -157,20 +161,12 @@ class Batching(NamedTuple):
                 yield task, task_id, epoch
 
     def _seal(self, connection: sqlite3.Connection, task: int, task_id: str, epoch: int) -> None:
-        these = self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size}
-        rows = connection.execute(
-            f"SELECT number, code, created FROM reports WHERE {_READY} ORDER BY number LIMIT :most",  # noqa: S608
-            these,
-        ).fetchall()
+        rows = self._cut(connection, task, epoch)
         (width,) = connection.execute("SELECT width FROM tasks WHERE number = ?", (task,)).fetchone()
         if not rows or max(code for _, code, _ in rows) >= 256**width:
             raise sqlite3.DatabaseError(f"codes are lost, or do not fit into {width} bytes")
         numbers, codes, created = zip(*rows, strict=True)
         body = seal(task_id, epoch, codes, width, self.options.environment)
-        connection.execute(
-            f"DELETE FROM reports WHERE {_READY} AND number <= :last",  # noqa: S608
-            these | {"last": numbers[-1]},
-        )
         connection.execute(
             "INSERT INTO batches (task, reports, first_report, created, body) VALUES (?, ?, ?, ?, ?)",
             (
@@ -182,8 +178,23 @@ class Batching(NamedTuple):
             ),
         )
 
+    def _cut(self, connection: sqlite3.Connection, task: int, epoch: int) -> list[tuple[int, int, float]]:
+        """Take out the codes of a new batch: (number, code, when it was queued), in order of the numbers."""
+        these = self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size}
+        rows = connection.execute(
+            f"""SELECT number, code, created FROM reports
+                WHERE {READY} ORDER BY number LIMIT :most""",  # noqa: S608
+            these,
+        ).fetchall()
+        if rows:
+            connection.execute(
+                f"DELETE FROM reports WHERE {READY} AND number <= :last",  # noqa: S608
+                these | {"last": rows[-1][0]},
+            )
+        return rows
 
-_READY = """task = :task AND epoch = :epoch
+
+READY = """task = :task AND epoch = :epoch
     AND (ready <= :wall OR ready > :latest OR number <= :expedited)"""
 
 _owners: weakref.WeakValueDictionary[int, object] = weakref.WeakValueDictionary()

@@ -30,6 +30,7 @@ class FileOutbox:
     """The queue in a ledger's file, as one uplink uses it."""
 
     durable = True
+    _batching_type = Batching
 
     def __init__(self, database: Database, options: OutboxOptions) -> None:
         self.database = database
@@ -60,11 +61,19 @@ class FileOutbox:
                     "INSERT INTO tasks (id, name, width) VALUES (?, ?, ?)", (task.id, task.name, width)
                 ).lastrowid,
             )
-        ready = now + self.options.delay * self._environment.uniform() if self.options.delay else now
+        ready = self._ready(now)
         connection.execute(
             "INSERT INTO reports (task, epoch, code, created, ready) VALUES (?, ?, ?, ?, ?)",
             (row[0], epoch, code, now, ready),
         )
+        return self._note(task, epoch, ready)
+
+    def _ready(self, now: float) -> float:
+        """Return when a code that is queued now may join a batch: after a random delay."""
+        return now + self.options.delay * self._environment.uniform() if self.options.delay else now
+
+    def _note(self, task: Task, epoch: int, ready: float) -> bool:
+        """Take note of a code that was queued; True when there is something new to do."""
         key = task.id, epoch
         count, soonest = self._seen.get(key, (0, math.inf))
         self._seen[key] = count + 1, min(soonest, ready)
@@ -113,7 +122,7 @@ class FileOutbox:
         set back, and would not be delayed.
         """
         connection.execute("SELECT 1 FROM state").fetchone()  # a transaction that reads begins here
-        return Batching(
+        return self._batching_type(
             self._environment.time(),
             lambda task_id: ready_at(task_id) - now,
             self.options,
@@ -131,10 +140,14 @@ class FileOutbox:
             gone = connection.execute("DELETE FROM batches WHERE number = ?", (number,)).rowcount
             if not gone:  # another process was done with it first, or it was cleared
                 return
-            if dropped is None:
-                connection.execute("UPDATE state SET pending = pending - ?1, sent = sent + ?1", (reports,))
-            else:
-                _count_dropped(connection, dropped, reports)
+            self._count(connection, reports, dropped)
+
+    def _count(self, connection: sqlite3.Connection, reports: int, dropped: str | None) -> None:
+        """Count reports that leave the queue: acknowledged (None), or dropped for a reason."""
+        if dropped is None:
+            connection.execute("UPDATE state SET pending = pending - ?1, sent = sent + ?1", (reports,))
+        else:
+            _count_dropped(connection, dropped, reports)
 
     def expire(self, seconds: float) -> int:
         """Drop what was queued longer ago than so many seconds; return how many reports that were."""
@@ -151,15 +164,23 @@ class FileOutbox:
             ):
                 return 0
         with self.database.writing(durable=False) as connection:
-            return drop(connection, "expired", before)
+            return self._drop(connection, "expired", before)
+
+    def _drop(self, connection: sqlite3.Connection, reason: str, before: float) -> int:
+        return drop(connection, reason, before)
 
     def expedite(self) -> Callable[[], bool]:
         """Let everything that is queued now be sent without waiting, see `Outbox.expedite`."""
         with self.database.reading() as connection:
-            (self._expedited,) = connection.execute(
-                "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'reports'"
-            ).fetchone()
+            self._expedited = self._last(connection)
         return partial(self._is_done, self._expedited)
+
+    def _last(self, connection: sqlite3.Connection) -> int:
+        """Return the number of the last report that was queued."""
+        (last,) = connection.execute(
+            "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'reports'"
+        ).fetchone()
+        return int(last)
 
     def _is_done(self, last: int) -> bool:
         """Return whether all reports up to this number are acknowledged or dropped."""

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from arcwise.checks import explained
-from arcwise.client.accounts import Balance, budget, entry_time
 from arcwise.client.ledger import Ledger
+from arcwise.client.memory.contents import Contents
 from arcwise.client.memory.outbox import MemoryOutbox
 from arcwise.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from arcwise.client.accounts import Bill, Budget, Item
+    from arcwise.client.accounts import Bill, Budget
     from arcwise.client.ledger import OpenTransaction
+    from arcwise.client.memory.contents import KeptAnswers
     from arcwise.client.outbox import Outbox, OutboxOptions
     from arcwise.tasks import Task
 
@@ -53,64 +53,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-class _Account:
-    """A balance, and the charges that its rolling cap counts: (second, epsilon, delta), oldest first."""
-
-    __slots__ = ("balance", "entries")
-
-    def __init__(self) -> None:
-        self.balance = Balance()
-        self.entries: deque[tuple[int, int, int]] = deque()
-
-    def copy(self) -> _Account:
-        """Return an account of its own with the same charges."""
-        twin = _Account()
-        twin.balance, twin.entries = self.balance.copy(), self.entries.copy()
-        return twin
-
-    def roll(self, item: Item, now: float) -> None:
-        """Let go of what has left the window, which becomes the item's."""
-        balance = self.balance
-        if item.rolls and item.window < balance.window:
-            balance.window = item.window
-        while self.entries and now - self.entries[0][0] >= balance.window:
-            balance.leave(*self.entries.popleft()[1:])
-        if item.rolls and item.window > balance.window:
-            entry = balance.widen(item.window, now)
-            if entry is not None:
-                self.entries.appendleft(entry)
-
-    def enter(self, item: Item, now: float) -> None:
-        self.balance.enter(item)
-        if not self.balance.window:
-            return
-        second, epsilon, delta = entry_time(now), item.epsilon, item.delta
-        if self.entries and self.entries[-1][0] == second:
-            _, *before = self.entries.pop()
-            epsilon, delta = epsilon + before[0], delta + before[1]
-        self.entries.append((second, epsilon, delta))
-
-
-class _Memo(dict[int, int]):
-    __slots__ = ("draw", "paid")
-
-    def __init__(self, draw: int, paid: int) -> None:
-        super().__init__()
-        self.draw = draw
-        self.paid = paid
-
-
-class _Contents:
-    """What a ledger holds once it is used."""
-
-    __slots__ = ("accounts", "memos", "now")
-
-    def __init__(self) -> None:
-        self.now = float("-inf")
-        self.accounts: dict[str, _Account] = {}
-        self.memos: dict[str, _Memo] = {}
-
-
 class _MemoryTransaction:
     __slots__ = ("_contents", "_ledger", "_outbox", "wakes_sender")
 
@@ -127,27 +69,13 @@ class _MemoryTransaction:
         return self._outbox.has_room(reports)
 
     def charge(self, bill: Bill) -> bool:
-        contents = self._contents
-        accounts = []
-        for item in bill:
-            account = contents.accounts.get(item.account)
-            if account is None:
-                account = contents.accounts[item.account] = _Account()
-            account.roll(item, contents.now)
-            if not account.balance.fits(item):
-                return False
-            accounts.append(account)
-        for item, account in zip(bill, accounts, strict=True):
-            account.enter(item, contents.now)
-        return True
+        return self._contents.charge(bill)
 
-    def memo(self, task: Task) -> _Memo | None:
+    def memo(self, task: Task) -> KeptAnswers | None:
         return self._contents.memos.get(task.id)
 
-    def memoize(self, task: Task, draw: int, paid: int) -> _Memo:
-        memo = self._contents.memos.setdefault(task.id, _Memo(draw, paid))
-        memo.paid = paid
-        return memo
+    def memoize(self, task: Task, draw: int, paid: int) -> KeptAnswers:
+        return self._contents.memoize(task, draw, paid)
 
     def put(self, task: Task, epoch: int, code: int) -> None:
         self.wakes_sender |= self._outbox.put(task, epoch, code)
@@ -196,12 +124,12 @@ class MemoryLedger(Ledger):
 
     @explained
     def __init__(self) -> None:
-        self._contents: _Contents | None = None
+        self._contents: Contents | None = None
         self._opted_out = False
 
-    def _opened(self, now: float) -> _Contents:
+    def _opened(self, now: float) -> Contents:
         if self._contents is None:
-            self._contents = _Contents()
+            self._contents = Contents()
         self._contents.now = max(self._contents.now, now)
         return self._contents
 
@@ -216,13 +144,7 @@ class MemoryLedger(Ledger):
     def budget(self, bill: Bill, now: float) -> Budget:
         """Return the budget of the first account of a bill."""
         with _alone():
-            contents = self._contents or _Contents()
-            balances = []
-            for item in bill:
-                account = contents.accounts.get(item.account, _Account()).copy()  # asking changes nothing
-                account.roll(item, max(contents.now, now))
-                balances.append((item, account.balance))
-            return budget(balances)
+            return (self._contents or Contents()).budget(bill, now)
 
     def opt_out(self) -> int:
         """Remember that the device has opted out; return 0, since the queue is the uplink's."""

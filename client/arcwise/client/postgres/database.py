@@ -1,0 +1,255 @@
+"""Connections to the PostgreSQL database of ledgers: transactions, and what happens when it is away."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+
+from arcwise.client.postgres.schema import LOCK_QUEUE, SCHEMA, VERSION
+from arcwise.client.process import current_process
+from arcwise.errors import LedgerError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["Database", "Session"]
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+# A network that is gone ends a call within half a minute. A URL may say otherwise.
+_NETWORK = {
+    "application_name": "arcwise-client",
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+
+
+class Session:
+    """One open transaction. It takes the placeholders of SQLite, so that both ledgers share their queries."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def execute(
+        self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
+    ) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run one statement; its placeholders are ``?`` or ``:name``."""
+        return self._connection.execute(_translated(query), parameters)
+
+    def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each row."""
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_translated(query), rows)
+
+
+@lru_cache(maxsize=256)
+def _translated(query: str) -> bytes:
+    return re.sub(r":([a-z]+)", r"%(\1)s", query).replace("?", "%s").encode()
+
+
+class Database:
+    """The database, with a few connections that threads take in turn. See `PostgresLedgers` for parameters.
+
+    A connection that breaks is replaced with the next transaction. A forked child makes its own.
+    """
+
+    def __init__(
+        self, url: str, *, create: bool, schema: str, relaxed: bool, busy_timeout: float, connections: int
+    ) -> None:
+        try:
+            stated = conninfo_to_dict(url)
+        except (psycopg.Error, TypeError):
+            # Its message repeats what it cannot read, which may be the password.
+            raise ParameterError(
+                "url must be postgresql://USER@HOST/DATABASE, with %, @ and / in a password written as %25, "
+                "%40 and %2F"
+            ) from None
+        self._conninfo = make_conninfo("", **{**_NETWORK, **stated})
+        self.schema = schema
+        self.relaxed = relaxed
+        self._busy_timeout = busy_timeout
+        self._most = connections
+        self._closed = False
+        self._inherited: list[Connection] = []
+        self._idle: list[Connection] = []
+        self.renew()
+        milliseconds = max(1, round(1000 * busy_timeout))
+        local = f'SET LOCAL search_path TO "{schema}"; SET LOCAL lock_timeout = {milliseconds};'
+        # A report waits for its account's row, and must see what was committed meanwhile.
+        self._reporting = f"BEGIN ISOLATION LEVEL READ COMMITTED; {local}"
+        # LOCK TABLE sees nothing, so what is seen is the state after the wait; from there on it stands still.
+        self._queueing = f"BEGIN ISOLATION LEVEL REPEATABLE READ; {local} {LOCK_QUEUE};"
+        self._reading = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {local}"
+        if create:
+            self._create()
+        with self.reading():
+            pass
+        _living.add(self)
+
+    def renew(self) -> None:
+        """Begin anew in a forked child: the parent's connections are the parent's."""
+        self._inherited += self._idle  # kept: to drop one would be to say goodbye in the parent's name
+        self._idle = []
+        self._free = threading.BoundedSemaphore(self._most)
+        self._mine = threading.local()
+        self._process = current_process()
+
+    def _create(self) -> None:
+        with self._errors(), contextlib.closing(psycopg.connect(self._conninfo, autocommit=True)) as made:
+            made.execute(b"BEGIN")
+            made.execute("SELECT pg_advisory_xact_lock(7243, hashtext(%s))", (self.schema,))
+            made.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"'.encode())
+            made.execute(f'SET LOCAL search_path TO "{self.schema}"'.encode())
+            (there,) = _one(made.execute("SELECT to_regclass('state') IS NOT NULL"))
+            if not there:
+                made.execute(SCHEMA.encode())
+            made.execute(b"COMMIT")
+
+    @contextmanager
+    def writing(self, *, durable: bool, queue: bool = True) -> Iterator[Session]:
+        """Open a transaction that writes; with `durable`, it and all before it are on the disk at its end.
+
+        With `queue` no other process changes the queue meanwhile, and codes that it gets are not seen.
+
+        Raises
+        ------
+        LedgerError
+            When the database cannot be used; nothing has changed then, unless the connection broke while the
+            transaction was committed: then all of it has happened or nothing.
+        """
+        if durable or not self.relaxed:
+            commit = "set_config('synchronous_commit', 'on', true) "
+            commit += "WHERE current_setting('synchronous_commit') = 'off'"
+        else:
+            commit = "set_config('synchronous_commit', 'off', true)"
+        begin = self._queueing if queue else self._reporting
+        with self._transaction(f"{begin} SELECT {commit};") as session:
+            yield session
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Let several queries see one state of the database."""
+        with self._transaction(self._reading) as session:
+            yield session
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Session]:
+        if self._process is not current_process():
+            self.renew()
+        if getattr(self._mine, "in_use", False):  # it would wait for the row that the other one has locked
+            raise LedgerError("the ledgers are in use by the call that this one interrupts")
+        free = self._free
+        if not free.acquire(timeout=self._busy_timeout):
+            raise LedgerError("the ledgers cannot be used now: all connections of this process are in use")
+        self._mine.in_use = True
+        connection = None
+        try:
+            with self._errors():
+                connection = self._begun(begin)
+                yield Session(connection)
+                connection.execute(b"COMMIT")
+        finally:
+            if connection is not None:
+                self._give_back(connection)
+            self._mine.in_use = False
+            free.release()
+
+    def _begun(self, begin: str) -> Connection:
+        """Return a connection with an open transaction; connections that broke while idle are let go."""
+        while True:
+            if self._closed:
+                raise LedgerError("the ledgers are closed")
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break
+            try:
+                connection.execute(begin.encode())
+            except psycopg.OperationalError:
+                connection.close()
+            else:
+                return connection
+        connection = psycopg.connect(self._conninfo, autocommit=True)
+        try:
+            self._check(connection)
+            connection.execute(begin.encode())
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check(self, connection: Connection) -> None:
+        (there,) = _one(connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f'"{self.schema}".state',)))
+        if not there:
+            raise LedgerError(
+                f"there are no ledgers in the schema {self.schema!r} of the database: make the tables with "
+                "create=True"
+            )
+        (version,) = _one(connection.execute(f'SELECT version FROM "{self.schema}".state'.encode()))  # noqa: S608
+        if version != VERSION:
+            raise LedgerError(
+                f"the ledgers of the schema {self.schema!r} have version {version}; this arcwise supports "
+                f"version {VERSION}"
+            )
+
+    def _give_back(self, connection: Connection) -> None:
+        with contextlib.suppress(psycopg.Error):
+            if connection.info.transaction_status is not TransactionStatus.IDLE:  # it failed, or only read
+                connection.execute(b"ROLLBACK")
+        if (
+            self._closed
+            or connection.closed
+            or connection.info.transaction_status is not TransactionStatus.IDLE
+        ):
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            # The server's own sentence: what it adds may show a row.
+            told = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
+            raise LedgerError(f"the ledgers cannot be used now: {told}") from error
+
+    def close(self) -> None:
+        """Close all connections for good; those in use close when their transaction ends."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _one(cursor: psycopg.Cursor[tuple[Any, ...]]) -> tuple[Any, ...]:
+    row = cursor.fetchone()
+    if row is None:
+        raise LedgerError("the ledgers are damaged: their state is missing")
+    return row
+
+
+_living: WeakSet[Database] = WeakSet()
+
+
+def _renew_all() -> None:
+    for database in list(_living):
+        database.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)

@@ -1,0 +1,348 @@
+"""The ledgers of many accounts in one PostgreSQL database: for an app that reports on behalf of its users.
+
+A report is one transaction: the account's row is locked, caps are checked, the charge is entered, the code is
+drawn and queued, and either all of it is in the database or nothing. Only a later transaction lets it leave.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from arcwise.checks import checked_bool
+from arcwise.client.checks import checked_integer, checked_number
+from arcwise.client.ledger import Ledger, QueueOwner
+from arcwise.client.memory.contents import Contents
+from arcwise.client.postgres.contents import from_json, to_json
+from arcwise.client.postgres.outbox import PostgresOutbox, count_dropped
+from arcwise.client.postgres.schema import LOCK_QUEUE
+from arcwise.errors import LedgerError, ParameterError
+from arcwise.extras import check_extra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Self
+
+    from arcwise.client.accounts import Bill, Budget
+    from arcwise.client.ledger import OpenTransaction
+    from arcwise.client.memory.contents import KeptAnswers
+    from arcwise.client.outbox import Outbox, OutboxOptions
+    from arcwise.client.postgres.database import Database, Session
+    from arcwise.tasks import Task
+
+__all__ = ["PostgresLedger", "PostgresLedgers"]
+
+
+class _PostgresTransaction:
+    """The transaction of a `PostgresLedger`, open for one report. See `Transaction`."""
+
+    def __init__(self, session: Session, account: str, outbox: PostgresOutbox, now: float) -> None:
+        self._session = session
+        self._outbox = outbox
+        self._wall = now
+        self._number, self._opted_out, self._kept = _row(session, account, lock=True)
+        self._contents = _read(self._kept)
+        self._contents.now = max(self._contents.now, now)
+        self._charged = False
+        self.wakes_sender = False
+
+    def finish(self) -> None:
+        """Write what has changed."""
+        if self._charged and (kept := to_json(self._contents)) != self._kept:
+            _write(self._session, self._number, kept)
+
+    def opted_out(self) -> bool:
+        return self._opted_out
+
+    def has_room(self, reports: int) -> bool:
+        return self._outbox.has_room(self._session, reports)
+
+    def charge(self, bill: Bill) -> bool:
+        self._charged = True  # the ledger has seen this time, whatever comes of the charge
+        return self._contents.charge(bill)
+
+    def memo(self, task: Task) -> KeptAnswers | None:
+        self._charged = True  # a new answer may follow
+        return self._contents.memos.get(task.id)
+
+    def memoize(self, task: Task, draw: int, paid: int) -> KeptAnswers:
+        return self._contents.memoize(task, draw, paid)
+
+    def put(self, task: Task, epoch: int, code: int) -> None:
+        self.wakes_sender |= self._outbox.add(
+            self._session, task, epoch, code, account=self._number, now=self._wall
+        )
+
+
+class PostgresLedger(Ledger):
+    """What one account has spent; `PostgresLedgers.account` returns it.
+
+    Attributes
+    ----------
+    account
+        The name of the account.
+    """
+
+    __slots__ = ("_database", "account")
+
+    def __init__(self, database: Database, account: str) -> None:
+        self._database = database
+        self.account = account
+
+    def _open_outbox(self, options: OutboxOptions) -> PostgresOutbox:
+        return PostgresOutbox(self._database, options)
+
+    def _attach(self, outbox: Outbox) -> OpenTransaction:
+        if not isinstance(outbox, PostgresOutbox) or outbox.database is not self._database:
+            raise ParameterError(
+                "the database holds the queue too: give an Uplink that was made with these PostgresLedgers"
+            )
+        return partial(self._transaction, outbox)
+
+    @contextmanager
+    def _transaction(self, outbox: PostgresOutbox, now: float) -> Iterator[_PostgresTransaction]:
+        try:
+            with self._database.writing(durable=False, queue=False) as session:
+                transaction = _PostgresTransaction(session, self.account, outbox, now)
+                yield transaction
+                transaction.finish()
+        except BaseException:
+            outbox.forget_seen()  # what it took note of was not written
+            raise
+
+    def budget(self, bill: Bill, now: float) -> Budget:
+        """Return the budget of the first account of a bill."""
+        with self._database.reading() as session:
+            *_, kept = _row(session, self.account)
+        return _read(kept).budget(bill, now)
+
+    def opt_out(self) -> int:
+        """Remember that the account has opted out and drop what it has queued; return how many reports.
+
+        What is sealed into a batch is not dropped: a batch does not say whose its codes are.
+        """
+        with self._database.writing(durable=True, queue=False) as session:
+            session.execute(LOCK_QUEUE)
+            number, *_ = _row(session, self.account, lock=True)
+            session.execute("UPDATE accounts SET opted_out = true WHERE number = ?", (number,))
+            return _drop(session, number, "opted-out")
+
+    def opt_in(self) -> None:
+        """Remember that the account reports again."""
+        with self._database.writing(durable=True, queue=False) as session:
+            number, *_ = _row(session, self.account, lock=True)
+            session.execute("UPDATE accounts SET opted_out = false WHERE number = ?", (number,))
+
+    def __repr__(self) -> str:
+        return f"PostgresLedger(schema={self._database.schema!r})"  # whose it is does not belong into logs
+
+
+class PostgresLedgers(QueueOwner):
+    """The ledgers of many accounts and their one queue, in a PostgreSQL database: for a hosted app.
+
+    Safe to use from several threads, from several processes and from several machines; a forked child
+    connects anew.
+
+    Parameters
+    ----------
+    url
+        The database, as ``postgresql://user@host/database``.
+    create
+        Make the tables where there are none. No budget comes of it: each account is made by `create_account`.
+    schema
+        The schema of the database that holds the tables, and nothing else: lower-case letters, digits and
+        underscores.
+    relaxed
+        False (default): every report is on the database's disk before `Client.report` returns. True: a crash
+        of the database can undo the last reports together with their charges, as long as nothing of them has
+        left.
+    busy_timeout
+        For how many seconds to wait for a connection, or while another transaction uses the same account.
+    connections
+        Most connections of this process.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+    LedgerError
+        When the database cannot be reached, or has no such tables, or those of another version.
+    MissingExtraError
+        Without psycopg: ``pip install 'arcwise[accounts]'``.
+
+    Notes
+    -----
+    The tables hold names of accounts, codes, charges and times, never a value. For memoised tasks they hold
+    the nodes that values were rounded to: protect them as the app's own data. A queued code stands beside its
+    account until it is sealed into a batch, which is when it is sent. A database that is restored from a
+    backup has forgotten the charges made since then.
+
+    When a connection breaks while a report is committed, `Client.report` returns `Outcome.FAILED` and the
+    report may have been made: then it was charged and will be sent. A report that is not charged is never
+    sent, and none is sent twice.
+
+    Examples
+    --------
+    >>> from arcwise.client import Caps, Circle, Client, Task, Uplink
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=2.0))
+    >>> ledgers = PostgresLedgers("postgresql:///app", create=True)  # doctest: +SKIP
+    >>> uplink = Uplink("https://reports.example", ledger=ledgers)  # doctest: +SKIP
+    >>> ledgers.create_account("user-17")  # once, when the user agrees # doctest: +SKIP
+    True
+    >>> client = Client(uplink, tasks=[heading], ledger=ledgers.account("user-17"))  # doctest: +SKIP
+    >>> client.report("heading", 350.5)  # doctest: +SKIP
+    <Outcome.ACCEPTED: 'accepted'>
+    """
+
+    __slots__ = ("_database",)
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        create: bool = False,
+        schema: str = "arcwise_ledger",
+        relaxed: bool = False,
+        busy_timeout: float = 5.0,
+        connections: int = 8,
+    ) -> None:
+        if not isinstance(url, str):
+            raise ParameterError(f"url must be a string, got {type(url).__name__}")
+        if not isinstance(schema, str) or not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
+            raise ParameterError(
+                "schema must be 1 to 63 lower-case letters, digits and underscores, and begin with no digit, "
+                f"got {schema!r}"
+            )
+        options: dict[str, Any] = {
+            "create": checked_bool("create", create),
+            "schema": schema,
+            "relaxed": checked_bool("relaxed", relaxed),
+            "busy_timeout": min(checked_number("busy_timeout", busy_timeout), 86_400.0),
+            "connections": checked_integer("connections", connections, 1000),
+        }
+        check_extra("accounts", "psycopg", user="PostgresLedgers")
+        from arcwise.client.postgres.database import Database
+
+        self._database = Database(url, **options)
+
+    def _open_outbox(self, options: OutboxOptions) -> PostgresOutbox:
+        return PostgresOutbox(self._database, options)
+
+    def account(self, account: str) -> PostgresLedger:
+        """Return the ledger of an account, for a `Client`; it asks the database nothing.
+
+        Without the account, reports fail and charge nothing, and everything else raises `LedgerError`.
+
+        Parameters
+        ----------
+        account
+            Its name, 1 to 200 characters, such as ``str(user.pk)``.
+
+        Raises
+        ------
+        ParameterError
+            When it is not such a name.
+        """
+        return PostgresLedger(self._database, _checked(account))
+
+    def create_account(self, account: str) -> bool:
+        """Make an account, once in its life: when its user agrees. False when there is one, which stays.
+
+        Raises
+        ------
+        ParameterError, LedgerError
+            When it is no name of an account; when the database cannot be written.
+        """
+        with self._database.writing(durable=True, queue=False) as session:
+            made = session.execute(
+                """INSERT INTO accounts (account, contents) VALUES (?, CAST(? AS jsonb))
+                   ON CONFLICT (account) DO NOTHING""",
+                (_checked(account), _dumped(to_json(Contents()))),
+            )
+            return made.rowcount == 1
+
+    def delete_account(self, account: str) -> bool:
+        """Delete all that is known of an account, with what it has queued; False when there is none.
+
+        What it has spent is forgotten too: an account that is made again under the same name has a whole
+        budget, though the reports of the old one have left. Names should not be used again. Codes that are
+        sealed into a batch stay: nothing says whose they are.
+
+        Raises
+        ------
+        ParameterError, LedgerError
+            When it is no name of an account; when the database cannot be written.
+        """
+        with self._database.writing(durable=True, queue=False) as session:
+            session.execute(LOCK_QUEUE)
+            row = session.execute(
+                "SELECT number FROM accounts WHERE account = ? FOR UPDATE", (_checked(account),)
+            ).fetchone()
+            if row is None:
+                return False
+            _drop(session, row[0], "deleted")
+            session.execute("DELETE FROM accounts WHERE number = ?", row)
+            return True
+
+    def close(self) -> None:
+        """Close the connections. Uplinks that use them must be closed first."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"PostgresLedgers(schema={self._database.schema!r}, relaxed={self._database.relaxed!r})"
+
+
+def _checked(account: object) -> str:
+    if not isinstance(account, str) or not 1 <= len(account) <= 200 or "\0" in account:
+        raise ParameterError(
+            f"account must be a string of 1 to 200 characters without NUL, such as str(user.pk), got a "
+            f"{type(account).__name__}"
+            + (f" of {len(account)} characters" if isinstance(account, str) else "")
+        )
+    return account
+
+
+def _row(session: Session, account: str, *, lock: bool = False) -> tuple[int, bool, dict[str, Any]]:
+    query = "SELECT number, opted_out, contents FROM accounts WHERE account = ?"
+    row: Any = session.execute(f"{query} FOR UPDATE" if lock else query, (account,)).fetchone()
+    if row is None:
+        raise LedgerError(
+            "there is no such account: make it with create_account when its user agrees. If there was one, "
+            "it was deleted, and what it had spent is not known"
+        )
+    number, opted_out, contents = row
+    return number, opted_out, contents
+
+
+def _read(kept: dict[str, Any]) -> Contents:
+    try:
+        return from_json(kept)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise LedgerError("the ledger of this account is damaged: what was spent is not known") from None
+
+
+def _dumped(kept: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(kept)
+
+
+def _write(session: Session, number: int, kept: dict[str, Any]) -> None:
+    session.execute(
+        "UPDATE accounts SET contents = CAST(? AS jsonb) WHERE number = ?", (_dumped(kept), number)
+    )
+
+
+def _drop(session: Session, number: int, reason: str) -> int:
+    dropped = session.execute("DELETE FROM reports WHERE account = ?", (number,)).rowcount
+    count_dropped(session, reason, dropped)
+    return dropped

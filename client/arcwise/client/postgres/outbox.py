@@ -1,0 +1,136 @@
+"""Codes on their way out, in a PostgreSQL database that processes of several machines may share.
+
+A batch that is being sent is leased by time alone: nobody can ask whether a process of another machine lives.
+When two send the same one, after a crash, the server counts it once by its id.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from arcwise.client.file.batching import READY, Batching
+from arcwise.client.file.outbox import FileOutbox
+from arcwise.errors import LedgerError
+from arcwise.wire import code_width
+
+if TYPE_CHECKING:
+    from arcwise.client.outbox import OutboxOptions
+    from arcwise.client.postgres.database import Database, Session
+    from arcwise.tasks import Task
+
+__all__ = ["PostgresOutbox"]
+
+
+class _Batching(Batching):
+    __slots__ = ()
+
+    def _leased(self, until: float, by: int, owner: int) -> float:
+        left = until - self.wall
+        return left if 0 < left <= self.options.lease and owner != self.owner else 0.0
+
+    def _cut(self, connection: Any, task: int, epoch: int) -> list[tuple[int, int, float]]:
+        # Codes are committed in another order than that of their numbers: so the rows themselves are named.
+        these = self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size}
+        return sorted(
+            connection.execute(
+                f"""DELETE FROM reports WHERE number IN
+                    (SELECT number FROM reports WHERE {READY} ORDER BY number LIMIT :most)
+                    RETURNING number, code, created""",  # noqa: S608
+                these,
+            ).fetchall()
+        )
+
+
+class PostgresOutbox(FileOutbox):
+    """The queue in a database, as one uplink uses it."""
+
+    _batching_type = _Batching
+    database: Database  # type: ignore[assignment]
+
+    def __init__(self, database: Database, options: OutboxOptions) -> None:
+        super().__init__(database, options)  # type: ignore[arg-type]
+
+    def after_fork(self) -> None:
+        """Go on with the database, which the child shares with its parent."""
+        super().after_fork()
+        self._known = math.inf  # how many reports are pending, as far as this outbox knows
+
+    def has_room(self, session: Session, reports: int) -> bool:
+        """Return whether the queue has room for so many more reports.
+
+        What other processes have queued is counted when the queue seems full, and once a minute.
+        """
+        if self._known + reports > self.options.capacity:
+            self._known = self._pending(session)
+        return self._known + reports <= self.options.capacity
+
+    def add(self, session: Session, task: Task, epoch: int, code: int, *, account: int, now: float) -> bool:
+        """Queue one code in an open transaction; True when there is something new to do."""
+        ready = self._ready(now)
+        row = (account, epoch, code, now, ready, task.id)
+        if not session.execute(_ADD, row).rowcount:
+            session.execute(
+                "INSERT INTO tasks (id, name, width) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                (task.id, task.name, code_width(task.mechanism.kernel.codes)),
+            )
+            if session.execute(_ADD, row).rowcount != 1:
+                raise LedgerError("the ledgers are damaged: a task was not written")
+        self._known += 1
+        return self._note(task, epoch, ready)
+
+    def counts(self) -> tuple[int, int, dict[str, int]]:
+        """Return how many reports are pending, were acknowledged, and were given up for which reason.
+
+        Of all accounts, since the tables were made.
+        """
+        with self.database.reading() as session:
+            (sent,) = session.execute("SELECT sent FROM state").fetchone() or (0,)
+            dropped = session.execute("SELECT reason, reports FROM dropped").fetchall()
+            return self._pending(session), int(sent), dict(dropped)
+
+    def _pending(self, session: Session) -> int:
+        (pending,) = session.execute(
+            "SELECT (SELECT count(*) FROM reports) + (SELECT coalesce(sum(reports), 0) FROM batches)"
+        ).fetchone() or (0,)
+        return int(pending)
+
+    def expire(self, seconds: float) -> int:
+        """Drop what was queued longer ago than so many seconds; return how many reports that were."""
+        if self._environment.monotonic() >= self._next_expiry:
+            self._known = math.inf
+        return super().expire(seconds)
+
+    def _count(self, session: Any, reports: int, dropped: str | None) -> None:
+        if dropped is None:
+            session.execute("UPDATE state SET sent = sent + ?", (reports,))
+        else:
+            count_dropped(session, dropped, reports)
+
+    def _drop(self, session: Any, reason: str, before: float) -> int:
+        reports = session.execute("DELETE FROM reports WHERE created < ?", (before,)).rowcount
+        batches = session.execute(
+            "DELETE FROM batches WHERE created < ? RETURNING reports", (before,)
+        ).fetchall()
+        dropped: int = reports + sum(reports for (reports,) in batches)
+        count_dropped(session, reason, dropped)
+        return dropped
+
+    def _last(self, session: Any) -> int:
+        # The largest number among the rows would do while there are some; the sequence knows it after them.
+        (last,) = session.execute("SELECT last_value FROM reports_number_seq").fetchone()
+        return int(last)
+
+
+_ADD = """INSERT INTO reports (account, epoch, code, created, ready, task)
+    SELECT ?, ?, ?, ?, ?, number FROM tasks WHERE id = ?"""
+
+
+def count_dropped(session: Session, reason: str, reports: int) -> None:
+    """Count reports that were dropped for a reason."""
+    if reports:
+        session.execute(
+            """INSERT INTO dropped VALUES (?, ?)
+               ON CONFLICT (reason) DO UPDATE SET reports = dropped.reports + excluded.reports""",
+            (reason, reports),
+        )

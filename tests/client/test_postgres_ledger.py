@@ -1,0 +1,388 @@
+"""Ledgers of many accounts in PostgreSQL: what `test_ledger_contract.py` and `test_kills.py` do not ask."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from arcwise.client import (
+    AsyncClient,
+    AsyncRecordingTransport,
+    AsyncUplink,
+    Caps,
+    Circle,
+    Client,
+    Counters,
+    FileLedger,
+    Ledger,
+    Outcome,
+    PostgresLedgers,
+    Task,
+    Uplink,
+)
+from arcwise.errors import LedgerError, MissingExtraError, ParameterError
+from tests.support.charges import charge, spent
+from tests.support.forks import in_child
+from tests.support.ledgers import fresh_ledgers, ledger_schema, ledger_url
+from tests.support.stepped import SteppedUplink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.recorder import Recorder
+
+URL = "http://127.0.0.1:1"
+HEADING = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=3.0))
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def ledgers() -> Iterator[PostgresLedgers]:
+    with fresh_ledgers() as ledgers:
+        for account in ("anna", "ben"):
+            assert ledgers.create_account(account)
+        yield ledgers
+
+
+def client_of(uplink: Uplink, ledgers: PostgresLedgers, account: str, **options: Any) -> Client:
+    return Client(uplink, tasks=[HEADING], ledger=ledgers.account(account), **options)
+
+
+def rows(ledgers: PostgresLedgers, query: str) -> list[tuple[Any, ...]]:
+    with closing(psycopg.connect(ledger_url())) as connection:
+        connection.execute(f"SET search_path TO {ledgers._database.schema}".encode())
+        return connection.execute(query.encode()).fetchall()
+
+
+def test_accounts_have_budgets_of_their_own_and_one_queue(
+    ledgers: PostgresLedgers, recorder: Recorder
+) -> None:
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+    anna, ben = (client_of(uplink, ledgers, account) for account in ("anna", "ben"))
+    assert [bool(anna.report("heading", 1.0)) for _ in range(4)] == [True, True, True, False]
+    assert ben.report("heading", 1.0)
+    assert (anna.budget("heading").reports_left, ben.budget("heading").reports_left) == (0, 2)
+    assert uplink.pending == anna.pending == 4
+    uplink.expedite()
+    assert [len(post.batch.codes) for post in recorder.posts] == [4]  # of both
+    assert uplink.counters == Counters(sent=4, refused={"capped": 1})
+
+
+def test_an_account_opts_out_alone(ledgers: PostgresLedgers, recorder: Recorder) -> None:
+    """What it has queued goes, unless it is sealed into a batch with that of others."""
+    recorder.script.append(503)
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+    anna, ben = (client_of(uplink, ledgers, account) for account in ("anna", "ben"))
+    assert anna.report("heading", 1.0)
+    uplink.expedite()
+    assert anna.report("heading", 1.0)
+    assert ben.report("heading", 1.0)
+    anna.opt_out()
+    assert uplink.counters == Counters(pending=2, dropped={"opted-out": 1})
+    assert anna.report("heading", 1.0) is Outcome.OPTED_OUT
+    assert anna.budget("heading").epsilon == 2.0
+    assert ben.report("heading", 1.0)
+    anna.opt_in()
+    assert anna.report("heading", 1.0)
+
+
+def test_a_deleted_account_leaves_nothing_and_reports_no_more(
+    ledgers: PostgresLedgers, recorder: Recorder
+) -> None:
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+    anna = client_of(uplink, ledgers, "anna", memoize={"heading": 2}, caps=Caps(rolling=3.0))
+    ben = client_of(uplink, ledgers, "ben")
+    for client in (anna, ben):
+        assert client.report("heading", 1.0)
+    assert ledgers.delete_account("anna")
+    assert not ledgers.delete_account("anna")
+    assert anna.report("heading", 1.0) is Outcome.FAILED
+    for ask in (anna.budget, anna.opt_out, anna.opt_in):
+        with pytest.raises(LedgerError, match="no such account"):
+            ask()
+    assert uplink.counters.dropped == {"deleted": 1}
+    assert [account for (account,) in rows(ledgers, "SELECT account FROM accounts")] == ["ben"]
+    assert rows(ledgers, "SELECT count(*) FROM reports") == [(1,)]
+    assert ledgers.create_account("anna")  # whoever makes it again gives a new budget
+    assert anna.budget("heading").epsilon == 0.0
+
+
+def test_an_account_is_made_once(ledgers: PostgresLedgers) -> None:
+    assert charge(ledgers.account("anna"), HEADING, 1000.0)
+    assert not ledgers.create_account("anna")
+    assert spent(ledgers.account("anna"), HEADING) == 1_000_000
+
+
+@pytest.mark.parametrize("account", ["", "x" * 201, "a\0b", 7, None])
+def test_what_is_no_name_is_refused(ledgers: PostgresLedgers, account: Any) -> None:
+    for take in (ledgers.account, ledgers.create_account, ledgers.delete_account):
+        with pytest.raises(ParameterError, match="account must be a string of 1 to 200"):
+            take(account)
+
+
+def test_names_are_not_sql(ledgers: PostgresLedgers) -> None:
+    name = "'; DROP TABLE accounts; -- %s :x ?"
+    assert ledgers.create_account(name)
+    assert charge(ledgers.account(name), HEADING, 1000.0)
+    assert ledgers.delete_account(name)
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(ParameterError, match="url must be postgresql://"):
+        PostgresLedgers("mysql://user:secret@host/app")
+    with pytest.raises(ParameterError, match="schema must be 1 to 63 lower-case"):
+        PostgresLedgers(ledger_url(), schema='x"; DROP')
+    with pytest.raises(LedgerError, match="create=True"):
+        PostgresLedgers(ledger_url(), schema="nothing_here")
+
+
+def test_the_password_is_in_no_message() -> None:
+    with pytest.raises(LedgerError) as caught:
+        PostgresLedgers("postgresql://user:hunter2@127.0.0.1:1/app")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arcwise.extras.find_spec", lambda _name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'arcwise\[accounts\]'"):
+        PostgresLedgers("postgresql:///app")
+
+
+def test_a_queue_belongs_to_its_ledgers(ledgers: PostgresLedgers, tmp_path: Path) -> None:
+    with FileLedger(tmp_path / "ledger.db", create=True) as file, fresh_ledgers() as others:
+        queues: list[Any] = [None, file, others]
+        for queue in queues:
+            with pytest.raises(ParameterError, match="made with these PostgresLedgers"):
+                client_of(SteppedUplink(URL, ledger=queue), ledgers, "anna")
+        with pytest.raises(ParameterError, match=r"ledgers\.account"):
+            Client(URL, tasks=[HEADING], ledger=ledgers)  # type: ignore[arg-type]
+
+
+def test_tables_of_another_version_are_refused(ledgers: PostgresLedgers) -> None:
+    schema = ledgers._database.schema
+    with closing(psycopg.connect(ledger_url(), autocommit=True)) as connection:
+        connection.execute(f"UPDATE {schema}.state SET version = 99".encode())
+    with pytest.raises(LedgerError, match=r"version 99; this arcwise supports version 1"):
+        PostgresLedgers(ledger_url(), schema=schema)
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        "{}",
+        "[]",
+        '{"now": 1, "accounts": {"": {"epsilon": -1}}, "memos": {}}',
+        '{"now": "x", "accounts": {}, "memos": {}}',
+    ],
+)
+def test_damage_stops_an_account(ledgers: PostgresLedgers, contents: str) -> None:
+    schema = ledgers._database.schema
+    with closing(psycopg.connect(ledger_url(), autocommit=True)) as connection:
+        connection.execute(f"UPDATE {schema}.accounts SET contents = '{contents}'".encode())
+    with pytest.raises(LedgerError, match="damaged"):
+        charge(ledgers.account("anna"), HEADING, 1000.0)
+    with pytest.raises(LedgerError, match="damaged"):
+        spent(ledgers.account("anna"), HEADING)
+
+
+def test_connections_that_were_lost_are_made_again(ledgers: PostgresLedgers) -> None:
+    account = ledgers.account("anna")
+    assert charge(account, HEADING, 1000.0)
+    with closing(psycopg.connect(ledger_url(), autocommit=True)) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'arcwise-client'"
+        )
+    assert charge(account, HEADING, 1000.0)
+    assert spent(account, HEADING) == 2_000_000
+
+
+def test_a_connection_lost_in_the_middle_changes_nothing(
+    ledgers: PostgresLedgers, recorder: Recorder
+) -> None:
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+
+    class Breaking:
+        secure = False
+
+        def draw(self) -> tuple[int, int]:
+            with closing(psycopg.connect(ledger_url(), autocommit=True)) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                    "WHERE application_name = 'arcwise-client'"
+                )
+            return 1, 1
+
+        def draws(self, count: int) -> bytes:
+            raise NotImplementedError
+
+    broken = client_of(uplink, ledgers, "anna", randomness=Breaking())
+    assert broken.report("heading", 1.0) is Outcome.FAILED
+    assert (broken.budget("heading").epsilon, uplink.pending) == (0.0, 0)
+    assert client_of(uplink, ledgers, "anna").report("heading", 1.0)
+
+
+@pytest.mark.slow
+def test_two_processes_spend_one_budget_and_send_one_queue(ledgers: PostgresLedgers) -> None:
+    """And threads of each: exactly what the caps allow, all of it sent once."""
+    code = "import json, sys\nfrom tests.client.test_postgres_ledger import one_process\n"
+    code += "one_process(*json.loads(sys.argv[1]))"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, json.dumps([ledger_url(), ledgers._database.schema])],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    told = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
+    assert sum(accepted for accepted, _ in told) == 6
+    batches = {body for _, bodies in told for body in bodies}
+    assert sum(bodies for _, bodies in rows(ledgers, "SELECT 1, sent FROM state")) == 6
+    assert 1 <= len(batches) <= 6
+
+
+def one_process(url: str, schema: str) -> None:
+    """Report for both accounts from several threads, send, and tell what was accepted and sent."""
+    from tests.support.recorder import Recorder
+
+    recorder = Recorder()
+    accepted: list[bool] = []
+    with (
+        PostgresLedgers(url, schema=schema) as ledgers,
+        Uplink(URL, ledger=ledgers, transport=recorder, interval=0.0) as uplink,
+    ):
+
+        def report(account: str) -> None:
+            client = client_of(uplink, ledgers, account)
+            accepted.extend(bool(client.report("heading", 1.0)) for _ in range(5))
+
+        threads = [threading.Thread(target=report, args=(account,)) for account in ("anna", "ben") * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        uplink.flush(30)
+    sys.stdout.write(json.dumps([sum(accepted), [post.body.hex() for post in recorder.posts]]))
+
+
+def test_an_account_in_use_elsewhere_fails_after_the_timeout(recorder: Recorder) -> None:
+    with fresh_ledgers(busy_timeout=0.05) as ledgers:
+        for account in ("anna", "ben"):
+            ledgers.create_account(account)
+        uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+        with closing(psycopg.connect(ledger_url())) as connection:
+            schema = ledgers._database.schema
+            connection.execute(f"SELECT 1 FROM {schema}.accounts WHERE account = 'anna' FOR UPDATE".encode())
+            assert client_of(uplink, ledgers, "anna").report("heading", 1.0) is Outcome.FAILED
+            assert client_of(uplink, ledgers, "ben").report("heading", 1.0)  # accounts do not wait
+        assert client_of(uplink, ledgers, "anna").report("heading", 1.0)
+
+
+def test_a_forked_child_connects_anew(ledgers: PostgresLedgers) -> None:
+    account = ledgers.account("anna")
+    assert charge(account, HEADING, 1000.0)
+    assert in_child(lambda: charge(account, HEADING, 1000.0))
+    assert charge(account, HEADING, 1000.0)
+    assert not charge(account, HEADING, 1000.0)
+
+
+def test_the_queue_has_a_bound(ledgers: PostgresLedgers, recorder: Recorder) -> None:
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder, max_pending=2)
+    anna = client_of(uplink, ledgers, "anna")
+    assert [anna.report("heading", 1.0) for _ in range(3)] == [Outcome.ACCEPTED] * 2 + [Outcome.FULL]
+    uplink.expedite()
+    assert anna.report("heading", 1.0)
+
+
+def test_an_async_app_reports_for_its_accounts(ledgers: PostgresLedgers) -> None:
+    transport = AsyncRecordingTransport()
+
+    async def main() -> Counters:
+        async with AsyncUplink(URL, ledger=ledgers, transport=transport) as uplink:
+            clients = [
+                AsyncClient(uplink, tasks=[HEADING], ledger=ledgers.account(account))
+                for account in ("anna", "ben")
+            ]
+            assert all(await asyncio.gather(*(client.report("heading", 1.0) for client in clients)))
+            assert await uplink.flush()
+            return uplink.counters
+
+    assert asyncio.run(main()) == Counters(sent=2)
+
+
+def test_a_second_client_asks_the_database_nothing(
+    ledgers: PostgresLedgers, monkeypatch: pytest.MonkeyPatch, recorder: Recorder
+) -> None:
+    """An app makes one for each request."""
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+    client_of(uplink, ledgers, "anna")
+    ledgers.close()
+    client_of(uplink, ledgers, "ben")
+    with pytest.raises(LedgerError, match="closed"):
+        assert uplink.pending
+
+
+@pytest.mark.slow
+def test_a_crash_of_the_database_loses_nothing(recorder: Recorder) -> None:
+    from tests.support.postgres import OwnServer, wait_until_ready
+
+    server = OwnServer()
+    try:
+        with fresh_ledgers(server.url) as ledgers:
+            ledgers.create_account("anna")
+            uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+            anna = client_of(uplink, ledgers, "anna")
+            assert anna.report("heading", 1.0)
+            server.crash()
+            assert anna.report("heading", 1.0) is Outcome.FAILED
+            server.start()
+            wait_until_ready(server.url)
+            assert (anna.budget("heading").epsilon, anna.pending) == (1.0, 1)
+            assert anna.report("heading", 1.0)
+            uplink.expedite()
+            assert uplink.counters.sent == 2
+    finally:
+        server.stop()
+
+
+def test_a_relaxed_report_waits_for_no_disk_but_a_batch_does(recorder: Recorder) -> None:
+    with fresh_ledgers(relaxed=True) as ledgers:
+        settings = []
+        for durable in (False, True):
+            with ledgers._database.writing(durable=durable) as session:
+                settings += session.execute("SHOW synchronous_commit").fetchall()
+        assert settings == [("off",), ("on",)]
+
+
+def test_many_create_the_tables_at_once() -> None:
+    with ledger_schema() as schema:
+        failures: list[Exception] = []
+
+        def make() -> None:
+            try:
+                PostgresLedgers(ledger_url(), create=True, schema=schema).close()
+            except LedgerError as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=make) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+
+
+def test_nothing_of_an_account_is_in_a_text(ledgers: PostgresLedgers) -> None:
+    ledger: Ledger = ledgers.account("anna")
+    assert "anna" not in repr(ledger)
+    assert "anna" not in repr(ledgers)
