@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arcwise.version import VERSION
+from arcwise.version import __version__
 
 HERE = Path(__file__).parent
 
 project = "arcwise"
 author = "The arcwise developers"
-version = release = VERSION
+version = release = __version__
 
 extensions = [
     "sphinx.ext.autodoc",

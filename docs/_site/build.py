@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sphinx.cmd.build import build_main
 
-from arcwise.version import VERSION
+from arcwise.version import __version__
 from docs._site.stage import ROOT, stage
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
         [
             *_OPTIONS, *arguments,
             "-c", str(ROOT / "docs"), "-d", str(_BUILD / "site-doctrees"),
-            str(staged), str(site / VERSION),
+            str(staged), str(site / __version__),
         ]
     )  # fmt: skip
     shutil.rmtree(site / "jupyter_execute", ignore_errors=True)  # of myst-nb: what pages do not show
