@@ -21,6 +21,6 @@ def _fewer_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setattr(opm_gap, "DESIGN_EPSILONS", (1.0, 2.0))
         patch.setattr(unbiased_variance, "DESIGNED", (0.5, 1.0, 2.0, 4.0))
         patch.setattr(opm_distribution, "EPSILONS", (1.0, 4.0))
-        patch.setattr(opm_distribution, "_SURVEYS", 1)
+        patch.setattr(opm_distribution, "SURVEYS", 1)
         patch.setattr(opm_distribution, "SIZES", (1_000, 1_000_000))
         yield

@@ -38,14 +38,26 @@ if TYPE_CHECKING:
 
     from arcwise.mechanisms import Mechanism
 
-__all__ = ["EPSILONS", "MECHANISMS", "POPULATIONS", "REPORTS", "REPRODUCTIONS", "SIZES", "error_of"]
+__all__ = [
+    "EPSILONS",
+    "MECHANISMS",
+    "POPULATIONS",
+    "REPORTS",
+    "REPRODUCTIONS",
+    "SIZES",
+    "SURVEYS",
+    "error_of",
+    "errors_of",
+]
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 REPORTS = 100_000
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 """Numbers of reports of the panel on the right, at epsilon 1."""
 
-_SURVEYS, _FULL_SURVEYS = 2, 20
+SURVEYS, _FULL_SURVEYS = 2, 20
+"""How many of each population and epsilon; of the numbers of reports, too."""
+
 _SEED = 20
 _UNIT = Interval(0, 1)
 _LARGE = "skewed"
@@ -116,19 +128,25 @@ def error_of(mechanism: Mechanism, line: str, reports: int, seed: int) -> float:
     return wasserstein(mechanism, fitted, values)
 
 
+def errors_of(name: str, epsilon: float, surveys: int = SURVEYS) -> dict[str, list[float]]:
+    """Return, by population, the errors of so many surveys of `REPORTS` users by one of `MECHANISMS`."""
+    mechanism = _made(name, epsilon)
+    return {
+        population: [error_of(mechanism, line, REPORTS, 100 * place + survey) for survey in range(surveys)]
+        for place, (population, line) in enumerate(POPULATIONS.items())
+    }
+
+
 @one_thread()
 def _distribution(full: bool, progress: Progress) -> Outcome:
-    surveys = _FULL_SURVEYS if full else _SURVEYS
+    surveys = _FULL_SURVEYS if full else SURVEYS
     cells = [(epsilon, name) for epsilon in EPSILONS for name in MECHANISMS]
     steps = len(cells) + len(_FEW)
     found: dict[tuple[float, str, str], list[float]] = {}
     for done, (epsilon, name) in enumerate(cells):
         progress(done, steps)
-        mechanism = _made(name, epsilon)
-        for place, (population, line) in enumerate(POPULATIONS.items()):
-            found[epsilon, population, name] = [
-                error_of(mechanism, line, REPORTS, 100 * place + survey) for survey in range(surveys)
-            ]
+        for population, errors in errors_of(name, epsilon, surveys).items():
+            found[epsilon, population, name] = errors
     sizes: dict[tuple[int, str], list[float]] = {}
     for done, name in enumerate(_FEW):
         progress(len(cells) + done, steps)
@@ -244,7 +262,7 @@ def _findings(
     }
     beside = ", ".join(f"{name} {min(each):.2f} to {max(each):.2f}" for name, each in rest.items())
     return [
-        "The source publishes no errors of distributions, so there is nothing to compare with. Every "
+        "The slides print no errors of distributions, so there is nothing to compare with. Every "
         f"mechanism has the same users, {REPORTS:,} reports, as many nodes, and arcwise's estimate.",
         f"Clamped, all values below {zone:.4f} of the range give the same reports at epsilon 1, and so "
         f"do all above {1 - zone:.4f}. Users who are all at 0 look like users who are all at {zone:.4f}: "

@@ -1,0 +1,98 @@
+"""Tables of the documentation that are computed: what stands on a page between two comments.
+
+    python -m benchmarks.studies.figures zones|users|averaging|distributions [--epsilon E]
+
+Prints a Markdown table, the same on every machine. `tests/docs/test_figures.py` compares pages with it, and
+`python -m tests.support.figures --write` writes the tables anew. `distributions` takes half a minute;
+`--epsilon` prints its rows of one epsilon only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.analysis.planning import plan
+from arcwise.analysis.threads import one_thread
+from arcwise.domains import Interval
+from arcwise.mechanisms import OptimalPiecewise
+from arcwise.mechanisms.closed_forms.optimal import half_window
+from arcwise.papers.opm_distribution import EPSILONS, MECHANISMS, POPULATIONS, errors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["averaging", "distributions", "main", "users", "zones"]
+
+_UNIT = Interval(0, 1)
+_HALF_WIDTH = 0.01
+_NORMAL = 1.959963984540054
+
+
+def zones() -> str:
+    """Return how much of the domain the clamp's end zones are, and what that costs at the least."""
+    rows = []
+    for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
+        c = half_window(epsilon)
+        rows.append([f"{epsilon:g}", f"{c:.1%}", f"{2 * c:.1%}", f"{1000 * c / 2:.1f}"])
+    return _table(("epsilon", "each end zone", "both, of the domain", "error at the least"), rows)
+
+
+def users() -> str:
+    """Return how many users a mean needs for an interval of one hundredth of the range to either side."""
+    error = _HALF_WIDTH / _NORMAL
+    rows = [
+        [f"{epsilon:g}", f"{plan(_UNIT, epsilon=epsilon, error=error, compare=False).reports:,}"]
+        for epsilon in (0.5, 1.0, 2.0, 4.0)
+    ]
+    return _table(("epsilon", "users"), [*rows, ["no privacy", f"{math.ceil(0.25 / error**2):,}"]])
+
+
+def averaging() -> str:
+    """Return how near the average of fresh reports of one value comes to it, as a share of the range."""
+    times = (1, 7, 30, 365)
+    rows = []
+    for epsilon in (0.5, 1.0, 2.0, 4.0):
+        deviation = math.sqrt(OptimalPiecewise(_UNIT, epsilon).variance(0.5))
+        rows.append([f"{epsilon:g}", *(f"{deviation / math.sqrt(n):.1%}" for n in times)])
+    return _table(("epsilon", *(f"{n} report{'s' * (n > 1)}" for n in times)), rows)
+
+
+@one_thread()
+def distributions(epsilons: Sequence[float] = EPSILONS) -> str:
+    """Return the errors of `arcwise reproduce opm-distribution`, in thousandths of the range."""
+    rows = []
+    for epsilon in epsilons:
+        errors = {name: errors_of(name, epsilon) for name in MECHANISMS}
+        rows += [
+            [
+                f"{epsilon:g}",
+                population,
+                *(f"{1000 * float(np.mean(errors[name][population])):.1f}" for name in MECHANISMS),
+            ]
+            for population in POPULATIONS
+        ]
+    return _table(("epsilon", "population", *MECHANISMS), rows)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+TABLES = {"zones": zones, "users": users, "averaging": averaging}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("table", choices=[*TABLES, "distributions"])
+    parser.add_argument("--epsilon", type=float, nargs="+", default=EPSILONS)
+    given = parser.parse_args()
+    print(distributions(given.epsilon) if given.table == "distributions" else TABLES[given.table]())
+
+
+if __name__ == "__main__":
+    main()
