@@ -1,6 +1,6 @@
 """Tables of the documentation that are computed: what stands on a page between two comments.
 
-    python -m benchmarks.studies.figures zones|users|averaging|distributions [--epsilon E]
+    python -m benchmarks.studies.figures zones|users|averaging|groups|traffic|distributions [--epsilon E]
 
 Prints a Markdown table, the same on every machine. `tests/docs/test_figures.py` compares pages with it, and
 `python -m tests.support.figures --write` writes the tables anew. `distributions` takes half a minute;
@@ -21,15 +21,17 @@ from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.closed_forms.optimal import half_window
 from arcwise.papers.opm_distribution import EPSILONS, MECHANISMS, POPULATIONS, errors_of
+from benchmarks.studies.groups import rule_and_best
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["averaging", "distributions", "main", "users", "zones"]
+__all__ = ["averaging", "distributions", "groups", "main", "traffic", "users", "zones"]
 
 _UNIT = Interval(0, 1)
 _HALF_WIDTH = 0.01
 _NORMAL = 1.959963984540054
+_ROUNDS = (2.0, 3.5, 4.0, 4.9, 5.0, 6.0, 7.4, 8.0, 9.9, 12.0)
 
 
 def zones() -> str:
@@ -61,6 +63,40 @@ def averaging() -> str:
     return _table(("epsilon", *(f"{n} report{'s' * (n > 1)}" for n in times)), rows)
 
 
+def groups() -> str:
+    """Return how many of eight tasks a device should report, by the rule and at best, for means."""
+    found = {f"{epsilon:g}": rule_and_best(_UNIT, 8, epsilon) for epsilon in _ROUNDS}
+    return _table(
+        ("epsilon of a round", *found),
+        [
+            ["rule, d = 8", *(str(rule) for rule, _, _ in found.values())],
+            ["best, d = 8", *(str(best) for _, best, _ in found.values())],
+            ["extra reports with the rule", *(f"{ratio - 1:.1%}" for _, _, ratio in found.values())],
+        ],
+    )
+
+
+def traffic() -> str:
+    """Return how many reports and batches a second come from so many devices."""
+    rows = []
+    for power, daily in ((6, 10), (7, 10), (8, 10), (9, 10), (9, 86.4)):
+        rate = 10**power * daily / 86_400
+        rows.append([f"10^{power}", f"{daily:g}", *(f"{_rounded(rate / batch):,}" for batch in (1, 10, 100))])
+    headings = (
+        "devices",
+        "reports a day each",
+        "reports/s on average",
+        "in batches of 10: batches/s",
+        "of 100",
+    )
+    return _table(headings, rows)
+
+
+def _rounded(rate: float) -> int:
+    """Return a rate with three digits."""
+    return round(float(f"{rate:.3g}"))
+
+
 @one_thread()
 def distributions(epsilons: Sequence[float] = EPSILONS) -> str:
     """Return the errors of `arcwise reproduce opm-distribution`, in thousandths of the range."""
@@ -83,7 +119,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-TABLES = {"zones": zones, "users": users, "averaging": averaging}
+TABLES = {"zones": zones, "users": users, "averaging": averaging, "groups": groups, "traffic": traffic}
 
 
 def main() -> None:
