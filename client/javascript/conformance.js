@@ -10,7 +10,7 @@ import { codeWidth, encodeBatch } from "./arcwise/batch.js";
 import { backoffSeconds, classify, hurry, retryAfterSeconds } from "./arcwise/delivery.js";
 import { expLowerBound, microEpsilon } from "./arcwise/exact.js";
 import { fromHex, toHex } from "./arcwise/hex.js";
-import { Client, Task, TaskError } from "./arcwise/index.js";
+import { CertificateError, Client, DomainError, Task, TaskError } from "./arcwise/index.js";
 import { newState, next, settle } from "./arcwise/state.js";
 
 /** @type {Map<string, Task>} */
@@ -90,7 +90,7 @@ const KINDS = {
     const client = new Client(url, { tasks: [task], key: key ?? undefined, interval: 600 });
     for (const value of values) {
       await client.report(task.name, value).catch((error) => {
-        if (!(error instanceof RangeError)) throw error; // the case holds values outside, which must cost nothing
+        if (!(error instanceof DomainError)) throw error; // the case holds values outside, which must cost nothing
       });
     }
     await client.flush(seconds);
@@ -106,7 +106,7 @@ async function answer(request) {
   try {
     return { result: await ask(request) };
   } catch (error) {
-    const refused = error instanceof TaskError || error instanceof RangeError || error instanceof TypeError;
+    const refused = [TaskError, CertificateError, DomainError].some((kind) => error instanceof kind);
     return { [refused ? "refused" : "error"]: String(error) };
   }
 }

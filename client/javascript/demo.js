@@ -1,6 +1,6 @@
 /** The demo page: reports the direction of pointer movements to ?server=, or to port 8000 of this machine. */
 
-import { Client, LocalStorage, Task } from "./arcwise/index.js";
+import { Client, LocalStorageLedger, Task } from "./arcwise/index.js";
 
 const STEP = 40;
 const INTERVAL = 2;
@@ -14,9 +14,9 @@ const task = await Task.fromJson(await (await fetch("tasks/heading.json")).json(
 const client = new Client(server, {
   tasks: [task],
   maxEpsilon: 4,
-  storage: new LocalStorage("arcwise-demo"),
+  ledger: new LocalStorageLedger("arcwise-demo"),
   interval: INTERVAL,
-  onTrouble: (error) => show("trouble", error.message),
+  onEvent: ({ kind, detail }) => kind !== "sent" && show("trouble", `${kind}: ${detail}`),
 });
 
 let from = null;
@@ -33,7 +33,6 @@ field.addEventListener("pointermove", async ({ offsetX: x, offsetY: y }) => {
   await update();
 });
 field.addEventListener("pointerleave", () => (from = null));
-document.addEventListener("visibilitychange", () => document.hidden && client.flush());
 
 /** Draw a direction and an example of a report of it, which is not the draw that was queued. */
 function draw(heading) {
@@ -62,12 +61,12 @@ function draw(heading) {
 }
 
 async function update() {
-  const { sent, pending, dropped, lost } = await client.counters();
+  const { sent, pending, dropped, refused } = await client.counters();
   const given = Object.entries(dropped).map(([reason, count]) => `, ${count} dropped (${reason})`);
-  show("counts", `${sent} acknowledged, ${pending} waiting${given.join("")}${lost ? `, ${lost} lost` : ""}`);
-  const { rolling } = task.caps;
-  const cap = rolling === null ? "without a cap" : `at most ${rolling / 1e6} within ${task.caps.window / 3600} hours`;
-  show("spent", `epsilon ${(await client.spent(task.name)).toFixed(1)}, ${cap}`);
+  show("counts", `${sent} acknowledged, ${pending} waiting${given.join("")}${refused.full ? `, ${refused.full} lost` : ""}`);
+  const { rollingMicro } = task.caps;
+  const cap = rollingMicro === null ? "without a cap" : `at most ${rollingMicro / 1e6} within ${task.caps.window / 3600} hours`;
+  show("spent", `epsilon ${(await client.budget(task.name)).epsilon.toFixed(1)}, ${cap}`);
 }
 
 await update();

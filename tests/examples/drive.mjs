@@ -1,12 +1,12 @@
 // Drive a client: on standard input {url, tasks, options, steps, file?, broken?, dies?}, a step [what, ...arguments].
-// Prints what each step gave, the codes of each task in the batches that were sent, and the troubles told.
+// Prints what each step gave, the codes of each task in the batches that were sent, and the events but those of success.
 //
 //   file    keep the state in this file, as a browser keeps localStorage
 //   broken  writing that state fails
 //   dies    SIGKILL this process when the first answer has arrived, before the client hears of it
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { Client, LocalStorage, MemoryStorage, Task } from "../../client/javascript/arcwise/index.js";
+import { Client, LocalStorageLedger, MemoryLedger, Task } from "../../client/javascript/arcwise/index.js";
 import { decode } from "../../client/javascript/arcwise/msgpack.js";
 
 const { url, tasks, options = {}, steps, file, broken, dies } = JSON.parse(readFileSync(0, "utf8"));
@@ -20,7 +20,7 @@ const items = {
 };
 // Node.js has had Web Locks since version 24; here one process uses a file at a time anyway.
 const locks = globalThis.navigator?.locks ?? { request: async (_, callback) => callback() };
-const storage = file ? new LocalStorage("arcwise", { items, locks }) : new MemoryStorage();
+const ledger = file ? new LocalStorageLedger("arcwise", { items, locks }) : new MemoryLedger();
 
 const sent = {};
 const batches = new Set();
@@ -38,9 +38,9 @@ async function recordingFetch(address, request) {
 const troubles = [];
 const client = new Client(url, {
   tasks: await Promise.all(tasks.map((task) => Task.fromJson(task))),
-  storage,
+  ledger,
   fetch: recordingFetch,
-  onTrouble: (error) => troubles.push(error.message),
+  onEvent: ({ kind, detail }) => kind !== "sent" && troubles.push(`${detail}: ${kind}`),
   ...options,
 });
 
@@ -55,7 +55,11 @@ const actions = {
   flush: (timeout) => client.flush(timeout),
   close: () => client.close(),
   counters: () => client.counters(),
-  spent: (name) => client.spent(name),
+  spent: async (name) => (await client.budget(name)).epsilon,
+  budget: (name) => client.budget(name),
+  pending: () => client.pending(),
+  optOut: () => client.optOut(),
+  optIn: () => client.optIn(),
   sleep: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000, true)),
 };
 

@@ -120,7 +120,7 @@ def test_the_server_counts_exactly_the_codes_that_were_sent(server: str, tmp_pat
     *granted, flushed, counters, spent = result["results"]
     assert granted == [REPORTS] * len(TASKS)
     assert flushed
-    assert counters == {"sent": REPORTS * len(TASKS), "dropped": {}, "lost": 0, "pending": 0}
+    assert counters == {"sent": REPORTS * len(TASKS), "dropped": {}, "refused": {}, "pending": 0}
     assert spent == REPORTS * HEADING.epsilon
     assert result["troubles"] == []
     for task in TASKS:
@@ -173,9 +173,9 @@ def test_a_server_with_keys_counts_what_comes_with_one(tmp_path: Path) -> None:
         for options, status in (({}, 401), ({"key": read}, 403), ({"key": key}, 204)):
             result = drive(url, [HEIGHT], *steps, options=options)
             good = status == 204
-            counters = {"sent": int(good), "dropped": {}, "lost": 0, "pending": int(not good)}
+            counters = {"sent": int(good), "dropped": {}, "refused": {}, "pending": int(not good)}
             assert result["results"] == [True, good, counters]
-            assert result["troubles"] == ([] if good else [f"status {status}: pause"])
+            assert result["troubles"] == ([] if good else [f"status {status}: paused"])
     with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'server.db'}")) as store:
         assert store.counts(HEIGHT).tolist() == sent(result, HEIGHT).tolist()
 
@@ -186,7 +186,7 @@ def test_an_answer_that_is_lost_is_asked_for_with_the_same_bytes(server: str, tm
     with serving(relay(server, set())) as (url, requests):
         steps = [["reportAll", "height", values], ["flush", 60], ["counters"]]
         result = drive(url, [HEIGHT], *steps, options={"batchSize": 100})
-    assert result["results"] == [200, True, {"sent": 200, "dropped": {}, "lost": 0, "pending": 0}]
+    assert result["results"] == [200, True, {"sent": 200, "dropped": {}, "refused": {}, "pending": 0}]
     assert set(result["troubles"]) == {"no answer: retry"}
     assert sorted(Counter(request.body for request in requests).values()) == [2, 2]
     assert counts(tmp_path, HEIGHT).tolist() == sent(result, HEIGHT).tolist()
@@ -218,7 +218,7 @@ def test_a_process_killed_with_its_answer_sends_the_same_bytes_again(server: str
         )
     spent, before, flushed, after = again["results"]
     assert (spent, before["pending"], flushed) == (3 * HEADING.epsilon, 3, True)
-    assert after == {"sent": 3, "dropped": {}, "lost": 0, "pending": 0}
+    assert after == {"sent": 3, "dropped": {}, "refused": {}, "pending": 0}
     assert len({request.body for request in requests}) == 1
     assert counts(tmp_path, HEADING).tolist() == sent(again, HEADING).tolist()
     assert counts(tmp_path, HEADING).sum() == 3
@@ -226,12 +226,12 @@ def test_a_process_killed_with_its_answer_sends_the_same_bytes_again(server: str
 
 def test_the_readmes_example_reports(tmp_path: Path) -> None:
     (block,) = re.findall(
-        r"```js\n(.*?)```", (JAVASCRIPT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+        r"```js\n(import .*?)```", (JAVASCRIPT / "README.md").read_text(encoding="utf-8"), re.DOTALL
     )
     heading = Task("heading", Circle(360), 1.0)
     script = tmp_path / "readme.mjs"
     text = f"const headingFile = {json.dumps(heading.to_json())};\n"
-    text += block.replace("./arcwise/", f"{(JAVASCRIPT / 'arcwise').as_uri()}/")
+    text += block.replace('"arcwise"', f'"{(JAVASCRIPT / "arcwise" / "index.js").as_uri()}"')
     text += "console.log(JSON.stringify(await client.counters()));\n"
     assert "http://127.0.0.1:8000" in text
 
@@ -241,5 +241,5 @@ def test_the_readmes_example_reports(tmp_path: Path) -> None:
 
     with serving(answer) as (url, requests):
         script.write_text(text.replace("http://127.0.0.1:8000", url), encoding="utf-8")
-        assert run_json(script) == {"sent": 1, "dropped": {}, "lost": 0, "pending": 0}
+        assert run_json(script) == {"sent": 1, "dropped": {}, "refused": {}, "pending": 0}
     assert len(requests) == 1

@@ -6,6 +6,14 @@
  * @property {Record<string, { spent: number, recent: number[] }>} tasks by id; times of the charges that a
  *     rolling cap still counts
  *
+ * @typedef {object} Budget
+ * @property {number} epsilon spent in all
+ * @property {number | null} epsilonLeft before the lifetime cap; null without one
+ * @property {number | null} recentEpsilon spent within the rolling window; null without a rolling cap
+ * @property {number | null} recentEpsilonLeft
+ * @property {number | null} window seconds that the rolling cap is about
+ * @property {number | null} reportsLeft how many more reports the caps allow now; null without caps
+ *
  * @typedef {{ id: string, microEpsilon: number, caps: import("./task.js").Caps }} Charged
  */
 
@@ -18,16 +26,43 @@
  * @returns {boolean}
  */
 export function charge(account, task, now) {
-  const { lifetime, rolling, window } = task.caps;
+  const { lifetimeMicro, rollingMicro, window } = task.caps;
   account.now = Math.max(account.now, now);
   const entry = (account.tasks[task.id] ??= { spent: 0, recent: [] });
   const spent = entry.spent + task.microEpsilon;
-  if (lifetime !== null && spent > lifetime) return false;
-  if (rolling !== null) {
+  if (lifetimeMicro !== null && spent > lifetimeMicro) return false;
+  if (rollingMicro !== null) {
     entry.recent = entry.recent.filter((time) => account.now - time < window);
-    if ((entry.recent.length + 1) * task.microEpsilon > rolling) return false;
+    if ((entry.recent.length + 1) * task.microEpsilon > rollingMicro) return false;
     entry.recent.push(account.now);
   }
   entry.spent = spent;
   return true;
+}
+
+/**
+ * What a task's reports have spent, and what is left.
+ *
+ * @param {Account} account
+ * @param {Charged} task
+ * @param {number} now Unix seconds
+ * @returns {Budget}
+ */
+export function budget(account, task, now) {
+  const { lifetimeMicro, rollingMicro, window } = task.caps;
+  const { spent, recent } = account.tasks[task.id] ?? { spent: 0, recent: [] };
+  const time = Math.max(account.now, now);
+  const rolling = recent.filter((charged) => time - charged < window).length * task.microEpsilon;
+  const left = [lifetimeMicro === null ? null : lifetimeMicro - spent];
+  left.push(rollingMicro === null ? null : rollingMicro - rolling);
+  const least = Math.min(...left.map((micro) => micro ?? Infinity));
+  const [epsilonLeft, recentEpsilonLeft] = left.map((micro) => (micro === null ? null : micro / 1e6));
+  return {
+    epsilon: spent / 1e6,
+    epsilonLeft,
+    recentEpsilon: rollingMicro === null ? null : rolling / 1e6,
+    recentEpsilonLeft,
+    window: rollingMicro === null ? null : window,
+    reportsLeft: least === Infinity ? null : Math.max(0, Math.floor(least / task.microEpsilon)),
+  };
 }

@@ -1,9 +1,6 @@
 /** Checks of the fields of a task. An integer is a BigInt and a real number a number, as msgpack has them. */
 
-/** A task that is none, or whose integers do not keep its epsilon. */
-export class TaskError extends Error {
-  name = "TaskError";
-}
+import { TaskError } from "./errors.js";
 
 /**
  * @param {unknown} condition

@@ -1,22 +1,39 @@
 /** The client: values go in, charged and randomised codes go out. */
 
-import { charge } from "./account.js";
+import { budget, charge } from "./account.js";
 import { codeWidth, MEDIA_TYPE } from "./batch.js";
 import { hurry } from "./delivery.js";
 import { toUnit } from "./domain.js";
+import { CertificateError, LedgerError, ParameterError, UnknownTaskError } from "./errors.js";
 import { fromHex } from "./hex.js";
 import { keyHeader } from "./key.js";
-import { expire, next, pending, put, seal, settle } from "./state.js";
-import { MemoryStorage } from "./storage.js";
+import { MemoryLedger } from "./ledger.js";
+import { discard, next, parting, pending, put, randomId, seal, settle } from "./state.js";
 import { Task } from "./task.js";
 
 /**
  * @typedef {import("./state.js").SealedBatch} SealedBatch
+ * @typedef {import("./account.js").Budget} Budget
+ *
+ * @typedef {object} Counters numbers of reports
+ * @property {number} pending queued and neither acknowledged nor dropped
+ * @property {number} sent acknowledged by the server
+ * @property {Record<string, number>} dropped given up for good, by status, "expired" or "opted-out"; what they spent
+ *     stays spent
+ * @property {Record<string, number>} refused calls of this client's `report` that made no report and cost nothing:
+ *     "capped", "full", "opted-out" or "failed"
+ *
+ * @typedef {object} Event the fate of reports; it never holds a value or a code
+ * @property {"sent" | "retry" | "kept" | "paused" | "dropped" | "expired" | "failed"} kind
+ * @property {string | null} task the task's name; null if it is about more than one
+ * @property {number} reports how many it is about
+ * @property {string} detail for people: a status, or the kind of trouble
  *
  * @typedef {object} Options
  * @property {Task[]} tasks what can be reported; they belong to the app, and no server changes them
  * @property {number} [maxEpsilon] the largest epsilon that a report may spend: a task above it is refused
- * @property {import("./storage.js").Storage} [storage] a `MemoryStorage` unless given
+ * @property {import("./ledger.js").Ledger} [ledger] where spending and the queue are written down; a `MemoryLedger`
+ *     unless given
  * @property {string} [key] the server's ingest key, where it asks for one; the same for all devices of an app
  * @property {boolean} [keyOverHttp] send the key over plain HTTP to another machine too, where something else encrypts
  * @property {number} [interval] after how many seconds a batch is sent that is not full; 30 unless given
@@ -25,11 +42,15 @@ import { Task } from "./task.js";
  * @property {number} [maxAgeDays] after how many days a batch that could not be sent is dropped; 7 unless given
  * @property {number} [requestTimeout] seconds after which a request counts as failed; 10 unless given
  * @property {typeof globalThis.fetch} [fetch] what to send with
- * @property {(error: Error) => void} [onTrouble] is told of trouble with the storage, the network or the server
+ * @property {(event: Event) => void} [onEvent] is told what becomes of reports
  */
 
 const DAY = 86_400;
 const LONGEST_TIMER = 2 ** 31 - 1;
+/** What all requests of a page that outlive it may weigh together, in every browser. */
+const KEEPALIVE_BYTES = 65_536;
+/** What an event calls the verdicts. */
+const KINDS = /** @type {const} */ ({ sent: "sent", retry: "retry", keep: "kept", pause: "paused", drop: "dropped" });
 /** Two-byte codes of a batch of this size fit into the largest body that a server reads. */
 const MOST_CODES = 500_000;
 /**
@@ -43,6 +64,14 @@ const now = () => Date.now() / 1000;
 /** Seconds of a clock that nobody sets. */
 const ticks = () => performance.now() / 1000;
 
+/** The document, where there is one. */
+const page = globalThis.document;
+
+const OPTIONS = [
+  ...["tasks", "maxEpsilon", "ledger", "key", "keyOverHttp", "interval", "batchSize", "maxPending", "maxAgeDays"],
+  ...["requestTimeout", "fetch", "onEvent"],
+];
+
 export class Client {
   /** @type {Map<string, Task>} */
   #tasks = new Map();
@@ -54,81 +83,98 @@ export class Client {
   #timer;
   #timerAt = Infinity;
   #closed = false;
+  /** Names the open batches of this client, until its page may be gone. */
+  #owner = randomId();
+  /** @type {Record<string, number>} */
+  #refused = {};
+  /** What is on its way, by the id of its batch: bytes of requests that may outlive the page, 0 for others. */
+  #underWay = new Map();
+  #onHide = (/** @type {globalThis.Event} */ { type }) => {
+    if (type === "pagehide" || page?.visibilityState === "hidden") this.#part();
+  };
   /** @type {Set<() => void>} called whenever a batch is done with */
   #waiting = new Set();
 
   /**
-   * @param {string | URL} url the server's base URL
+   * @param {string | URL} server its base URL
    * @param {Options} options
-   * @throws {TypeError} when the URL, the key or a task is none
-   * @throws {RangeError} when two tasks share a name, one spends more than `maxEpsilon`, an option is no number, or the
-   *     key would cross the network in the clear
+   * @throws {ParameterError} when an argument is out of its bounds, or the key would cross the network in the clear
+   * @throws {CertificateError} when a task spends more than `maxEpsilon`
    */
-  constructor(url, options) {
-    const base = new URL(url);
+  constructor(server, options) {
+    const base = urlOf(server);
     const { protocol, href, search, hash, username } = base;
     if (!/^https?:$/.test(protocol) || search || hash || username) {
-      throw new TypeError("url must be a base URL of http or https without user, query and fragment");
+      throw new ParameterError("server must be a base URL of http or https without user, query and fragment");
     }
     this.#url = href.replace(/\/+$/, "");
+    const unknown = Object.keys(options).filter((name) => !OPTIONS.includes(name));
+    if (unknown.length) throw new ParameterError(`there is no option ${unknown[0]}; there are ${OPTIONS.join(", ")}`);
     const { maxEpsilon = Infinity, tasks, key, keyOverHttp = false } = options;
     this.#headers = { "Content-Type": MEDIA_TYPE, ...OWN_HEADERS, ...keyHeader(key, base, keyOverHttp) };
     for (const task of tasks) {
-      if (!(task instanceof Task)) throw new TypeError("tasks must be Tasks: await Task.fromJson(...) gives one");
-      if (this.#tasks.has(task.name)) throw new RangeError(`tasks must have different names: ${task.name}`);
+      if (!(task instanceof Task)) throw new ParameterError("tasks must be Tasks: await Task.fromJson(...) gives one");
+      if (this.#tasks.has(task.name)) throw new ParameterError(`tasks must have different names: ${task.name}`);
       if (!(task.epsilon <= maxEpsilon)) {
-        throw new RangeError(`a report to ${task.name} spends epsilon = ${task.epsilon}, more than ${maxEpsilon}`);
+        throw new CertificateError(`a report to ${task.name} spends epsilon = ${task.epsilon}, above ${maxEpsilon}`);
       }
       this.#tasks.set(task.name, task);
     }
-    if (!this.#tasks.size) throw new RangeError("tasks must hold at least one Task");
+    if (!this.#tasks.size) throw new ParameterError("tasks must hold at least one Task");
     this.#options = {
-      storage: new MemoryStorage(),
+      ledger: new MemoryLedger(),
       interval: 30,
       batchSize: 10_000,
       maxPending: 10_000,
       maxAgeDays: 7,
       requestTimeout: 10,
       fetch: /** @type {typeof globalThis.fetch} */ ((...request) => globalThis.fetch(...request)),
-      onTrouble: /** @type {(error: Error) => void} */ (() => {}),
-      ...options,
+      onEvent: /** @type {(event: Event) => void} */ (() => {}),
+      ...defined(options),
     };
     for (const name of /** @type {const} */ (["interval", "batchSize", "maxPending", "maxAgeDays", "requestTimeout"])) {
       const value = this.#options[name];
-      if (!(value >= 0 && value < Infinity)) throw new RangeError(`${name} must be a number of at least 0`);
+      if (!(value >= 0 && value < Infinity)) throw new ParameterError(`${name} must be a number of at least 0`);
     }
     const { batchSize } = this.#options;
-    if (!(batchSize >= 1 && batchSize <= MOST_CODES)) throw new RangeError(`batchSize must be from 1 to ${MOST_CODES}`);
+    if (!(batchSize >= 1 && batchSize <= MOST_CODES)) {
+      throw new ParameterError(`batchSize must be from 1 to ${MOST_CODES}`);
+    }
+    // A page is hidden before it is left, unless it is closed at once. Node.js has no document.
+    page?.addEventListener("visibilitychange", this.#onHide);
+    globalThis.addEventListener?.("pagehide", this.#onHide);
   }
 
   /**
-   * Charge, randomise and queue one value. False, at no charge, when a cap, a full queue or the storage stopped
-   * it. Trouble with the network never shows here: the report waits.
+   * Charge, randomise and queue one value. False, at no charge, if a cap, a full queue, the ledger or opting out
+   * prevented it; `counters().refused` says which. Trouble with the network never shows here: the report waits.
    *
    * @param {string} name the task's
    * @param {number} value in the task's domain
    * @returns {Promise<boolean>}
-   * @throws {RangeError} when there is no such task, or the value is outside; nothing is charged then
-   * @throws {TypeError} when the value is no finite number
+   * @throws {UnknownTaskError} when the client has no task of this name
+   * @throws {DomainError} when the value is not in the task's domain; nothing is charged then
    */
   async report(name, value) {
-    const task = this.#tasks.get(name);
-    if (!task) throw new RangeError(`no task ${name}; this client has ${[...this.#tasks.keys()].join(", ")}`);
+    const task = this.#task(name);
     if (this.#closed) throw new Error("the client is closed; it takes no more reports");
     toUnit(task.domain, value); // a value that is refused must cost nothing
     const queued = await this.#update((state) => {
-      if (pending(state) >= this.#options.maxPending) {
-        state.counters.lost++;
-        return null;
-      }
+      if (state.optedOut) return "opted-out";
+      if (pending(state) >= this.#options.maxPending) return "full";
       const created = now();
-      if (!charge(state.account, task, created)) return null;
+      if (!charge(state.account, task, created)) return "capped";
       // Charged before it exists, and stored with its charge: no report can leave without.
-      const where = { task: task.id, epoch: task.epoch(created), width: codeWidth(task.kernel.codes), created };
+      const [owner, epoch, width] = [this.#owner, task.epoch(created), codeWidth(task.kernel.codes)];
+      const where = { task: task.id, owner, epoch, width, created };
       put(state, where, task.randomize(value));
       return seal(state, (batch) => batch.codes.length >= this.#options.batchSize) ? 0 : this.#options.interval;
     });
-    if (queued === null || queued === undefined) return false;
+    if (typeof queued !== "number") {
+      const reason = queued ?? "failed";
+      this.#refused[reason] = (this.#refused[reason] ?? 0) + 1;
+      return false;
+    }
     this.#wake(queued);
     return true;
   }
@@ -161,7 +207,7 @@ export class Client {
   }
 
   /**
-   * Flush and stop. What could not be sent stays in the storage, for the next client on it.
+   * Flush and stop. What could not be sent stays in the ledger, for the next client on it.
    *
    * @param {number} [timeout] seconds
    * @returns {Promise<boolean>} whether nothing is left
@@ -170,47 +216,109 @@ export class Client {
     const done = await this.flush(timeout);
     this.#closed = true;
     clearTimeout(this.#timer);
+    page?.removeEventListener("visibilitychange", this.#onHide);
+    globalThis.removeEventListener?.("pagehide", this.#onHide);
     return done;
   }
 
   /**
-   * What became of the reports so far, and how many wait.
+   * Drop what is queued and report nothing more, until `optIn`; spending stays written down. A request that is under
+   * way cannot be called back.
    *
-   * @returns {Promise<import("./state.js").Counters & { pending: number }>}
+   * @returns {Promise<void>}
+   * @throws {LedgerError} when the ledger cannot be written; the device has not opted out then
    */
-  async counters() {
-    return this.#options.storage.update((state) => ({ ...state.counters, pending: pending(state) }));
+  async optOut() {
+    await this.#ask((state) => {
+      state.optedOut = true;
+      discard(state, "opted-out", Infinity);
+    });
   }
 
   /**
-   * The epsilon that a task's reports have spent on this storage.
+   * Report again after `optOut`; what was spent before stays spent.
+   *
+   * @returns {Promise<void>}
+   * @throws {LedgerError} when the ledger cannot be written
+   */
+  async optIn() {
+    await this.#ask((state) => {
+      state.optedOut = false;
+    });
+  }
+
+  /**
+   * How many reports are neither acknowledged nor dropped.
+   *
+   * @returns {Promise<number>}
+   * @throws {LedgerError} when the ledger cannot be read
+   */
+  async pending() {
+    return this.#ask(pending);
+  }
+
+  /**
+   * What became of the reports so far. Refused ones are those of this client, the others all of the ledger.
+   *
+   * @returns {Promise<Counters>}
+   * @throws {LedgerError} when the ledger cannot be read
+   */
+  async counters() {
+    const counters = await this.#ask((state) => ({ pending: pending(state), ...state.counters }));
+    return { ...counters, refused: { ...this.#refused } };
+  }
+
+  /**
+   * What a task's reports have spent on this ledger, and what is left.
    *
    * @param {string} name
-   * @returns {Promise<number>}
+   * @returns {Promise<Budget>}
+   * @throws {UnknownTaskError} when the client has no task of this name
+   * @throws {LedgerError} when the ledger cannot be read
    */
-  async spent(name) {
-    const id = this.#tasks.get(name)?.id ?? "";
-    return this.#options.storage.update((state) => (state.account.tasks[id]?.spent ?? 0) / 1e6);
+  async budget(name) {
+    const task = this.#task(name);
+    return this.#ask((state) => budget(state.account, task, now()));
+  }
+
+  /** @param {string} name */
+  #task(name) {
+    const task = this.#tasks.get(name);
+    if (task) return task;
+    throw new UnknownTaskError(`no task ${name}; this client has ${[...this.#tasks.keys()].join(", ")}`);
   }
 
   /**
    * @template T
    * @param {(state: import("./state.js").State) => T} change
-   * @returns {Promise<T | undefined>} undefined, and nothing changed, when the storage fails
+   * @returns {Promise<T>}
+   */
+  async #ask(change) {
+    try {
+      return await this.#options.ledger.update(change);
+    } catch (error) {
+      throw new LedgerError(`the ledger cannot be used: ${messageOf(error)}`);
+    }
+  }
+
+  /**
+   * @template T
+   * @param {(state: import("./state.js").State) => T} change
+   * @returns {Promise<T | undefined>} undefined, and nothing changed, when the ledger fails
    */
   async #update(change) {
     try {
-      return await this.#options.storage.update(change);
+      return await this.#options.ledger.update(change);
     } catch (error) {
-      this.#trouble(/** @type {Error} */ (error));
+      this.#emit({ kind: "failed", task: null, reports: 0, detail: messageOf(error) });
       return undefined;
     }
   }
 
-  /** @param {Error} error */
-  #trouble(error) {
+  /** @param {Event} event */
+  #emit(event) {
     try {
-      this.#options.onTrouble(error);
+      this.#options.onEvent(event);
     } catch {
       // What the app does with the news must not stop the sending.
     }
@@ -237,35 +345,79 @@ export class Client {
   async #send() {
     const { interval, maxAgeDays } = this.#options;
     while (!this.#closed) {
+      let expired = 0;
       const found = await this.#update((state) => {
         const time = now();
-        expire(state, time - maxAgeDays * DAY);
+        expired = discard(state, "expired", time - maxAgeDays * DAY);
         seal(state, (batch) => Math.abs(time - batch.created) >= interval);
-        const batch = next(state, time);
+        const batch = next(state, time, this.#underWay);
         if (typeof batch !== "number") return batch;
         return Math.min(batch, ...state.open.map(({ created }) => created + interval - time));
       });
+      if (expired) this.#emit({ kind: "expired", task: null, reports: expired, detail: `after ${maxAgeDays} days` });
       if (found === undefined || typeof found === "number") {
         if (found !== Infinity) this.#wake(found ?? Math.max(interval, 1));
         return;
       }
-      const answer = await this.#post(found);
-      const verdict = await this.#update((state) => settle(state, found, answer, now()));
-      if (verdict && verdict !== "sent") {
-        this.#trouble(new Error(answer.status ? `status ${answer.status}: ${verdict}` : "no answer: retry"));
-      }
-      this.#tell();
+      await this.#deliver(found);
     }
   }
 
-  /** @param {SealedBatch} batch */
-  async #post({ task, body }) {
+  /**
+   * Send a batch and take note of the answer.
+   *
+   * @param {SealedBatch} batch
+   * @param {boolean} [keepalive]
+   */
+  async #deliver(batch, keepalive = false) {
+    this.#underWay.set(batch.id, keepalive ? batch.body.length / 2 : 0);
+    const answer = await this.#post(batch, keepalive);
+    this.#underWay.delete(batch.id);
+    const verdict = await this.#update((state) => settle(state, batch, answer, now()));
+    if (verdict) {
+      const task = [...this.#tasks.values()].find(({ id }) => id === batch.task)?.name ?? null;
+      const detail = answer.status ? `status ${answer.status}` : "no answer";
+      this.#emit({ kind: KINDS[verdict], task, reports: batch.count, detail });
+    }
+    this.#tell();
+  }
+
+  /**
+   * The page is hidden, and may be gone before a promise is fulfilled: send at once what can be sent. A browser goes
+   * on with requests of `keepalive` when the page is gone, up to 64 KiB in all. What does not fit, and whatever nobody
+   * took note of, stays in the ledger, and is sent later with the same bytes.
+   */
+  #part() {
+    const { ledger } = this.#options;
+    if (this.#closed || !ledger.peek) return;
+    let batches;
+    try {
+      const left = [...this.#underWay.values()].reduce((room, bytes) => room - bytes, KEEPALIVE_BYTES);
+      batches = parting(ledger.peek(), this.#owner, now(), left).filter(({ id }) => !this.#underWay.has(id));
+    } catch (error) {
+      this.#emit({ kind: "failed", task: null, reports: 0, detail: messageOf(error) });
+      return;
+    }
+    // Nobody else adds to these batches, and from here on this client does not either: their bytes are final.
+    const owner = this.#owner;
+    this.#owner = randomId();
+    void this.#update((state) => seal(state, (batch) => batch.owner === owner));
+    for (const batch of batches) void this.#deliver(batch, true).then(() => this.#wake(0));
+    this.#wake(0); // for what does not fit, if the page lives on
+  }
+
+  /**
+   * @param {SealedBatch} batch
+   * @param {boolean} keepalive whether the request may outlive the page
+   */
+  async #post({ task, body }, keepalive) {
     try {
       const response = await this.#options.fetch(`${this.#url}/v1/tasks/${task}/reports`, {
         method: "POST",
         headers: this.#headers,
         body: /** @type {BodyInit} */ (fromHex(body)),
         cache: "no-store",
+        keepalive,
         credentials: "omit", // no cookie, no identifier
         redirect: "manual",
         referrerPolicy: "no-referrer",
@@ -299,4 +451,30 @@ export class Client {
   #tell() {
     for (const done of this.#waiting) done();
   }
+}
+
+/**
+ * @param {string | URL} server
+ * @returns {URL}
+ */
+function urlOf(server) {
+  try {
+    return new URL(server);
+  } catch {
+    throw new ParameterError("server must be a URL such as https://reports.example");
+  }
+}
+
+/**
+ * @template {object} T
+ * @param {T} options
+ * @returns {T} without those that are undefined, which stand for their defaults
+ */
+function defined(options) {
+  return /** @type {T} */ (Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)));
+}
+
+/** @param {unknown} error */
+function messageOf(error) {
+  return error instanceof Error ? error.message : String(error);
 }

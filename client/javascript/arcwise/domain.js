@@ -8,6 +8,8 @@
  * @typedef {Interval | Circle} Domain
  */
 
+import { DomainError } from "./errors.js";
+
 /** Up to so many values of a lattice have a node each; with more it is treated as a continuous domain. */
 export const MOST_LATTICE_VALUES = 1024;
 
@@ -38,8 +40,7 @@ export function toLattice(step, rounding, { length, farthest, circular }) {
  * @param {Lattice} lattice
  * @param {number} value
  * @returns {number}
- * @throws {TypeError} for what is no finite number
- * @throws {RangeError} for what is outside an interval that does not clip, or between two steps
+ * @throws {DomainError} for what is not a finite number, is outside an interval that does not clip, or between two steps
  */
 export function toPlace(domain, { step, rounding, steps, size }, value) {
   checkFinite(value);
@@ -54,7 +55,7 @@ export function toPlace(domain, { step, rounding, steps, size }, value) {
   }
   const place = Math.floor(exact + 0.5); // not Math.round, whose halves other languages round otherwise
   if (rounding !== "nearest" && Math.abs(exact - place) > TOLERANCE) {
-    if (rounding === "refuse") throw new RangeError(`value must be a whole number of steps of ${step}`);
+    if (rounding === "refuse") throw new DomainError(`value must be a whole number of steps of ${step}`);
     return exact;
   }
   return domain.kind === "circle" && place === size ? 0 : place;
@@ -67,8 +68,7 @@ export function toPlace(domain, { step, rounding, steps, size }, value) {
  * @param {Domain} domain
  * @param {number} value
  * @returns {number}
- * @throws {TypeError} for what is no finite number
- * @throws {RangeError} for what is outside an interval that does not clip, or between two steps
+ * @throws {DomainError} for what is not a finite number, is outside an interval that does not clip, or between two steps
  */
 export function toUnit(domain, value) {
   if (domain.lattice) return toPlace(domain, domain.lattice, value) / domain.lattice.steps;
@@ -85,13 +85,13 @@ export function toUnit(domain, value) {
 /** @param {unknown} value */
 function checkFinite(value) {
   if (typeof value !== "number" || !Number.isFinite(value)) {
-    throw new TypeError(`value must be a finite number, got ${typeof value === "number" ? value : typeof value}`);
+    throw new DomainError(`value must be a finite number, got ${typeof value === "number" ? value : typeof value}`);
   }
 }
 
 /** @param {Interval} interval */
 function outsideOf({ low, high }) {
-  return new RangeError(`value must be from ${low} to ${high}, or the task's interval one that clips`);
+  return new DomainError(`value must be from ${low} to ${high}, or the task's interval one that clips`);
 }
 
 /**

@@ -1,5 +1,22 @@
 /** A client of arcwise: values are randomised here, and only codes leave. */
 
 export { Client } from "./client.js";
-export { LocalStorage, MemoryStorage } from "./storage.js";
-export { Task, TaskError } from "./task.js";
+export {
+  CertificateError,
+  DomainError,
+  LedgerError,
+  ParameterError,
+  TaskError,
+  UnknownTaskError,
+} from "./errors.js";
+export { LocalStorageLedger, MemoryLedger } from "./ledger.js";
+export { Task } from "./task.js";
+
+/**
+ * @typedef {import("./client.js").Options} Options
+ * @typedef {import("./client.js").Budget} Budget
+ * @typedef {import("./client.js").Counters} Counters
+ * @typedef {import("./client.js").Event} Event
+ * @typedef {import("./ledger.js").Ledger} Ledger
+ * @typedef {import("./task.js").Caps} Caps
+ */

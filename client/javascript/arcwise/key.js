@@ -1,5 +1,7 @@
 /** The key that a server may ask for: the same for all devices of an app, or it would name one. */
 
+import { ParameterError } from "./errors.js";
+
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /**
@@ -9,17 +11,16 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
  * @param {URL} url the server's base URL
  * @param {boolean} overHttp whether the key may cross the network over plain HTTP
  * @returns {Record<string, string>}
- * @throws {TypeError} when it is none; the message does not repeat it
- * @throws {RangeError} when it would cross the network in the clear
+ * @throws {ParameterError} when it is not one, which the message does not repeat, or would cross the network in the clear
  */
 export function keyHeader(key, { protocol, hostname }, overHttp) {
   if (key === undefined || key === null) return {};
   // Anything else could end the header and begin another one.
   if (typeof key !== "string" || !/^[!-~]{1,512}$/.test(key)) {
-    throw new TypeError("key must be 1 to 512 visible ASCII characters, as `arcwise key new` prints");
+    throw new ParameterError("key must be 1 to 512 visible ASCII characters, as `arcwise key new` prints");
   }
   if (protocol !== "https:" && overHttp !== true && !LOOPBACK.test(hostname)) {
-    throw new RangeError("key would cross the network in the clear: give an https URL, or keyOverHttp: true");
+    throw new ParameterError("key would cross the network in the clear: give an https URL, or keyOverHttp: true");
   }
   return { Authorization: `Bearer ${key}` };
 }

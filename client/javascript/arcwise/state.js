@@ -4,6 +4,8 @@
  *
  * @typedef {object} OpenBatch codes of one task and one epoch, in ascending order
  * @property {string} task the task's id
+ * @property {string} owner the client that adds codes to it, and nobody else
+ * @property {string} id random, in hex; that of the batch once it is sealed
  * @property {number} epoch
  * @property {1 | 2} width bytes of a code
  * @property {number} created Unix seconds
@@ -22,12 +24,8 @@
  * @property {OpenBatch[]} open
  * @property {SealedBatch[]} sealed in the order in which they are tried
  * @property {import("./delivery.js").Waits} waits
- * @property {Counters} counters
- *
- * @typedef {object} Counters numbers of reports
- * @property {number} sent acknowledged by the server
- * @property {Record<string, number>} dropped given up for good, by status, or "expired"
- * @property {number} lost not made, and not charged, because the queue was full
+ * @property {{ sent: number, dropped: Record<string, number> }} counters numbers of reports
+ * @property {boolean} optedOut
  */
 
 import { encodeBatch } from "./batch.js";
@@ -42,7 +40,8 @@ export function newState() {
     open: [],
     sealed: [],
     waits: noWaits(),
-    counters: { sent: 0, dropped: {}, lost: 0 },
+    counters: { sent: 0, dropped: {} },
+    optedOut: false,
   };
 }
 
@@ -56,12 +55,13 @@ export function pending(state) {
  * Queue one code.
  *
  * @param {State} state
- * @param {Omit<OpenBatch, "codes">} where
+ * @param {Omit<OpenBatch, "codes" | "id">} where
  * @param {number} code
  */
 export function put(state, where, code) {
-  let batch = state.open.find(({ task, epoch }) => task === where.task && epoch === where.epoch);
-  if (!batch) state.open.push((batch = { ...where, codes: [] }));
+  const { owner, task, epoch } = where;
+  let batch = state.open.find((open) => open.owner === owner && open.task === task && open.epoch === epoch);
+  if (!batch) state.open.push((batch = { ...where, id: randomId(), codes: [] }));
   batch.codes.push(code);
   batch.codes.sort((a, b) => a - b); // the order of the reports is kept nowhere
 }
@@ -76,25 +76,56 @@ export function put(state, where, code) {
 export function seal(state, isDue) {
   const due = state.open.filter(isDue);
   state.open = state.open.filter((batch) => !due.includes(batch));
-  for (const { task, epoch, width, created, codes } of due) {
-    const id = toHex(crypto.getRandomValues(new Uint8Array(16)));
-    const body = toHex(encodeBatch({ task, id, epoch, codes, width }));
-    state.sealed.push({ task, id, created, count: codes.length, body });
-  }
+  state.sealed.push(...due.map(sealed));
   return due.length > 0;
 }
 
 /**
- * Drop what is too old to send.
+ * @param {OpenBatch} batch to which nothing is added any more
+ * @returns {SealedBatch}
+ */
+function sealed({ task, id, epoch, width, created, codes }) {
+  return { task, id, created, count: codes.length, body: toHex(encodeBatch({ task, id, epoch, codes, width })) };
+}
+
+/** @returns {string} 16 random bytes in hex */
+export const randomId = () => toHex(crypto.getRandomValues(new Uint8Array(16)));
+
+/**
+ * What a client can send at once while its page is left: what waits for nothing, its own open batches as they will be
+ * sealed, and no more bytes than a browser takes.
  *
  * @param {State} state
- * @param {number} before Unix seconds
+ * @param {string} owner
+ * @param {number} now
+ * @param {number} bytes
+ * @returns {SealedBatch[]}
  */
-export function expire(state, before) {
-  for (const batch of state.open) if (batch.created < before) drop(state, "expired", batch.codes.length);
-  for (const batch of state.sealed) if (batch.created < before) drop(state, "expired", batch.count);
+export function parting(state, owner, now, bytes) {
+  const all = [...state.sealed, ...state.open.filter((batch) => batch.owner === owner).map(sealed)];
+  let left = bytes;
+  return all.filter(({ task, body }) => {
+    const fits = waitSeconds(state.waits, task, now) === 0 && body.length / 2 <= left;
+    if (fits) left -= body.length / 2;
+    return fits;
+  });
+}
+
+/**
+ * Drop what was queued before a time.
+ *
+ * @param {State} state
+ * @param {string} reason
+ * @param {number} before Unix seconds
+ * @returns {number} of how many reports
+ */
+export function discard(state, reason, before) {
+  const kept = pending(state);
   state.open = state.open.filter((batch) => batch.created >= before);
   state.sealed = state.sealed.filter((batch) => batch.created >= before);
+  const count = kept - pending(state);
+  if (count) drop(state, reason, count);
+  return count;
 }
 
 /**
@@ -102,12 +133,14 @@ export function expire(state, before) {
  *
  * @param {State} state
  * @param {number} now
+ * @param {{ has: (id: string) => boolean }} [underWay] ids of batches whose answers are awaited
  * @returns {SealedBatch | number}
  */
-export function next(state, now) {
-  const waits = state.sealed.map((batch) => waitSeconds(state.waits, batch.task, now));
+export function next(state, now, underWay = new Set()) {
+  const batches = state.sealed.filter(({ id }) => !underWay.has(id));
+  const waits = batches.map((batch) => waitSeconds(state.waits, batch.task, now));
   const ready = waits.indexOf(0);
-  return ready >= 0 ? state.sealed[ready] : Math.min(...waits, Infinity);
+  return ready >= 0 ? batches[ready] : Math.min(...waits, Infinity);
 }
 
 /**

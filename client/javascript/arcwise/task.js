@@ -1,7 +1,8 @@
 /** A task: what is asked, at which epsilon, with which integers. One whose certificate does not hold cannot exist. */
 
-import { array, check, count, real, TaskError, text } from "./checks.js";
+import { array, check, count, real, text } from "./checks.js";
 import { MOST_LATTICE_VALUES, toLattice, toPlace, toUnit } from "./domain.js";
+import { CertificateError, TaskError } from "./errors.js";
 import { expLowerBound, microEpsilon } from "./exact.js";
 import { toHex } from "./hex.js";
 import { KERNELS, LATTICE_NODES, POSITIONS } from "./kernel.js";
@@ -9,12 +10,11 @@ import { decode, encode } from "./msgpack.js";
 import { checkedOptional } from "./optional.js";
 import { fieldsFromJson } from "./task-json.js";
 
-export { TaskError };
-
 /**
  * @typedef {import("./msgpack.js").Packable} Packable
  * @typedef {import("./domain.js").Domain} Domain
- * @typedef {{ lifetime: number | null, rolling: number | null, window: number }} Caps in micro-epsilon and seconds
+ * @typedef {{ lifetimeMicro: number | null, rollingMicro: number | null, window: number }} Caps in micro-epsilon and
+ *     seconds
  * @typedef {{ r: bigint, u: bigint }} Draw two independent uniform integers in [0, 2^64)
  */
 
@@ -35,7 +35,7 @@ export class Task {
     const fields = array(whole, "a task");
     check(fields[0] === 1n, "the schema version is not known; this client knows 1");
     check(fields.length >= 8, "a task has 8 fields, and 9 where it says what others need not");
-    const [, name, domain, epsilon, goal, period, caps, mechanism, ...more] = fields;
+    const [, name, domain, epsilon, goal, epochSeconds, caps, mechanism, ...more] = fields;
     const { description, unit } = checkedOptional(more);
     /** What apps and people call it. */
     this.name = text(name, "the name", 64);
@@ -48,8 +48,10 @@ export class Task {
     this.epsilon = real(epsilon, "epsilon");
     check(this.epsilon >= 0.01 && this.epsilon <= 20, "epsilon must be from 0.01 to 20");
     check(typeof goal === "string" && GOALS[this.domain.kind].includes(goal), "the goal does not fit the domain");
+    /** What the server estimates. */
+    this.goal = goal;
     /** Seconds in an epoch. */
-    this.period = count(period, "period", 1, MOST_SECONDS);
+    this.epochSeconds = count(epochSeconds, "period_seconds", 1, MOST_SECONDS);
     /** What a report is charged. */
     this.microEpsilon = microEpsilon(this.epsilon);
     this.caps = checkedCaps(caps, this.microEpsilon);
@@ -66,7 +68,8 @@ export class Task {
    *
    * @param {Uint8Array} bytes
    * @returns {Promise<Task>}
-   * @throws {TaskError} when they are not the canonical bytes of a task, or its certificate does not hold
+   * @throws {TaskError} when they are not the canonical bytes of a task
+   * @throws {CertificateError} when its certificate does not hold
    */
   static async fromBytes(bytes) {
     check(bytes.length <= MOST_BYTES, `a task takes at most ${MOST_BYTES} bytes`);
@@ -84,7 +87,8 @@ export class Task {
    *
    * @param {any} json the parsed file
    * @returns {Promise<Task>}
-   * @throws {TaskError} when it is not a task, its id is not its own, or its certificate does not hold
+   * @throws {TaskError} when it is not a task, or its id is not its own
+   * @throws {CertificateError} when its certificate does not hold
    */
   static async fromJson(json) {
     const bytes = encoded(fieldsFromJson(json));
@@ -99,7 +103,7 @@ export class Task {
    * @param {number} seconds
    */
   epoch(seconds) {
-    return Math.floor(seconds / this.period);
+    return Math.floor(seconds / this.epochSeconds);
   }
 
   /**
@@ -222,10 +226,10 @@ function checkedCaps(field, charge) {
   const caps = array(field, "caps");
   check(caps.length === 3, "caps has three fields; this client keeps no account of delta, and so takes no cap of it");
   const name = `a cap in micro-epsilon, of which a report costs ${charge},`;
-  const [lifetime, rolling] = caps
+  const [lifetimeMicro, rollingMicro] = caps
     .slice(0, 2)
     .map((cap) => (cap === null ? null : count(cap, name, charge, MOST_MICRO_EPSILON)));
-  return { lifetime, rolling, window: count(caps[2], "the rolling window in seconds", 1, MOST_SECONDS) };
+  return { lifetimeMicro, rollingMicro, window: count(caps[2], "the rolling window in seconds", 1, MOST_SECONDS) };
 }
 
 /**
@@ -253,9 +257,8 @@ function checkedKernel(field, domain, epsilon) {
     !isNumbered(lattice) || lattice.size === (placement === "clamp" ? kernel.codes : kernel.nodes),
     "the kernel does not have a node for each value of the domain",
   );
-  check(
-    kernel.keeps(expLowerBound(epsilon)),
-    `the certificate does not hold: some ratio of weights is above e^epsilon at epsilon = ${epsilon}`,
-  );
+  if (!kernel.keeps(expLowerBound(epsilon))) {
+    throw new CertificateError(`some ratio of weights is above e^epsilon at epsilon = ${epsilon}`);
+  }
   return [kernel, placement];
 }

@@ -1,30 +1,38 @@
 /**
- * Where a client's state lies. `update` is a transaction: what the function changes is there as a whole or not
- * at all, and is there when the promise is fulfilled.
+ * What a device has spent and what waits, wherever it is written down. `update` is a transaction: what the function
+ * changes is there as a whole or not at all, and is there when the promise is fulfilled. `peek` returns a copy of the
+ * state at once, because a page that is left has no time for a promise; without it such a page sends nothing.
  *
  * @typedef {import("./state.js").State} State
- * @typedef {object} Storage
+ * @typedef {object} Ledger
  * @property {<T>(change: (state: State) => T) => Promise<T>} update
+ * @property {() => State} [peek]
  */
 
+import { LedgerError } from "./errors.js";
 import { newState } from "./state.js";
 
 /**
  * A state that ends with the page or the process: budgets start anew and reports that wait are lost. Caps hold
  * for this object only.
  *
- * @implements {Storage}
+ * @implements {Ledger}
  */
-export class MemoryStorage {
+export class MemoryLedger {
   /** @type {string | null} */
   #text = null;
 
-  /** @type {Storage["update"]} */
+  /** @type {Ledger["update"]} */
   async update(change) {
     const state = read(this.#text);
     const result = change(state);
     this.#text = JSON.stringify(state);
     return result;
+  }
+
+  /** @returns {State} */
+  peek() {
+    return read(this.#text);
   }
 }
 
@@ -34,9 +42,9 @@ export class MemoryStorage {
  * the account with it, and browsers write to disk a moment later, so a crash of the whole machine can forget
  * the last charges after their reports have left.
  *
- * @implements {Storage}
+ * @implements {Ledger}
  */
-export class LocalStorage {
+export class LocalStorageLedger {
   #key;
   #items;
   #locks;
@@ -48,14 +56,14 @@ export class LocalStorage {
    */
   constructor(key = "arcwise", { items = globalThis.localStorage, locks = globalThis.navigator?.locks } = {}) {
     if (!items || !locks) {
-      throw new Error("there is no localStorage or no Web Locks here: use a secure page (https), or MemoryStorage");
+      throw new LedgerError("there is no localStorage or no Web Locks here: use a secure page (https), or MemoryLedger");
     }
     this.#key = key;
     this.#items = items;
     this.#locks = locks;
   }
 
-  /** @type {Storage["update"]} */
+  /** @type {Ledger["update"]} */
   update(change) {
     // Async, because Node.js 24 never gives back a lock whose function throws before it returns a promise.
     return this.#locks.request(`arcwise:${this.#key}`, async () => {
@@ -64,6 +72,11 @@ export class LocalStorage {
       this.#items.setItem(this.#key, JSON.stringify(state)); // one key: charge and code are written at once
       return result;
     });
+  }
+
+  /** @returns {State} as it is now; another page may be about to change it */
+  peek() {
+    return read(this.#items.getItem(this.#key));
   }
 }
 
@@ -75,6 +88,6 @@ function read(text) {
   if (text === null) return newState();
   const state = JSON.parse(text);
   // An account that cannot be read must not be taken for one that is empty.
-  if (state?.version !== 1) throw new Error("the stored state is damaged, or of another version of this client");
+  if (state?.version !== 1) throw new LedgerError("the stored state is damaged, or of another version of this client");
   return state;
 }
