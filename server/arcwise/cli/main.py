@@ -71,7 +71,7 @@ _COMMANDS = {
         "arcwise.cli.store",
         "Inspect and maintain a store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
     ),
-    "task": ("arcwise.cli.task", "Make, show and verify task files."),
+    "task": ("arcwise.cli.task", "Make, show and verify task files, and report on their privacy."),
 }
 """The module of each command and the first sentence of its help, which is shown without the module."""
 

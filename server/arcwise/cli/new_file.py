@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["new_path", "whole_file", "write_new"]
 
 
-def new_path(name: str, output: Path | None, force: bool) -> Path:
-    """Return the file to write, NAME.json unless given; raises `click.ClickException` when it is taken."""
-    path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ".json")
+def new_path(name: str, output: Path | None, force: bool, *, ending: str = ".json") -> Path:
+    """Return the file to write, NAME with `ending` unless given.
+
+    Raises `click.ClickException` when it is taken.
+    """
+    path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ending)
     with writing_files():
         taken = path.exists() and not force
     if taken:

@@ -15,11 +15,12 @@ from arcwise.cli.task.checks import verified
 from arcwise.cli.task.making import NAMES, mechanism_for
 from arcwise.cli.task.sample import command_line, proposed, read_sample
 from arcwise.cli.task.words import describe
-from arcwise.cli.terminal import progress_bar, verify_files
-from arcwise.tasks import DAY, Task
+from arcwise.cli.terminal import progress_bar, verify_files, writing_files
+from arcwise.tasks import DAY, Group, Task
+from arcwise.tasks.files import load_json
 
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import Any, TextIO
 
     from typing_extensions import Unpack
 
@@ -27,12 +28,22 @@ if TYPE_CHECKING:
 
 __all__ = ["task"]
 
+
+def read_task_or_group(path: Path) -> Task | Group:
+    """Return what a file holds: raises `TaskError` where it is neither, naming the file."""
+
+    def read(data: Any) -> Task | Group:
+        return (Group if isinstance(data, dict) and "arcwise_group" in data else Task).from_json(data)
+
+    return load_json(path, read)
+
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group(cls=CommandGroup)
 def task() -> None:
-    """Make, show and verify task files."""
+    """Make, show and verify task files, and report on their privacy."""
 
 
 @task.command()
@@ -174,3 +185,35 @@ def verify(files: tuple[Path, ...]) -> None:
     Exits with 1 when one does not hold.
     """
     verify_files(files, lambda path: [verified(Task.load(path))])
+
+
+@task.command()
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write, for one FILE; NAME-privacy.html unless given.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the page when it exists.")
+def report(files: tuple[Path, ...], output: Path | None, force: bool) -> None:
+    """Write a page about the privacy of the task or group in each FILE, to read and to sign.
+
+    The page is HTML without scripts; a browser prints it as a PDF of one or two pages. It says what is asked,
+    what an answer reveals at worst, what the caps add up to, what is not protected, and how to check it.
+    """
+    if output is not None and len(files) > 1:
+        raise click.UsageError("--output is for one FILE; leave it out for several")
+    from arcwise.cli.privacy import privacy_page
+
+    made = [(path, read_task_or_group(path)) for path in files]
+    targets = [new_path(asked.name, output, force, ending="-privacy.html") for _, asked in made]
+    if len(set(targets)) < len(targets):
+        raise click.UsageError("two FILEs have the same name: write their pages one by one, with --output")
+    for (path, asked), target in zip(made, targets, strict=True):
+        with progress_bar(str(path), counted=False):
+            text = privacy_page(asked, path.name)
+        with writing_files():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        click.echo(f"wrote {target}; open it in a browser to read or print it")
