@@ -42,9 +42,7 @@ def ledger_error(ledger: object) -> ParameterError:
     hint = f": give FileLedger({ledger!r})" if isinstance(ledger, (str, PathLike)) else ""
     if hasattr(ledger, "create_account"):
         hint = ": give the ledger of one account, ledgers.account(name)"
-    return ParameterError(
-        f"ledger must be None, a FileLedger, a MemoryLedger or a PostgresLedger, got {shown(ledger)}{hint}"
-    )
+    return ParameterError(f"ledger must be None, a FileLedger or a MemoryLedger, got {shown(ledger)}{hint}")
 
 
 def checked_integer(name: str, value: object, most: int) -> int:

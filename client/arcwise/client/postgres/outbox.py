@@ -15,6 +15,8 @@ from arcwise.errors import LedgerError
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from arcwise.client.outbox import OutboxOptions
     from arcwise.client.postgres.database import Database, Session
     from arcwise.tasks import Task
@@ -49,6 +51,7 @@ class PostgresOutbox(FileOutbox):
     database: Database  # type: ignore[assignment]
 
     def __init__(self, database: Database, options: OutboxOptions) -> None:
+        self._closed = False
         super().__init__(database, options)  # type: ignore[arg-type]
 
     def after_fork(self) -> None:
@@ -100,6 +103,23 @@ class PostgresOutbox(FileOutbox):
         if self._environment.monotonic() >= self._next_expiry:
             self._known = math.inf
         return super().expire(seconds)
+
+    def close(self) -> int:
+        """Leave everything in the database, free for whoever sends next; return how many reports that are.
+
+        A request may still be under way: sent twice, its batch is counted once.
+        """
+        self._closed = True  # before the lock: what a sender leases after it, it sees
+        with self.database.writing(durable=False) as session:
+            session.execute("UPDATE batches SET leased_until = 0 WHERE owner = ?", (self._owner,))
+        return super().close()
+
+    def _batching(
+        self, connection: Any, now: float, interval: float, ready_at: Callable[[str], float]
+    ) -> Batching:
+        if self._closed:
+            raise LedgerError("the uplink is closed")
+        return super()._batching(connection, now, interval, ready_at)
 
     def _count(self, session: Any, reports: int, dropped: str | None) -> None:
         if dropped is None:

@@ -1,0 +1,169 @@
+"""Clients of an ASGI app that reports on behalf of its users: FastAPI, Starlette and their like.
+
+It imports no framework: a lifespan and a middleware are plain functions of ASGI.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from arcwise.client.aio import AsyncClient, AsyncUplink
+from arcwise.client.checks import checked_number
+from arcwise.client.policy import policy_of
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+
+    from typing_extensions import Unpack
+
+    from arcwise.client.aio import AsyncUplinkOptions
+    from arcwise.client.postgres.ledger import PostgresLedgers
+    from arcwise.tasks import Caps, Group, Task
+
+__all__ = ["Reporting", "ReportingMiddleware"]
+
+
+class Reporting:
+    """What an ASGI app reports with: one uplink while the app runs, and a client for each account.
+
+    Parameters
+    ----------
+    url
+        The arcwise server's base URL.
+    tasks, caps, memoize, max_epsilon, max_delta
+        Those of `Client`, for every account.
+    ledgers
+        The ledgers of the accounts, which also hold the queue.
+    close_timeout
+        For how many seconds the end of the app waits for what is queued. The rest stays in the database.
+    **options
+        The keyword arguments of `AsyncUplink`.
+
+    Raises
+    ------
+    ParameterError, CertificateError
+        When an argument is out of its bounds, or a task's certificate does not hold: before the app starts.
+
+    Examples
+    --------
+    >>> from arcwise.client import Caps, Circle, PostgresLedgers, Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=20.0))
+    >>> ledgers = PostgresLedgers("postgresql:///app")  # doctest: +SKIP
+    >>> reporting = Reporting("https://reports.example", tasks=[heading], ledgers=ledgers)  # doctest: +SKIP
+    >>> app = FastAPI(lifespan=reporting.lifespan)  # doctest: +SKIP
+    >>> await reporting.client("user-17").report("heading", 350.5)  # in a request # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        tasks: Iterable[Task | Group],
+        ledgers: PostgresLedgers,
+        caps: Caps | None = None,
+        memoize: Mapping[str, int] | None = None,
+        max_epsilon: float | None = None,
+        max_delta: float = 0.0,
+        close_timeout: float = 5.0,
+        **options: Unpack[AsyncUplinkOptions],
+    ) -> None:
+        self._url = url
+        self._ledgers = ledgers
+        self._options = options
+        self._timeout = checked_number("close_timeout", close_timeout)
+        self._policy: dict[str, Any] = {
+            "tasks": tuple(tasks),
+            "caps": caps,
+            "memoize": memoize,
+            "max_epsilon": max_epsilon,
+            "max_delta": max_delta,
+        }
+        policy_of(**self._policy)  # so that mistakes show now
+        self._uplink: AsyncUplink | None = None
+
+    @property
+    def uplink(self) -> AsyncUplink:
+        """The uplink; raises `RuntimeError` unless the app runs."""
+        if self._uplink is None:
+            raise RuntimeError(
+                "reporting has not started: give its lifespan to the app, or enter `async with "
+                "reporting.lifespan(app)` in the app's own lifespan"
+            )
+        return self._uplink
+
+    def client(self, account: str) -> AsyncClient:
+        """Return a client of an account, as cheap as a request needs it; it shares the app's uplink.
+
+        Raises
+        ------
+        ParameterError
+            When it is no name of an account.
+        RuntimeError
+            Unless the app runs.
+        """
+        return AsyncClient(self.uplink, ledger=self._ledgers.account(account), **self._policy)
+
+    @asynccontextmanager
+    async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
+        """Send while the app runs, and flush at its end: the ``lifespan`` of FastAPI and Starlette.
+
+        What an earlier run has left in the database is sent, too. The ledgers stay open.
+        """
+        if self._uplink is not None:
+            raise RuntimeError("reporting has started already: enter its lifespan once")
+        self._uplink = AsyncUplink(self._url, ledger=self._ledgers, **self._options)
+        try:
+            self._uplink._resume()
+            yield
+        finally:
+            uplink, self._uplink = self._uplink, None
+            await uplink.close(self._timeout)
+
+
+class ReportingMiddleware:
+    """Gives each request the client of its account: ``request.state.arcwise``.
+
+    It is None where nobody is signed in.
+
+    Parameters
+    ----------
+    app
+        The ASGI app.
+    reporting
+        What the app reports with.
+    account
+        Function of a request's ASGI scope that returns the name of the account, or None. It runs before the
+        app, so the middleware that signs users in must be around this one: in Starlette, added after it.
+
+    Examples
+    --------
+    >>> app.add_middleware(  # doctest: +SKIP
+    ...     ReportingMiddleware, reporting=reporting, account=lambda scope: scope["session"].get("user")
+    ... )
+    """
+
+    def __init__(
+        self,
+        app: Callable[..., Awaitable[None]],
+        *,
+        reporting: Reporting,
+        account: Callable[[MutableMapping[str, Any]], str | None],
+    ) -> None:
+        if not isinstance(reporting, Reporting):
+            raise ParameterError(f"reporting must be a Reporting, got {type(reporting).__name__}")
+        if not callable(account):
+            raise ParameterError(f"account must be a function of a scope, got {type(account).__name__}")
+        self.app = app
+        self._reporting = reporting
+        self._account = account
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        """Handle one request, or whatever else ASGI has."""
+        if scope["type"] in ("http", "websocket"):
+            account = self._account(scope)
+            client = None if account is None else self._reporting.client(account)
+            # A copy: a server shares the lifespan's state between requests.
+            scope["state"] = {**scope.get("state", {}), "arcwise": client}
+        await self.app(scope, receive, send)

@@ -1,0 +1,59 @@
+"""A Django app that reports on behalf of its users: ``python app.py runserver``, or its WSGI `application`.
+
+Settings, addresses and views are in this one file, as in no real app. DATABASE_URL is its PostgreSQL and
+REPORTS_URL an arcwise server.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.core.management import execute_from_command_line
+from django.core.wsgi import get_wsgi_application
+from django.http import HttpResponseNotAllowed, JsonResponse
+from django.urls import path
+from reporting import client_of, ledgers
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponseBase
+
+settings.configure(
+    SECRET_KEY=os.environ.get("SECRET_KEY", "only for this example"),
+    ROOT_URLCONF=__name__,
+    ALLOWED_HOSTS=["127.0.0.1", "localhost", "testserver"],
+)
+
+
+def user_of(request: HttpRequest) -> str:
+    """Return who asks. A real app has signed the user in: ``str(request.user.pk)``."""
+    return str(request.headers["X-User"])
+
+
+def consent(request: HttpRequest) -> HttpResponseBase:
+    """Make the account of a user who agrees; delete it when the user withdraws."""
+    if request.method == "PUT":
+        return JsonResponse({"made": ledgers().create_account(user_of(request))})
+    if request.method == "DELETE":
+        return JsonResponse({"deleted": ledgers().delete_account(user_of(request))})
+    return HttpResponseNotAllowed(["PUT", "DELETE"])
+
+
+def rides(request: HttpRequest) -> HttpResponseBase:
+    """Report the heading of a ride; the ride itself would be stored here."""
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    try:
+        outcome = client_of(user_of(request)).report("heading", float(request.GET["heading"]))
+    except (KeyError, ValueError):
+        return JsonResponse({"error": "heading must be a number"}, status=422)
+    return JsonResponse({"outcome": outcome.value})
+
+
+urlpatterns = [path("consent", consent), path("rides", rides)]
+application = get_wsgi_application()
+
+if __name__ == "__main__":
+    execute_from_command_line(sys.argv)

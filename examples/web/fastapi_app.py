@@ -1,0 +1,73 @@
+"""A FastAPI app that reports on behalf of its users: ``uvicorn fastapi_app:app``.
+
+DATABASE_URL is its PostgreSQL, REPORTS_URL an arcwise server. With COLLECT=1 it is that server itself, under
+/arcwise: then REPORTS_URL is http://127.0.0.1:8000/arcwise.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI, Header, HTTPException
+
+from arcwise.client import Caps, Circle, Outcome, PostgresLedgers, Task
+from arcwise.client.asgi import Reporting
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+HEADING = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=3.0))
+
+ledgers = PostgresLedgers(
+    os.environ["DATABASE_URL"], schema=os.environ.get("LEDGER_SCHEMA", "arcwise_ledger"), create=True
+)
+reporting = Reporting(
+    os.environ.get("REPORTS_URL", "http://127.0.0.1:8000/arcwise"),
+    tasks=[HEADING],
+    ledgers=ledgers,
+    interval=1.0,
+)
+collector = None
+if os.environ.get("COLLECT"):
+    from arcwise.server import create_app
+
+    collector = create_app(tasks=[HEADING], store=os.environ.get("STORE", "sqlite:///arcwise.db"))
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Run what is mounted, too: Starlette does not."""
+    async with AsyncExitStack() as running:
+        if collector is not None:
+            await running.enter_async_context(collector.router.lifespan_context(collector))
+        await running.enter_async_context(reporting.lifespan(app))
+        yield
+
+
+app = FastAPI(lifespan=lifespan)
+if collector is not None:
+    app.mount("/arcwise", collector)
+
+
+@app.put("/consent")
+def consent(x_user: str = Header()) -> dict[str, bool]:
+    """Make the account of a user who agrees. A real app signs its users in; here a header says who it is."""
+    return {"made": ledgers.create_account(x_user)}
+
+
+@app.delete("/consent")
+def withdraw(x_user: str = Header()) -> dict[str, bool]:
+    """Delete what is known of a user."""
+    return {"deleted": ledgers.delete_account(x_user)}
+
+
+@app.post("/rides")
+async def ride(heading: float, x_user: str = Header()) -> dict[str, str]:
+    """Report the heading of a ride; the ride itself would be stored here."""
+    try:
+        outcome = await reporting.client(x_user).report("heading", heading)
+    except ValueError as error:
+        raise HTTPException(422, "heading must be a number") from error
+    return {"outcome": Outcome(outcome).value}
