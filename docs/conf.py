@@ -10,6 +10,7 @@ HERE = Path(__file__).parent
 
 project = "arcwise"
 author = "The arcwise developers"
+project_copyright = author
 version = release = __version__
 
 extensions = [
@@ -44,6 +45,8 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 default_role = "py:obj"
 nitpick_ignore_regex = [(r"py:.*", r"(?!arcwise).*")]  # other libraries: the site needs no network
+
+smartquotes = False  # two hyphens of an option stay two
 
 html_theme = "furo"
 html_title = f"arcwise {release}"

@@ -79,6 +79,7 @@ def _others() -> Iterator[str]:
 
 
 _SEEN = (
+    "arcwise.analysis.auditing.result.Finding",
     "arcwise.analysis.estimators.groups.TaskReports",
     "arcwise.analysis.planning.result.PlannedMechanism",
     "arcwise.client.file.inspection.Account",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from pygments.lexers.special import TextLexer
+from sphinx import addnodes
 
 if TYPE_CHECKING:
-    from sphinx.addnodes import pending_xref
     from sphinx.application import Sphinx
 
 __all__ = ["setup"]
@@ -23,6 +23,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     logging.getLogger("sphinx.sphinx.directives.other").addFilter(_is_no_empty_glob)
     for part in ("description", "options", "epilog"):
         app.connect(f"sphinx-click-process-{part}", _without_emphasis)
+    app.connect("doctree-read", _tell_apart)
     app.connect("missing-reference", _code)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -48,6 +49,16 @@ def _block(translator: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def _code(_app: Sphinx, _env: object, node: pending_xref, content: nodes.Element) -> nodes.Element | None:
+def _tell_apart(_app: Sphinx, tree: nodes.document) -> None:
+    """Lead a bare `Outcome` to that of its package: the client and the stores have one each."""
+    for node in tree.findall(addnodes.pending_xref):
+        if node["reftarget"] == "Outcome":
+            package = "arcwise.client" if "client" in str(node.get("py:module")) else "arcwise.server.store"
+            node["reftarget"] = f"{package}.Outcome"
+
+
+def _code(
+    _app: Sphinx, _env: object, node: addnodes.pending_xref, content: nodes.Element
+) -> nodes.Element | None:
     """Leave `words` of docstrings as code where they name nothing that has a page."""
     return content if node["reftype"] == "obj" else None

@@ -45,10 +45,9 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def _settings() -> str:
     rows = []
     for name, setting in settings_of(ProcessSettings).items():
-        option = setting.option or "--" + name.replace("_", "-")
         default = f"`{setting.default}`" if setting.default else ""
-        rows.append((f"`{name}`", f"`{option}`", default, setting.help))
-    return _table(("setting", "option", "default", "meaning"), rows)
+        rows.append((f"`{name}`", default, setting.help))
+    return _table(("setting", "default", "meaning"), rows)
 
 
 def routes() -> dict[tuple[str, str], tuple[str, str]]:

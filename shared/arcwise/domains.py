@@ -427,3 +427,4 @@ class Circle(_Domain):
 
 
 Domain: TypeAlias = Interval | Circle
+"""The values that a task takes: an interval or a circle."""

@@ -86,6 +86,11 @@ class Batch(Value):
 def code_width(codes: int) -> int:
     """Return the bytes that one code of a kernel with K = `codes` takes: 1 or 2.
 
+    Parameters
+    ----------
+    codes
+        K, how many codes the kernel has.
+
     Examples
     --------
     >>> code_width(256), code_width(257)
@@ -97,6 +102,11 @@ def code_width(codes: int) -> int:
 def code_format(codes: int) -> str:
     """Return numpy's name for the packed codes of a kernel with K = `codes`: "u1" or "<u2".
 
+    Parameters
+    ----------
+    codes
+        K, how many codes the kernel has.
+
     Examples
     --------
     >>> code_format(256), code_format(257)
@@ -107,6 +117,13 @@ def code_format(codes: int) -> str:
 
 def pack_codes(codes: Iterable[int], width: int) -> bytes:
     """Return codes as fixed-width little-endian unsigned integers of `width` bytes each.
+
+    Parameters
+    ----------
+    codes
+        The codes, which have to fit.
+    width
+        1 or 2, see `code_width`.
 
     Examples
     --------
@@ -122,6 +139,11 @@ def pack_codes(codes: Iterable[int], width: int) -> bytes:
 def encode_batch(batch: Batch) -> bytes:
     """Return the body of a batch.
 
+    Parameters
+    ----------
+    batch
+        The batch, with its codes packed.
+
     Examples
     --------
     >>> len(encode_batch(Batch(task_id=bytes(32), batch_id=bytes(16), epoch=20_000, codes=bytes([3]))))
@@ -133,6 +155,11 @@ def encode_batch(batch: Batch) -> bytes:
 
 def decode_batch(body: bytes) -> Batch:
     """Read a body.
+
+    Parameters
+    ----------
+    body
+        What a client sent.
 
     Raises
     ------

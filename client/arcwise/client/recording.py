@@ -20,6 +20,15 @@ __all__ = ["AsyncRecordingTransport", "RecordedRequest", "RecordingTransport"]
 class RecordedRequest(NamedTuple):
     """What would have left the device: every byte of it but what HTTP itself adds.
 
+    Attributes
+    ----------
+    url
+        Where it would have gone.
+    body
+        The batch.
+    headers
+        Headers of the request by name.
+
     Examples
     --------
     >>> from arcwise.client import Circle, Client, RecordingTransport, Task

@@ -62,8 +62,11 @@ class Mechanism(ABC):
     """Whether it spends a delta: then the certificate is the exact delta, and epsilon may be 0."""
 
     domain: Domain
+    """The values that it takes."""
     epsilon: float
+    """What one report spends; its certificate may be smaller."""
     kernel: Kernel
+    """The integer weights that it samples from: N nodes, K codes."""
     lattice: Lattice | None
     """The domain's, where every value has a node; None on a continuous domain, and on a lattice too large."""
     _centre: int

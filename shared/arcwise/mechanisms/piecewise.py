@@ -52,6 +52,7 @@ class Piecewise(WindowMechanism):
     name: ClassVar[str] = "piecewise"
     version: ClassVar[int] = 1
     member: ClassVar[PiecewiseMember] = "pm"
+    """Which member of the family it is."""
 
     def __init__(self, domain: Interval, epsilon: float, *, nodes: int | None = None) -> None:
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)

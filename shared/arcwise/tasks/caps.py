@@ -17,12 +17,18 @@ from arcwise.values import Value
 __all__ = ["DAY", "MAX_PERIOD", "SECONDS", "Caps", "Charge", "check_caps", "micro_epsilon"]
 
 DAY: Final = 86_400
+"""Seconds of a day, for windows of caps and lengths of epochs."""
 MAX_PERIOD: Final = 366 * DAY
 SECONDS: Final = "; it is in seconds, up to a year"
 
 
 def micro_epsilon(epsilon: float) -> int:
     """Return what a privacy loss of `epsilon` is charged as: millionths, rounded up.
+
+    Parameters
+    ----------
+    epsilon
+        The loss, at least 0.
 
     Examples
     --------

@@ -183,6 +183,11 @@ _ID_DIGITS = 8
 def inspect(path: str | os.PathLike[str]) -> Inspection:
     """Return what a ledger's file holds; it may be in use. Nothing in it changes.
 
+    Parameters
+    ----------
+    path
+        The file.
+
     Raises
     ------
     LedgerError

@@ -52,7 +52,14 @@ REASONS: Final = {
 class Rejected(NamedTuple):
     """Batches that were not counted for one reason, and the reports in them as far as that can be told.
 
-    Of a body that cannot be read, or whose task is unknown, that is 0.
+    Attributes
+    ----------
+    reason
+        Why, such as "replayed".
+    batches
+        How many there were.
+    reports
+        The reports in them; 0 for a body that cannot be read, or whose task is unknown.
     """
 
     reason: str

@@ -106,6 +106,11 @@ def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> 
 def check_store_url(url: object) -> str:
     """Return the URL of a store of a scheme that this version has; nothing is opened.
 
+    Parameters
+    ----------
+    url
+        What should be one, such as ``sqlite:///arcwise.db``.
+
     Raises
     ------
     ParameterError

@@ -16,7 +16,17 @@ __all__ = ["Migration", "pending", "read_migrations", "refuse_version"]
 
 
 class Migration(NamedTuple):
-    """One step from the schema before to `version`."""
+    """One step from the schema before to `version`.
+
+    Attributes
+    ----------
+    version
+        The schema that it leads to.
+    title
+        What it does, in words.
+    script
+        The statements, in SQL.
+    """
 
     version: int
     title: str

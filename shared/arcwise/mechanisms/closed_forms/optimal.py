@@ -34,7 +34,14 @@ __all__ = [
 
 
 class Levels(NamedTuple):
-    """Densities inside (p) and outside (q) the window and its half width C, on a domain of length 1.
+    """The densities of the optimal mechanism and its window, on a domain of length 1.
+
+    Attributes
+    ----------
+    p, q
+        Densities inside and outside the window.
+    half_window
+        Half of its width, C.
 
     Examples
     --------
@@ -53,6 +60,11 @@ def half_window(epsilon: float) -> float:
 
     The paper writes (e^(epsilon/2) - 1) / (2 (e^epsilon - 1)), which is 0/0 as epsilon goes to 0; both are
     the same number. On a circle of period T multiply by T.
+
+    Parameters
+    ----------
+    epsilon
+        Privacy of a report, above 0.
 
     Examples
     --------
@@ -218,6 +230,15 @@ def circle_attenuation(epsilon: float, order: int = 1, *, optimal_for: float = 1
     window on a circle of circumference 1. For the default levels that is
     ``2 sinh(epsilon/2) sin(2 pi k C) / (pi k)``. It vanishes for some orders (k = 3 at epsilon = 2 ln 2), so
     never divide by it blindly.
+
+    Parameters
+    ----------
+    epsilon
+        Privacy of a report, above 0.
+    order
+        k, at least 1.
+    optimal_for
+        The power of the error that the levels are optimal for: 1 for ``|y-x|``, 2 for its square.
 
     Examples
     --------
