@@ -140,21 +140,6 @@ def test_the_table_of_answers_is_what_the_client_does(status: int, place: int) -
     assert all(word in row for word, row in zip(words, rows, strict=True))
 
 
-PAGES = [page for pattern in ("*.md", "docs/**/*.md", ".github/*.md") for page in ROOT.glob(pattern)]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text(encoding="utf-8")):
-        file, _, heading = target.partition("#")
-        path = page.parent / file if file else page
-        assert path.exists(), target
-        if heading:
-            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-            slugs = {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in headings}
-            assert heading in slugs, target
-
-
 def test_all_of_the_readme_asks_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device whose task has other caps than the server's has another one: its reports would wait."""
     monkeypatch.chdir(tmp_path)

@@ -1,28 +1,23 @@
-"""Groups from one end to the other, and docs/howto/several-numbers.md: what it shows is run."""
+"""Groups from one end to the other."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
-import re
-import shlex
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from click.testing import CliRunner
 
 from arcwise.analysis.estimators.groups import group_reports
-from arcwise.cli import main
 from arcwise.cli.demo.run import running_server
 from arcwise.client import Client, MemoryLedger, Uplink
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Group
 
-PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "several-numbers.md").read_text(encoding="utf-8")
-SHELL = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("sample", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -54,25 +49,6 @@ def test_devices_report_groups_to_a_real_server(sample: int, tmp_path: Path) -> 
     off = (direction["value"] - 350.0 + 180.0) % 360.0 - 180.0
     for error, interval in ((mean["value"] - 30.0, mean), (off, direction)):
         assert abs(error) < 5 * (interval["high"] - interval["low"]) / 2 / 1.96
-
-
-def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    lines = [line for block in SHELL for line in block.replace("\\\n", " ").splitlines()]
-    assert len(lines) == 5
-    for line in lines:
-        program, *arguments = shlex.split(line)
-        assert program == "arcwise"
-        result = CliRunner().invoke(main, arguments)
-        assert result.exit_code == 0, result.output
-    assert Group.load("walk.json").tasks[0].epsilon == pytest.approx(1.054, abs=1e-3)
-
-
-def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    scope: dict[str, Any] = {}
-    exec(compile(code, "several-numbers.md", "exec"), scope)
-    assert capsys.readouterr().out == "1 0.5 2.0\n"
 
 
 @pytest.mark.parametrize("name", ["arcwise.analysis.estimators.groups", "arcwise.analysis.planning.sharing"])
