@@ -33,7 +33,10 @@ def main(arguments: list[str]) -> int:
         ]
     )  # fmt: skip
     shutil.rmtree(site / "jupyter_execute", ignore_errors=True)  # of myst-nb: what pages do not show
-    if done == 0:
+    if done:
+        # What was read would not be read again, and its warnings would be gone.
+        shutil.rmtree(_BUILD / "site-doctrees", ignore_errors=True)
+    else:
         list_versions(site)
         sys.stdout.write(f"wrote {site / 'index.html'}\n")
     return done
@@ -57,7 +60,8 @@ def list_versions(site: Path) -> None:
 
 def _order(version: str) -> list[tuple[int, int | str]]:
     """Return what versions are sorted by: 0.10 comes after 0.9."""
-    return [(1, int(part)) if part.isdigit() else (0, part) for part in re.findall(r"\d+|[a-z]+", version)]
+    parts = re.findall(r"\d+|[a-z]+", version)
+    return [*((2, int(part)) if part.isdigit() else (0, part) for part in parts), (1, "")]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ _DOCS = ROOT / "docs"
 _LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 _SHOWN_AS = {".py": "python", ".js": "js", ".sh": "sh", ".json": "json", ".yml": "yaml", ".yaml": "yaml"}
 _SHOWN_AS |= {".toml": "toml", ".html": "html", ".css": "css", ".service": "ini"}
-_MOST_BYTES = 100_000
+_MOST_BYTES = 40_000
 
 
 def stage(folder: Path) -> None:
