@@ -11,7 +11,7 @@ import arcwise.client
 from arcwise import errors
 from arcwise.client.uplink import UplinkOptions
 from arcwise.tasks import Task
-from arcwise.version import VERSION
+from arcwise.version import __version__
 from tests.support.nodejs import JAVASCRIPT, run_json
 
 NAMES = """
@@ -83,5 +83,5 @@ def test_the_page_says_which_names_are_missing(tmp_path: Any) -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     package = json.loads((JAVASCRIPT / "package.json").read_text(encoding="utf-8"))
-    assert package["version"] == VERSION
-    assert f'"arcwise-js/{VERSION}"' in (JAVASCRIPT / "arcwise" / "client.js").read_text(encoding="utf-8")
+    assert package["version"] == __version__
+    assert f'"arcwise-js/{__version__}"' in (JAVASCRIPT / "arcwise" / "client.js").read_text(encoding="utf-8")
