@@ -66,6 +66,7 @@ def test_every_comment_about_a_block_is_understood() -> None:
             )
 
 
+@pytest.mark.slow
 def test_a_page_that_is_wrong_fails(tmp_path: Path) -> None:
     good = "# P\n\n```python\nx = 2\nprint(x / 3)  # 0.6667\n```\n\n```sh\nV=7; cd /\n```\n\n"
     good += "```sh\necho $V $PWD\n```\n\n```\n7 /\n```\n"
