@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
@@ -40,7 +41,9 @@ def _without_emphasis(_app: Sphinx, _context: object, lines: list[str]) -> None:
 
 def _inline(translator: Any, node: nodes.math) -> None:
     """Write a formula as MathML, which browsers draw without a script or a network."""
-    translator.body.append(tex2mathml(node.astext()))
+    # Delimiters stay as high as the line: browsers stretch them, even beside a letter.
+    formula = re.sub(r"<mo>([{}()\[\]|])</mo>", r'<mo stretchy="false">\1</mo>', tex2mathml(node.astext()))
+    translator.body.append(formula)
     raise nodes.SkipNode
 
 
