@@ -1,6 +1,7 @@
 """Tables of the documentation that are computed: what stands on a page between two comments.
 
-    python -m benchmarks.studies.figures zones|users|averaging|groups|traffic|distributions [--epsilon E]
+    python -m benchmarks.studies.figures NAME
+    python -m benchmarks.studies.figures distributions [--epsilon E]
 
 Prints a Markdown table, the same on every machine. `tests/docs/test_figures.py` compares pages with it, and
 `python -m tests.support.figures --write` writes the tables anew. `distributions` takes half a minute;
@@ -17,7 +18,7 @@ import numpy as np
 
 from arcwise.analysis.planning import plan
 from arcwise.analysis.threads import one_thread
-from arcwise.domains import Interval
+from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.closed_forms.optimal import half_window
 from arcwise.papers.opm_distribution import EPSILONS, MECHANISMS, POPULATIONS, errors_of
@@ -26,7 +27,9 @@ from benchmarks.studies.groups import rule_and_best
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["averaging", "distributions", "groups", "main", "traffic", "users", "zones"]
+    from arcwise.domains import Domain
+
+__all__ = ["TABLES", "distributions", "main"]
 
 _UNIT = Interval(0, 1)
 _HALF_WIDTH = 0.01
@@ -51,6 +54,53 @@ def users() -> str:
         for epsilon in (0.5, 1.0, 2.0, 4.0)
     ]
     return _table(("epsilon", "users"), [*rows, ["no privacy", f"{math.ceil(0.25 / error**2):,}"]])
+
+
+def bounds() -> str:
+    """Return how many people a mean needs on domains of several lengths."""
+    rows = [
+        [f"0 to {high}", f"{plan(Interval(0, high), epsilon=1.0, error=1.0, compare=False).reports:,}"]
+        for high in (30, 60, 120, 600)
+    ]
+    people = "people for a mean with a standard error of 1 minute, at epsilon 1"
+    return _table(("domain, minutes", people), rows)
+
+
+def odds() -> str:
+    """Return what a report can change, in odds and for somebody who thought two values equally likely."""
+    rows = []
+    for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
+        factor = math.exp(epsilon)
+        sure = 100 * factor / (1 + factor)
+        shown = f"{sure:.2f}" if sure > 99.5 else f"{sure:.0f}"
+        rows.append([f"{epsilon:g}", f"{factor:,.0f}" if factor > 100 else f"{factor:.3g}", f"{shown} %"])
+    sure_of_it = 'somebody who thought "fifty-fifty" between two values is at most so sure afterwards'
+    return _table(("epsilon of one report", "odds change at most by a factor of", sure_of_it), rows)
+
+
+def means() -> str:
+    """Return how many people a mean needs by its standard error, as a share of the range."""
+    return _planned(Interval(0, 100), {f"{share} %": f"{share}%" for share in (5, 2, 1, 0.5)})
+
+
+def directions() -> str:
+    """Return how many people a direction needs by its error, in hours of a clock."""
+    return _planned(Circle(24), {"2 h": 2.0, "1 h": 1.0, "30 min": 0.5, "15 min": 0.25})
+
+
+def _planned(domain: Domain, errors: dict[str, float | str]) -> str:
+    rows = [
+        [
+            f"{epsilon:g}",
+            *(
+                f"{plan(domain, epsilon=epsilon, error=error, compare=False).reports:,}"
+                for error in errors.values()
+            ),
+        ]
+        for epsilon in (0.5, 1.0, 2.0, 4.0)
+    ]
+    first, *others = errors
+    return _table(("epsilon", f"error {first}", *others), rows)
 
 
 def averaging() -> str:
@@ -119,7 +169,10 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-TABLES = {"zones": zones, "users": users, "averaging": averaging, "groups": groups, "traffic": traffic}
+TABLES = {
+    table.__name__: table
+    for table in (zones, users, bounds, odds, means, directions, averaging, groups, traffic)
+}
 
 
 def main() -> None:

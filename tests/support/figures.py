@@ -1,17 +1,14 @@
-"""Figures of the documentation: which command a block or a table names, and whether its output says the same.
-
-Two forms. A console block: a fenced block that begins with ``$ arcwise ...`` or ``$ python -m ...``; what
-follows is its output. A line ``...`` stands for any lines, ``...`` at a line's end for the rest of it, and
-what is below the last line is left out only after such a line. And a generated part:
+"""Figures of the documentation: which command a generated part of a page names, and whether it prints that.
 
     <!-- figures: python -m benchmarks.studies.figures users -->
     (the output)
     <!-- end of figures -->
 
-A line ``<!-- first: COMMAND -->`` right before a console block is run before it, in the same empty folder.
+Commands are those of arcwise or modules of this repository. (Blocks, with what they print, are run by
+`tests.docs.pages`.)
 
 ``python -m tests.support.figures [--write] [PAGE ...]`` runs all of them, the dear ones too; `--write` writes
-generated parts anew.
+the parts anew.
 """
 
 from __future__ import annotations
@@ -26,22 +23,24 @@ import sys
 import tempfile
 from contextlib import redirect_stdout
 from importlib import import_module
+from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
 
 from click.testing import CliRunner
 
 from arcwise.cli import main as arcwise
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 __all__ = ["REPOSITORY", "Figures", "TableAt", "differences", "figures_of", "pages", "run", "tables_of"]
 
 REPOSITORY = Path(__file__).parents[2]
 
 _BEGIN, _END = re.compile(r"<!-- figures: (.+) -->"), "<!-- end of figures -->"
-_FIRST = re.compile(r"<!-- first: (.+) -->")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
-_PROGRAMS = ("arcwise", "python")
 
 
 class Figures(NamedTuple):
@@ -53,8 +52,6 @@ class Figures(NamedTuple):
         Its path.
     line
         The number of the line on which the command stands, from 1.
-    first
-        Commands to be run before, in the same folder.
     command
         As it is written.
     shown
@@ -63,7 +60,6 @@ class Figures(NamedTuple):
 
     page: Path
     line: int
-    first: tuple[str, ...]
     command: str
     shown: tuple[str, ...]
 
@@ -77,59 +73,23 @@ def pages() -> list[Path]:
 
 
 def figures_of(page: Path, text: str | None = None) -> list[Figures]:
-    """Return the console blocks and the generated parts of a page, in their order."""
+    """Return the generated parts of a page, in their order."""
     lines = (page.read_text(encoding="utf-8") if text is None else text).splitlines()
-    found: list[Figures] = []
-    first: tuple[str, ...] = ()
-    number = 0
-    while number < len(lines):
-        line = lines[number]
-        if match := _FIRST.fullmatch(line.strip()):
-            first = (*first, match[1])
-        elif match := _BEGIN.fullmatch(line.strip()):
-            end = lines.index(_END, number)
-            found.append(Figures(page, number + 1, (), match[1], _stripped(lines[number + 1 : end])))
-            number = end
-        elif line.startswith("```"):
-            end = next(n for n in range(number + 1, len(lines)) if lines[n].startswith("```"))
-            found += _console(page, number + 1, lines[number + 1 : end], first)
-            first, number = (), end
-        elif line.strip():
-            first = ()
-        number += 1
+    found = []
+    for number, line in enumerate(lines):
+        if match := _BEGIN.fullmatch(line):
+            shown = lines[number + 1 : lines.index(_END, number)]
+            found.append(Figures(page, number + 1, match[1], tuple(line for line in shown if line)))
     return found
 
 
-def _console(page: Path, start: int, block: list[str], first: tuple[str, ...]) -> list[Figures]:
-    """Return the commands of a block, each with the lines below it; later ones are run after earlier ones."""
-    found: list[Figures] = []
-    for number, line in enumerate(block, start + 1):
-        if line.startswith("$ "):
-            before = first if not found else (*found[-1].first, found[-1].command)
-            found.append(Figures(page, number, before, line[2:], ()))
-        elif found:
-            found[-1] = found[-1]._replace(shown=(*found[-1].shown, line))
-        else:
-            return []
-    known = [figures._replace(shown=_stripped(figures.shown)) for figures in found]
-    return [figures for figures in known if figures.command.split()[0] in _PROGRAMS and figures.shown]
-
-
-def _stripped(lines: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """Return lines without the empty ones at both ends."""
-    text = "\n".join(lines).strip("\n")
-    return tuple(text.split("\n")) if text else ()
-
-
 def run(figures: Figures, *, more: str = "") -> list[str]:
-    """Run a command in an empty folder, after what comes first, and return the lines of its output."""
+    """Run a command in an empty folder, and return the lines of its output that are not empty."""
     here = Path.cwd()
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, COLUMNS="120", NO_COLOR="1"):
         os.chdir(folder)
         try:
-            for command in figures.first:
-                _output(command)
-            return _output(figures.command + more).splitlines()
+            return [line for line in _output(figures.command + more).splitlines() if line]
         finally:
             os.chdir(here)
 
@@ -150,36 +110,18 @@ def _output(command: str) -> str:
     return printed.getvalue()
 
 
-def differences(shown: list[str] | tuple[str, ...], printed: list[str]) -> list[str]:
-    """Return what the page shows and the command does not print, in words; empty where it is the same.
+def differences(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
+    """Return in words where the page shows something else than the command prints; empty for nowhere.
 
     White space counts once, and numbers may differ by one unit of their last digit: floats of two processors
     do.
     """
-    at, anywhere = 0, False
-    wrong = []
-    for line in shown:
-        if line.strip() == "...":
-            anywhere = True
-            continue
-        limit = len(printed) if anywhere else at + 1
-        place = next((n for n in range(at, min(limit, len(printed))) if _same(line, printed[n])), None)
-        if place is None:
-            wrong.append(f"shown: {line}\n  printed: {printed[at] if at < len(printed) else '(nothing)'}")
-            at += not anywhere
-        else:
-            at, anywhere = place + 1, False
-    if not anywhere and any(line.strip() for line in printed[at:]):
-        wrong.append(f"not shown, and no ... in their place: {printed[at:]}")
-    return wrong
+    pairs = zip_longest(shown, printed, fillvalue="(nothing)")
+    return [f"shown: {ours}\n  printed: {theirs}" for ours, theirs in pairs if not _same(ours, theirs)]
 
 
 def _same(shown: str, printed: str) -> bool:
     shown, printed = " ".join(shown.split()), " ".join(printed.split())
-    if shown.endswith("..."):
-        # Cut after as many characters; a number that is cut through would be another one.
-        start = shown[:-3].rstrip()
-        return _same(start, printed[: len(start)]) if len(printed) >= len(start) else False
     if _NUMBER.sub("#", shown) != _NUMBER.sub("#", printed):
         return False
     pairs = zip(_NUMBER.findall(shown), _NUMBER.findall(printed), strict=True)
@@ -190,10 +132,13 @@ def _close(shown: str, printed: str) -> bool:
     if shown == printed:
         return True
     mantissa, _, exponent = shown.replace(",", "").partition("e")
-    unit = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+    decimals = len(mantissa.partition(".")[2])
+    if decimals != len(printed.partition("e")[0].partition(".")[2]):
+        return False
+    unit = 10.0 ** (int(exponent or 0) - decimals)
     a, b = float(shown.replace(",", "")), float(printed.replace(",", ""))
     # Whole numbers such as counts are the same everywhere.
-    return "." in mantissa and math.isclose(a, b, rel_tol=0.0, abs_tol=1.01 * unit)
+    return decimals > 0 and math.isclose(a, b, rel_tol=0.0, abs_tol=1.01 * unit)
 
 
 class TableAt(NamedTuple):
@@ -219,9 +164,9 @@ def tables_of(page: Path, text: str | None = None) -> list[TableAt]:
             continue
         if line.startswith("#"):
             headings.append(number)
-        if line.startswith(("<!-- figures: ", "<!-- results: ")):
+        if line.startswith(("<!-- figures: ", "<!-- results: ", "<!-- table: ")):
             generated = True
-        elif line.startswith(("<!-- end of figures", "<!-- end of results")):
+        elif line.startswith(("<!-- end of figures", "<!-- end of results", "<!-- end -->")):
             generated = False
         elif re.fullmatch(r"\|[-:| ]+\|", line):
             starts.append((number - 1, generated))
