@@ -120,6 +120,10 @@ def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: s
     if circular:
         click.echo("d: circular distance. rho_1: by how much the mean vector of the reports shrinks.")
     else:
+        click.echo(
+            "Optimal-piecewise: inset, the default, is the Piecewise Mechanism; clamp is the published "
+            "optimum."
+        )
         click.echo("Bias: largest |E y - x|. Truncated: y moved into the domain, as a single answer.")
     if any(row.delta for row in rows):
         click.echo("† spends a delta as well: (epsilon, delta)-LDP, the delta exact, rounded up to 2^-64.")

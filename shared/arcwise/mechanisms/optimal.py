@@ -31,7 +31,10 @@ __all__ = ["OptimalCircular", "OptimalPiecewise"]
 
 
 class OptimalPiecewise(WindowMechanism):
-    """The optimal 3-piece mechanism on an interval.
+    """The 3-piece mechanism on an interval: by default the Piecewise Mechanism, or the clamped optimum.
+
+    "inset" is the Piecewise Mechanism of Wang et al. (ICDE 2019); "clamp" is the optimum of Zheng, Mishra and
+    Hu (PETS 2025), which has the least error of a single report.
 
     Parameters
     ----------
