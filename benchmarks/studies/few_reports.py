@@ -19,6 +19,7 @@ from zlib import crc32
 
 import numpy as np
 from scipy.stats import lognorm, pareto
+from scipy.stats import t as student
 
 from arcwise.analysis.estimators.difference import mean_difference
 from arcwise.analysis.estimators.direction import direction, resultant_length
@@ -208,6 +209,18 @@ def study(estimate: str, epsilon: float, wanted: Wanted, names: list[str]) -> li
             )
         )
     return cells
+
+
+def students_width(name: str, epsilon: float, wanted: Wanted) -> float:
+    """Return the median width of Student's interval for the mean, from the surveys that `study` makes."""
+    case = _case(name, UNIT, epsilon)
+    values = case.task.mechanism.code_units()
+    n = wanted.reports
+    variances = []
+    for survey, _ in _surveys(case, n, wanted.repeats, wanted.target):
+        centre = survey.counts @ values / n
+        variances.append(survey.counts @ (values - centre) ** 2 / (n - 1))
+    return float(2.0 * student.ppf(0.975, n - 1) * np.sqrt(np.median(variances) / n))
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.closed_forms.optimal import half_window
 from arcwise.papers.opm_distribution import EPSILONS, MECHANISMS, POPULATIONS, errors_of
+from benchmarks.studies.few_reports import Wanted, students_width, study
 from benchmarks.studies.groups import rule_and_best
 
 if TYPE_CHECKING:
@@ -103,6 +104,24 @@ def _planned(domain: Domain, errors: dict[str, float | str]) -> str:
     return _table(("epsilon", f"error {first}", *others), rows)
 
 
+def widths() -> str:
+    """Return median widths of intervals for a mean at epsilon 12, in thousandths, beside Student's."""
+    rows = []
+    for words, name in {
+        "uniform": "uniform",
+        "lognormal, most of it below 0.1": "lognormal, cut",
+        "one value, 0.3137": "one value",
+    }.items():
+        row = [words]
+        for reports in (30, 300, 10_000):
+            wanted = Wanted(reports, 200, "population")
+            (ours,) = study("mean", 12.0, wanted, [name])
+            student = students_width(name, 12.0, wanted)
+            row.append(f"{1000 * ours.width:.3g} ({1000 * student:.3g})")
+        rows.append(row)
+    return _table(("population", "epsilon 12, n = 30", "n = 300", "n = 10,000"), rows)
+
+
 def averaging() -> str:
     """Return how near the average of fresh reports of one value comes to it, as a share of the range."""
     times = (1, 7, 30, 365)
@@ -171,7 +190,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 TABLES = {
     table.__name__: table
-    for table in (zones, users, bounds, odds, means, directions, averaging, groups, traffic)
+    for table in (zones, users, bounds, odds, means, directions, averaging, widths, groups, traffic)
 }
 
 
