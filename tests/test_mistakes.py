@@ -93,7 +93,7 @@ MISTAKES = [
     ("Client(URL, tasks=[heading]).report('headng', 3)", "no task 'headng'; this client has 'heading'; did you mean"),
     ("Client(URL, tasks=[heading]).report([1], 3)", "no task [1]; this client has 'heading'"),
     ("Client(URL, tasks=[heading], memoize={'headng': 3})", "got 'headng'; did you mean heading?"),
-    ("Client(URL, tasks=[heading], ledger='t.db')", "a FileLedger or a MemoryLedger, got 't.db': give FileLedger('t.db')"),
+    ("Client(URL, tasks=[heading], ledger='t.db')", "or a PostgresLedger, got 't.db': give FileLedger('t.db')"),
     ("Client(URL, tasks=[heading], caps=5.0)", "caps must be None or a Caps, got 5.0; for example Caps(lifetime=30.0)"),
     ("Client(URL, tasks=[heading], randomness=np.random.default_rng(1))", "randomness must be left out, or be a"),
     ("Task('heading', (0, 180), epsilon=1)", "got (0, 180); for example Interval(0, 180) or Circle(360)"),
@@ -125,8 +125,8 @@ MISTAKES = [
     ("series(delay, {0: counts}, between=[(1, 2, 3)])", "between must hold pairs (low, high)"),
     ("compare_samples(delay, counts, counts, between=(1, 2))", "between must hold pairs (low, high)"),
     ("compare_reference(delay, counts, 'uniform', between=[('1', 2)])", "between must hold pairs (low, high)"),
-    ("estimate(delay, counts, level='0.95')", "level must be from 0.5 to 0.9999, such as 0.95; got '0.95'"),
-    ("estimate(delay, counts, level=95)", "level must be from 0.5 to 0.9999, such as 0.95; got 95"),
+    ("estimate(delay, counts, level='0.95')", "level must be from 0.5 to 0.9999, got '0.95'"),
+    ("estimate(delay, counts, level=95)", "level must be from 0.5 to 0.9999, got 95"),
     ("heading.epoch('2026-11-01')", "it is in Unix seconds, as time.time() gives"),
     ("heading.epoch(datetime.datetime.now())", "it is in Unix seconds, as time.time() gives"),
     ("simulate_counts(delay, 'norml:40,12', 10, np.random.default_rng(1))", "got 'norml:40,12'; did you mean normal?"),
@@ -215,7 +215,16 @@ RETURNED = {
         "Value",
         "Outcome",
     ),
-    *("AsyncTransport", "Transport", "Charge", "Domain", "Environment", "micro_epsilon"),
+    *(
+        "Audit",
+        "PostgresLedger",
+        "AsyncTransport",
+        "Transport",
+        "Charge",
+        "Domain",
+        "Environment",
+        "micro_epsilon",
+    ),
     *("AsyncHttpxTransport", "HttpxTransport"),  # whose options are those of httpx
 }
 """What calls return, others implement, or has checks of its own."""

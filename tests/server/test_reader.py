@@ -195,12 +195,12 @@ def test_a_key_is_sent_to_this_machine_or_encrypted(reader_of: Callable[..., Rea
     assert reader_of(answer, key=KEY).tasks() == reader_of(answer).tasks() == []
     assert sent == [f"Bearer {KEY}", None]
     for url in ("http://127.0.0.1:8000", "http://localhost", "http://[::1]:8000", "https://reports.example"):
-        Reader(url, "secret").close()
-    Reader("http://reports.example", "secret", key_over_http=True).close()
+        Reader(url, KEY).close()
+    Reader("http://reports.example", KEY, key_over_http=True).close()
     for url in ("http://reports.example", "http://127.0.0.1.example", "http://localhost@elsewhere.example"):
         with pytest.raises(ParameterError) as caught:
-            Reader(url, "secret")
-        assert "secret" not in str(caught.value)
+            Reader(url, KEY)
+        assert "5ec2e7" not in str(caught.value)
     for wrong in ({"key": "a\nb"}, {"timeout": 0}, {"timeout": float("nan")}, {"key_over_http": 1}):
         with pytest.raises(ParameterError):
             Reader("https://reports.example", **wrong)
@@ -210,7 +210,7 @@ def test_a_key_is_sent_to_this_machine_or_encrypted(reader_of: Callable[..., Rea
 
 def test_httpx_is_imported_with_the_first_request() -> None:
     code = (
-        "import sys; from arcwise.analysis import Reader; Reader('https://a.example', 'key');"
+        f"import sys; from arcwise.analysis import Reader; Reader('https://a.example', {KEY!r});"
         "print('httpx' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

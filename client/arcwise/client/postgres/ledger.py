@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from arcwise.checks import checked_bool
+from arcwise.checks import checked_bool, explained
 from arcwise.client.checks import checked_integer, checked_number
 from arcwise.client.ledger import Ledger, QueueOwner
 from arcwise.client.memory.contents import Contents
@@ -199,6 +199,7 @@ class PostgresLedgers(QueueOwner):
 
     __slots__ = ("_database",)
 
+    @explained
     def __init__(
         self,
         url: str,

@@ -19,7 +19,7 @@ from arcwise.analysis.auditing.events import Event, sortings
 from arcwise.analysis.auditing.mechanisms import claimed, default_inputs, sampler
 from arcwise.analysis.auditing.outputs import Outputs, joined
 from arcwise.analysis.auditing.result import Audit, Finding
-from arcwise.checks import checked_bool, checked_integer, checked_real
+from arcwise.checks import checked_bool, checked_integer, checked_real, explained
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import EPSILON_MAX
 
@@ -52,6 +52,7 @@ class _Candidate(NamedTuple):
     other: float
 
 
+@explained
 def audit(
     mechanism: object,
     domain: Domain | None = None,

@@ -63,7 +63,7 @@ def check_target(target: str) -> None:
 def check_level(level: float) -> None:
     """Raise `ParameterError` unless intervals can have the level: from 0.5 to 0.9999."""
     if not 0.5 <= real_or_nan(level) <= 0.9999:
-        raise ParameterError(f"level must be from 0.5 to 0.9999, such as 0.95; got {level!r}")
+        raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
 
 
 def check_sampled(sampled: object) -> float:

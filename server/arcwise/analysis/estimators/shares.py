@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.grid import arc_cover, cell_edges, coarse_notes, first_cell, values_of
-from arcwise.checks import real_or_nan, shown
+from arcwise.checks import shown
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def checked_between(between: Any) -> list[tuple[float, float]]:
     """
     pairs = list(between) if isinstance(between, Iterable) and not isinstance(between, str) else [between]
     for pair in pairs:
-        if not isinstance(pair, Sequence) or len(pair) != 2 or any(math.isnan(real_or_nan(x)) for x in pair):
+        if not isinstance(pair, Sequence) or len(pair) != 2 or not all(isinstance(x, Real) for x in pair):
             raise ParameterError(
                 f"between must hold pairs (low, high), such as [(10, 30)]; got {shown(between)}"
             )
