@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "distributions", "main"]
 
 _UNIT = Interval(0, 1)
+_TURN = Circle(360)
 _HALF_WIDTH = 0.01
+_DEFAULT = "optimal-piecewise, inset"
 _NORMAL = 1.959963984540054
 _ROUNDS = (2.0, 3.5, 4.0, 4.9, 5.0, 6.0, 7.4, 8.0, 9.9, 12.0)
 
@@ -122,6 +124,21 @@ def widths() -> str:
     return _table(("population", "epsilon 12, n = 30", "n = 300", "n = 10,000"), rows)
 
 
+def errors() -> str:
+    """Return how many users give an interval at epsilon 1, by its half-width, for means and directions."""
+    rows = []
+    for share in (0.1, 0.05, 0.02, 0.01):
+        error = share / _NORMAL
+        means = {row.label: row.reports for row in plan(_UNIT, epsilon=1.0, error=error).rows}
+        best = plan(_UNIT, epsilon=1.0, error=error, compare=False).reports
+        turn = plan(_TURN, epsilon=1.0, error=360 * share / _NORMAL, compare=False).reports
+        rows.append(
+            [f"± {share:.0%}", f"{means[_DEFAULT]:,}", f"{best:,}", f"± {360 * share:g}°", f"{turn:,}"]
+        )
+    headings = ("mean, of the range", "default mechanism", "goal mean", "direction", "default mechanism")
+    return _table(headings, rows)
+
+
 def averaging() -> str:
     """Return how near the average of fresh reports of one value comes to it, as a share of the range."""
     times = (1, 7, 30, 365)
@@ -190,7 +207,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 TABLES = {
     table.__name__: table
-    for table in (zones, users, bounds, odds, means, directions, averaging, widths, groups, traffic)
+    for table in (zones, users, errors, bounds, odds, means, directions, averaging, widths, groups, traffic)
 }
 
 

@@ -1,4 +1,4 @@
-"""docs/howto/embed-a-client.md, the README's first example and the smallest app, run against a real server.
+"""docs/howto/embed-a-client.md, the first example of overview.md and the smallest app, with a real server.
 
 A comment behind a `print` says what it prints.
 """
@@ -26,7 +26,7 @@ from arcwise.tasks import Caps, Task
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "howto" / "embed-a-client.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+OVERVIEW = (ROOT / "docs" / "explanation" / "overview.md").read_text(encoding="utf-8")
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -89,15 +89,14 @@ def test_the_page_runs_and_prints_what_it_says(tmp_path: Path, monkeypatch: pyte
     assert inspect("telemetry.db").sent == 2
 
 
-def test_the_first_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_example_of_the_overview_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    program = blocks(README, "python")[0]
-    (make,) = re.findall(r"# Made once: arcwise (.*)", program)
-    (consent,) = re.findall(r"# made when the user agrees: (.*)", program)
+    program = blocks(OVERVIEW, "python")[0]
+    (make,) = re.findall(r"^arcwise (task new .*?)  #", OVERVIEW, re.MULTILINE)
     assert CliRunner().invoke(main, make.split()).exit_code == 0
-    task = Task.load("heading.json")
-    with running_server(tmp_path, [task]) as (url, _server):
-        run_program(f"from arcwise.client import FileLedger\n{consent}.close()", tmp_path)
+    task = Task.load("tasks/heading.json")
+    (tmp_path / "server").mkdir()
+    with running_server(tmp_path / "server", [task]) as (url, _server):
         assert "http://127.0.0.1:8000" in program
         output = run_program(program.replace("http://127.0.0.1:8000", url), tmp_path)
         assert output.splitlines() == printed(program)
@@ -140,18 +139,11 @@ def test_the_table_of_answers_is_what_the_client_does(status: int, place: int) -
     assert all(word in row for word, row in zip(words, rows, strict=True))
 
 
-def test_all_of_the_readme_asks_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_the_overview_asks_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device whose task has other caps than the server's has another one: its reports would wait."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "tasks").mkdir()
-    made = re.findall(r"arcwise (task new heading [^\n#]*)", README)
-    assert len(made) == 2
-    for number, line in enumerate(made):
-        path = f"{number}.json"
-        arguments = shlex.split(line.partition(" -o ")[0])
-        assert CliRunner().invoke(main, [*arguments, "-o", path]).exit_code == 0
-    python = re.findall(r"^task = (Task\(.*?\))(?:  #.*)?$", README, re.MULTILINE)
-    tasks = [Task.load("0.json"), Task.load("1.json")]
-    tasks += [eval(source, {"Task": Task, "Circle": Circle, "Caps": Caps}) for source in python]
-    assert len(tasks) == 3
-    assert len({task.id for task in tasks}) == 1
+    (line,) = re.findall(r"^arcwise (task new heading [^\n#]*)", OVERVIEW, re.MULTILINE)
+    assert CliRunner().invoke(main, shlex.split(line)).exit_code == 0
+    (source,) = re.findall(r"^task = (Task\(.*?\))(?:  #.*)?$", OVERVIEW, re.MULTILINE)
+    task = eval(source, {"Task": Task, "Circle": Circle, "Caps": Caps})
+    assert Task.load("tasks/heading.json").id == task.id
