@@ -23,6 +23,8 @@ from arcwise.cli import main
 from arcwise.client import Client, HttpxTransport, Uplink
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ArcwiseError
+from arcwise.mechanisms import OptimalPiecewise, SquareWave
+from arcwise.noise import Laplace
 from arcwise.server import Settings, create_app
 from arcwise.server.store import open_store
 from arcwise.tasks import Group, Task
@@ -56,6 +58,9 @@ NAMES = {
     "group": GROUP,
     "counts": COUNTS,
     "HttpxTransport": HttpxTransport,
+    "SquareWave": SquareWave,
+    "OptimalPiecewise": OptimalPiecewise,
+    "Laplace": Laplace,
     "Uplink": Uplink,
 }
 
@@ -85,6 +90,9 @@ MISTAKES = [
     ("create_app(task=[heading])", "create_app() has no option 'task'; did you mean tasks?"),
     ("Settings(stor='x')", "Settings() has no option 'stor'; did you mean store?"),
     ("client.FileLeger", "no attribute 'FileLeger'; did you mean FileLedger?"),
+    ("SquareWave(Interval(0, 1), eps=1)", "SquareWave() has no option 'eps'; did you mean epsilon?"),
+    ("OptimalPiecewise(Interval(0, 1))", "OptimalPiecewise() needs epsilon; it takes domain, epsilon"),
+    ("Laplace(1.0, sensitivty=1)", "Laplace() has no option 'sensitivty'; did you mean sensitivity?"),
     # a task where something else is meant, or the reverse
     ("Client(URL, tasks=heading)", "tasks must be an iterable of Task and Group, such as [Task.load(FILE)]; got Task"),
     ("Client(URL, tasks='heading.json')", "such as [Task.load(FILE)]; got 'heading.json'"),
@@ -93,7 +101,7 @@ MISTAKES = [
     ("Client(URL, tasks=[heading]).report('headng', 3)", "no task 'headng'; this client has 'heading'; did you mean"),
     ("Client(URL, tasks=[heading]).report([1], 3)", "no task [1]; this client has 'heading'"),
     ("Client(URL, tasks=[heading], memoize={'headng': 3})", "got 'headng'; did you mean heading?"),
-    ("Client(URL, tasks=[heading], ledger='t.db')", "or a PostgresLedger, got 't.db': give FileLedger('t.db')"),
+    ("Client(URL, tasks=[heading], ledger='t.db')", "got 't.db': give FileLedger('t.db')"),
     ("Client(URL, tasks=[heading], caps=5.0)", "caps must be None or a Caps, got 5.0; for example Caps(lifetime=30.0)"),
     ("Client(URL, tasks=[heading], randomness=np.random.default_rng(1))", "randomness must be left out, or be a"),
     ("Task('heading', (0, 180), epsilon=1)", "got (0, 180); for example Interval(0, 180) or Circle(360)"),

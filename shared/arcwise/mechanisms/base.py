@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from arcwise.checks import explained
 from arcwise.errors import DomainError, ParameterError
 from arcwise.kernels.certificate import Certificate, certify
 from arcwise.lattice import MOST_VALUES
@@ -71,6 +72,10 @@ class Mechanism(ABC):
     """The domain's, where every value has a node; None on a continuous domain, and on a lattice too large."""
     _centre: int
     _values: FloatArray | None
+
+    def __init_subclass__(cls) -> None:
+        if "__init__" in vars(cls):  # its arguments are its own
+            cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
 
     @property
     @abstractmethod

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
 import numpy as np
 
-from arcwise.checks import checked_integer, checked_real
+from arcwise.checks import checked_integer, checked_real, explained
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ class Noise(ABC):
     __slots__ = ()
 
     _dtype: ClassVar[type[np.number[Any]]] = np.float64
+
+    def __init_subclass__(cls) -> None:
+        if "__init__" in vars(cls):  # its arguments are its own
+            cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
 
     @abstractmethod
     def _cdf(self, x: FloatArray) -> FloatArray:
