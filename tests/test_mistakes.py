@@ -257,6 +257,10 @@ COMMANDS = [
     (["serve", "--store", "arcwise.db"], "a file arcwise.db is sqlite:///arcwise.db"),
     (["serve", "--store", "mysql://x"], "store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE"),
     (["estimate", "delay.json", "--counts", "counts.csv"], "one number per code; got (3,)"),
+    (
+        ["estimate", "delay.json", "--counts", "values.csv"],
+        "From values: `arcwise randomize` makes reports of them",
+    ),
     (["estimate", "delay.json", "--store", "arcwise.db"], "a file arcwise.db is sqlite:///arcwise.db"),
     (["simulate", "delay.json", "--distribution", "norml:1,2", "--reports", "9"], "did you mean normal?"),
     (["reproduce", "opm-circel"], "did you mean opm-circle?"),
@@ -275,9 +279,17 @@ def test_a_mistake_on_the_command_line_is_named(
     DELAY.save("delay.json")
     GROUP.save("trip.json")
     (tmp_path / "counts.csv").write_text("1\n2\n3\n", encoding="utf-8")
+    (tmp_path / "values.csv").write_text("person,minutes\n1,12.5\n", encoding="utf-8")
     result = CliRunner().invoke(main, arguments, prog_name="arcwise")
     assert result.exit_code in (1, 2)
     assert message in result.output
+
+
+def test_a_command_without_its_extra_names_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("arcwise.extras.find_spec", lambda _: None)
+    DELAY.save(tmp_path / "delay.json")
+    result = CliRunner().invoke(main, ["count", "reports", "--task", str(tmp_path / "delay.json")])
+    assert "arcwise count needs ibis, pyarrow: pip install 'arcwise[lake]'" in result.output
 
 
 def test_a_call_that_fits_raises_its_own_type_error() -> None:

@@ -22,7 +22,9 @@ def test_the_page_holds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         for block in BLOCKS:
             text = block.replace("create=True)", f"create=True, schema={schema!r})")
             text = text.replace("ledger=ledgers)", "ledger=ledgers, transport=RecordingTransport())")
-            text = text.replace("from arcwise.client import ", "from arcwise.client import RecordingTransport, ")
+            text = text.replace(
+                "from arcwise.client import ", "from arcwise.client import RecordingTransport, "
+            )
             exec(compile(text, str(PAGE), "exec"), names)
             said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
             assert capsys.readouterr().out.splitlines() == said

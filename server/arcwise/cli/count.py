@@ -14,6 +14,7 @@ from arcwise.cli.count_file import write_counts
 from arcwise.cli.new_file import new_path, whole_file
 from arcwise.cli.terminal import number_table, progress_bar, wide_console
 from arcwise.digits import counted
+from arcwise.extras import check_extra
 from arcwise.server.settings import load_tasks
 from arcwise.server.store import open_store
 from arcwise.server.store.sources import checked_name
@@ -88,6 +89,7 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
     has grown is counted anew, and batches that the server has counted too are refused. Put the password of
     a database into ~/.pgpass or PGPASSWORD: others can see a command line.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
+    check_extra("lake", "ibis", "pyarrow", user="arcwise count")
     if (into is None) != (source is None):
         raise click.UsageError("--into and --source go together")
     if source is not None:

@@ -50,7 +50,10 @@ def read_counts(file: TextIO, option: str) -> IntArray:
 
 
 def _no_counts(option: str) -> click.ClickException:
-    return click.ClickException(f"{option} must hold whole numbers below 2^63, as a JSON array or one a line")
+    return click.ClickException(
+        f"{option} must hold the number of reports of each code, whole numbers below 2^63, as a JSON array "
+        "or one a line. From values: `arcwise randomize` makes reports of them, `arcwise count` counts these"
+    )
 
 
 _LARGEST = np.iinfo(np.int64).max
