@@ -10,7 +10,7 @@ SPARK := .venv-spark
 WORKERS := -n 3 --dist worksteal
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(WORKERS)
 
-.PHONY: help demo test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench bench-lake pictures docs clean
+.PHONY: help demo javascript test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench bench-lake pictures docs clean
 
 help:
 	@echo "make demo          collect a year of flights privately; writes arcwise-demo.html"
@@ -21,6 +21,7 @@ help:
 	@echo "make test-busy     the tests while all cores are busy with something else"
 	@echo "make test-lowest   tests of the core and the client with the oldest libraries that are allowed"
 	@echo "make test-spark    count a lake with Spark on two executors, and kill one; needs Java 17 and 1 GB of packages"
+	@echo "make javascript    build the npm package, and test it in Node.js and Chromium; needs npm's registry"
 	@echo "make lint          ruff, and a search for code that stands twice"
 	@echo "make types         mypy, strict"
 	@echo "make wheel         build the wheel and check it in bare environments"
@@ -57,6 +58,9 @@ test-lowest: $(LOWEST)/.made
 
 test-spark: $(SPARK)/.made
 	$(SPARK)/bin/python -m pytest -n 0 tests/counting/test_spark.py $(ARGS)
+
+javascript: $(VENV)/.dev
+	ARCWISE_TEST_NPM=1 $(BIN)/python -m pytest tests/examples/test_javascript_package.py $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

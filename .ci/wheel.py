@@ -49,6 +49,9 @@ for arguments in ([], ["--help"], ["serve"], ["plan", "--help"]):
 for command in ([command], [sys.executable, "-m", "arcwise"]):
     done = subprocess.run([*command, "--version"], capture_output=True, text=True)
     assert done.stdout == f"arcwise, version {importlib.metadata.version('arcwise')}\n", done
+kit = [sys.executable, "-m", "arcwise.client.conformance"]
+done = subprocess.run([*kit, sys.executable, "-m", f"{kit[-1]}.reference"], capture_output=True, text=True)
+assert done.returncode == 0 and " 0 failed, 0 skipped: the client conforms" in done.stdout, done
 tops = {str(path).split("/")[0] for path in importlib.metadata.files("arcwise")}
 assert not tops & {"client", "server", "shared", "tests"}, tops
 """

