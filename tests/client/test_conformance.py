@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +18,6 @@ from arcwise.errors import ParameterError
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 from tests.vectors.make import FOLDER
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def read(name: str) -> Any:
@@ -93,6 +92,19 @@ def test_every_file_of_vectors_is_asked() -> None:
     }
     assert len({case.name for case in all_cases()}) > 2500
     assert all(case.request["kind"] == case.kind for case in all_cases())
+
+
+def test_the_page_has_every_kind_and_the_number_of_cases() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "conformance.md").read_text(encoding="utf-8")
+    cases = list(all_cases())
+    assert re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE) == list(dict.fromkeys(c.kind for c in cases))
+    assert f"{len(cases):,} questions" in text
+    (example,) = re.findall(r'^> (\{"kind": "draw".*\})$', text, re.MULTILINE)
+    asked = json.loads(example)
+    (case,) = (
+        case for case in cases if case.name == f"wrap, value {asked['value']}, r {asked['r']}, u {asked['u']}"
+    )
+    assert f"\n< {json.dumps({'result': case.expected})}\n" in text
 
 
 def test_skipping_is_reported_and_only_some_kinds_may_be_skipped() -> None:
