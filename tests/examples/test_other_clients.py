@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client.conformance import all_cases, check
+from arcwise.client.conformance.__main__ import main
 from arcwise.domains import Circle
 from arcwise.tasks import Task
 from arcwise.wire import decode_batch
@@ -45,6 +47,15 @@ def test_the_client_in_javascript_delivers() -> None:
 @needs_java
 def test_the_client_in_java_conforms() -> None:
     assert_conforms(check(["java", str(JAVA)]))
+
+
+@pytest.mark.slow
+@needs_java
+def test_the_command_of_the_page_passes() -> None:
+    """That of docs/howto/write-a-client.md."""
+    text = (JAVA.parents[2] / "docs" / "howto" / "write-a-client.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^python -m arcwise\.client\.conformance (.*)$", text, re.MULTILINE)
+    assert main(command.replace("examples/", f"{JAVA.parents[1]}/").split()) == 0
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import sys
 import click
 
 from arcwise.client.conformance.__main__ import run
+from arcwise.errors import ParameterError
 
 __all__ = ["conformance"]
 
@@ -22,4 +23,7 @@ def conformance(kinds: tuple[str, ...], timeout: float, failures: int, executabl
     EXECUTABLE is the client's program with its arguments. It reads a JSON line for each case and answers
     with one; docs/reference/conformance.md specifies these lines.
     """
-    sys.exit(run(executable, kinds, timeout, failures))
+    try:
+        sys.exit(run(executable, kinds, timeout, failures))
+    except ParameterError as error:  # 1 is for a client that does not conform
+        raise click.UsageError(str(error)) from None
