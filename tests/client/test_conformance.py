@@ -158,20 +158,15 @@ def test_what_cannot_be_asked_is_an_error(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_the_command_says_which_case_failed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--kind", "wait", "--failures", "0", sys.executable, "-c", WRONG_ONCE]) == 1
-    assert capsys.readouterr().out == (
-        "wait         7 of 8 passed, 1 FAILED\n"
-        "  ... and 1 more; --failures shows them\n"
-        "7 passed, 1 failed, 0 skipped: the client does not conform\n"
-    )
     assert main(["--kind", "wait", sys.executable, "-c", WRONG_ONCE]) == 1
-    assert capsys.readouterr().out.splitlines()[1:5] == [
+    assert capsys.readouterr().out.splitlines() == [
+        "wait         7 of 8 passed, 1 FAILED",
         "  1 failures, U 0.0",
         '    sent      {"kind": "wait", "case": "1 failures, U 0.0", "failures": 1, "uniform": 0.0}',
         '    expected  {"result": {"seconds": 0.0}}',
         '    got       {"result": {"seconds": 1.0}}',
+        "7 passed, 1 failed, 0 skipped: the client does not conform",
     ]
-    assert main(["--kind", "wait", *REFERENCE]) == 0
 
 
 TASK = Task.from_bytes(bytes.fromhex(read("tasks")["wrap"]["bytes"]))

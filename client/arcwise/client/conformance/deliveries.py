@@ -144,7 +144,7 @@ def _faults_of(request: Request, task: Task, authorization: str | None) -> list[
     return found
 
 
-_KEY = "arcwise_ingest_0123456789ab_SECRET"
+_KEY = f"arcwise_ingest_0123456789ab_{'0123456789abcdef' * 4}"
 _GOOD = Answer(204)
 
 
