@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from arcwise.checks import explained
 from arcwise.client.aio import AsyncClient, AsyncUplink
 from arcwise.client.checks import checked_number
 from arcwise.client.policy import policy_of
@@ -56,6 +57,7 @@ class Reporting:
     >>> await reporting.client("user-17").report("heading", 350.5)  # in a request # doctest: +SKIP
     """
 
+    @explained
     def __init__(
         self,
         url: str,
@@ -144,6 +146,7 @@ class ReportingMiddleware:
     ... )
     """
 
+    @explained
     def __init__(
         self,
         app: Callable[..., Awaitable[None]],

@@ -1,7 +1,8 @@
 """The mechanisms by name: what a task's bytes may name, and how its kernel is read back.
 
 A name with its version never changes its meaning and is never removed; a change is a new version. A new
-mechanism is one file and one line in `PLACES` below (docs/contributing/adding-a-mechanism.md).
+mechanism is one file and one line in `PLACES` below (docs/contributing/adding-a-mechanism.md). Other packages
+add theirs as entry points, see `arcwise.mechanisms.plugins`.
 """
 
 from __future__ import annotations
@@ -48,18 +49,39 @@ PLACES: dict[tuple[str, int], str] = {
 
 
 class _Mechanisms(Mapping[tuple[str, int], "type[Mechanism]"]):
-    """Imports a mechanism's file when it is asked for: a device needs one of them."""
+    """Imports a mechanism's file when it is asked for: a device needs one of them.
+
+    Other packages are looked through for a name that is not our own, and when all are listed.
+    """
 
     def __getitem__(self, key: tuple[str, int]) -> type[Mechanism]:
-        module, _, name = PLACES[key].partition(":")
+        place = PLACES.get(key)
+        if place is None:
+            from arcwise.mechanisms.plugins import installed, load
+
+            if key not in self:
+                raise KeyError(key)
+            return load(key, installed()[key])
+        module, _, name = place.partition(":")
         cls: type[Mechanism] = getattr(import_module(f"arcwise.mechanisms.{module}"), name)
         return cls
 
+    def __contains__(self, key: object) -> bool:
+        return key in PLACES or key in self._others()
+
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(PLACES)
+        yield from PLACES
+        yield from self._others()
 
     def __len__(self) -> int:
-        return len(PLACES)
+        return len(PLACES) + len(self._others())
+
+    def _others(self) -> list[tuple[str, int]]:
+        from arcwise.mechanisms.plugins import installed
+
+        # A name is ours in every version: a version that is still to come must not be somebody else's.
+        ours = {name for name, _ in PLACES}
+        return [(name, version) for name, version in installed() if version and name not in ours]
 
 
 MECHANISMS: Mapping[tuple[str, int], type[Mechanism]] = _Mechanisms()

@@ -88,6 +88,7 @@ class PostgresLedger(Ledger):
 
     __slots__ = ("_database", "account")
 
+    @explained
     def __init__(self, database: Database, account: str) -> None:
         self._database = database
         self.account = account

@@ -1,0 +1,107 @@
+"""Mechanisms of other packages, which name them as entry points of the group ``arcwise.mechanisms``.
+
+An entry point is called ``NAME.VERSION`` and points to the class. Installed packages are looked through when a
+name is unknown or all are listed, and never for arcwise's own names: nobody can take one of these over.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.metadata import EntryPoint
+
+    from arcwise.mechanisms.base import Mechanism
+
+__all__ = ["GROUP", "installed", "load"]
+
+GROUP = "arcwise.mechanisms"
+
+_OURS = (
+    "certificate",
+    "from_fields",
+    "kernel_fields",
+    "locate",
+    "node",
+    "node_at",
+    "place_node",
+    "place_nodes",
+    "randomize",
+    "randomize_at",
+    "randomize_many",
+)
+"""What draws, checks and writes down the integers: arcwise's own, whatever the mechanism."""
+
+
+@cache
+def installed() -> Mapping[tuple[str, int], tuple[EntryPoint, ...]]:
+    """Return by name and version which entry points there are: looked up once, and nothing is loaded.
+
+    What is not called NAME.VERSION stands under version 0, which no task has.
+    """
+    from importlib.metadata import entry_points
+
+    found: dict[tuple[str, int], tuple[EntryPoint, ...]] = {}
+    for point in entry_points(group=GROUP):
+        match = re.fullmatch(r"([a-z0-9]+(?:-[a-z0-9]+)*)\.([1-9][0-9]{0,8})", point.name)
+        key = (match[1], int(match[2])) if match else (point.name, 0)
+        # A package that is found twice, on two entries of sys.path, offers the same thing twice.
+        if all(
+            (_package(other), other.value) != (_package(point), point.value) for other in found.get(key, ())
+        ):
+            found[key] = (*found.get(key, ()), point)
+    return found
+
+
+def load(key: tuple[str, int], points: tuple[EntryPoint, ...]) -> type[Mechanism]:
+    """Return the class that the entry points of a name and version stand for.
+
+    Raises
+    ------
+    ParameterError
+        When there are several, when it cannot be imported, or is no mechanism of this name and version that
+        leaves drawing and certifying to arcwise.
+    """
+    what = f"mechanism {key[0]!r} version {key[1]}"
+    if len(points) > 1:
+        packages = " and ".join(sorted(map(_package, points)))
+        raise ParameterError(f"{what} is offered by {packages}: uninstall all but one")
+    (point,) = points
+    what += f" of {_package(point)} ({point.value})"
+    try:
+        cls = point.load()
+    except Exception as error:  # whatever a package does when it is imported
+        raise ParameterError(f"{what} cannot be loaded: {type(error).__name__}: {error}") from error
+    from arcwise.mechanisms.circulant import CirculantMechanism
+    from arcwise.mechanisms.table import TableMechanism
+    from arcwise.mechanisms.window import WindowMechanism
+
+    bases = (CirculantMechanism, TableMechanism, WindowMechanism)
+    if not isinstance(cls, type) or not issubclass(cls, bases) or inspect.isabstract(cls):
+        names = ", ".join(base.__name__ for base in bases)
+        raise ParameterError(f"{what} must be a class derived from one of {names}")
+    if (cls.name, cls.version) != key:
+        raise ParameterError(
+            f"{what} calls itself {cls.name!r} version {cls.version}: name and version of the class must be "
+            "those of its entry point"
+        )
+    base = next(base for base in bases if issubclass(cls, base))
+    changed = [name for name in _OURS if not _same(getattr(cls, name), getattr(base, name))]
+    if changed:
+        raise ParameterError(f"{what} must leave {', '.join(changed)} to arcwise, which draws and certifies")
+    return cls
+
+
+def _same(one: object, other: object) -> bool:
+    # A class method is bound anew for each class.
+    return getattr(one, "__func__", one) is getattr(other, "__func__", other)
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "an unknown package"
