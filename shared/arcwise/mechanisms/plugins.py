@@ -1,7 +1,7 @@
 """Mechanisms of other packages, which name them as entry points of the group ``arcwise.mechanisms``.
 
-An entry point is called ``NAME.VERSION`` and points to the class. Installed packages are looked through when a
-name is unknown or all are listed, and never for arcwise's own names: nobody can take one of these over.
+An entry point is called ``NAME.VERSION`` and points to the class. Installed packages are looked through when
+a name is unknown or all are listed, and never for arcwise's own names: nobody can take one of these over.
 """
 
 from __future__ import annotations
