@@ -7,18 +7,23 @@ A new schema needs a new version and a file `ledger_N.sql` beside this one, as t
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
-from arcwise.client import Caps, Circle, Client, Counters, FileLedger, Outcome, Task, inspect
+from arcwise.client import Caps, Circle, Client, Counters, FileLedger, Outcome, PostgresLedgers, Task, inspect
 from arcwise.client.file.schema import VERSION
+from arcwise.client.postgres.schema import VERSION as HOSTED_VERSION
 from tests.support.clock import Clock
+from tests.support.ledgers import fresh_ledgers, ledger_schema, ledger_url
 from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.recorder import Recorder
 
 FILES = {int(path.stem.partition("_")[2]): path for path in Path(__file__).parent.glob("ledger_*.sql")}
@@ -80,3 +85,79 @@ def test_a_ledger_keeps_its_account_and_its_queue(tmp_path: Path, recorder: Reco
     answered = [batch.codes for batch in bodies.values() if batch.task_id.hex() == HOUR.id]
     assert answered == [b"\x02\x02"]  # what the file says of 17 o'clock's node
     assert inspect(path).memoized == {HOUR.id: (3, 2)}
+
+
+HOSTED = {
+    int(path.stem.rpartition("_")[2]): path for path in Path(__file__).parent.glob("postgres_ledger_*.sql")
+}
+
+
+@contextmanager
+def restored_hosted(version: int) -> Iterator[str]:
+    """Make the tables of this version; give their schema."""
+    with ledger_schema() as schema:
+        with closing(psycopg.connect(ledger_url())) as connection:
+            connection.execute(f"CREATE SCHEMA {schema}; SET search_path TO {schema}".encode())
+            connection.execute(HOSTED[version].read_bytes())
+            connection.commit()
+        yield schema
+
+
+def columns(schema: str) -> list[tuple[object, ...]]:
+    """Return what PostgreSQL says of the columns and the constraints of a schema."""
+    with closing(psycopg.connect(ledger_url())) as connection:
+        found = connection.execute(
+            """SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity
+               FROM information_schema.columns WHERE table_schema = %s ORDER BY 1, 2""",
+            (schema,),
+        ).fetchall()
+        found += connection.execute(
+            """SELECT conrelid::regclass::text, contype::text, pg_get_constraintdef(oid) FROM pg_constraint
+               WHERE connamespace = to_regnamespace(%s) ORDER BY 1, 2, 3""",
+            (schema,),
+        ).fetchall()
+        found += connection.execute(
+            "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = %s ORDER BY 1, 2",
+            (schema,),
+        ).fetchall()
+    return [tuple(str(value).replace(f"{schema}.", "") for value in row) for row in found]
+
+
+def test_every_version_of_ledgers_in_a_database_has_a_file() -> None:
+    assert sorted(HOSTED) == list(range(1, HOSTED_VERSION + 1))
+
+
+def test_the_tables_of_this_version_are_those_that_were_frozen() -> None:
+    with restored_hosted(HOSTED_VERSION) as frozen, fresh_ledgers() as ledgers:
+        assert columns(frozen) == columns(ledgers._database.schema)
+
+
+@pytest.mark.parametrize("version", HOSTED)
+def test_an_account_in_a_database_keeps_its_spending_and_its_queue(recorder: Recorder, version: int) -> None:
+    clock = Clock(WRITTEN + 60)
+    with restored_hosted(version) as schema, PostgresLedgers(ledger_url(), schema=schema) as ledgers:
+        uplink = SteppedUplink("http://127.0.0.1:1", ledger=ledgers, transport=recorder, environment=clock)
+
+        def client(account: str) -> Client:
+            return Client(
+                uplink,
+                tasks=[HEADING, HOUR],
+                ledger=ledgers.account(account),
+                caps=Caps(lifetime=500.0),
+                memoize={"hour": 3},
+            )
+
+        somebody, other = client("somebody"), client("other")
+        assert uplink.counters == Counters(pending=4, sent=2, dropped={"410": 1})
+        assert (somebody.budget().epsilon, somebody.budget("hour").epsilon) == (5.5, 1.5)
+        heading = somebody.budget("heading")
+        assert (heading.epsilon, heading.recent_epsilon, heading.reports_left) == (4.0, 4.0, 1)
+        assert other.report("heading", 1.0) is Outcome.OPTED_OUT
+        assert [somebody.report("heading", 1.0) for _ in range(2)] == [Outcome.ACCEPTED, Outcome.CAPPED]
+        assert somebody.report("hour", 17) is somebody.report("hour", 17) is Outcome.ACCEPTED
+        assert somebody.budget("hour").epsilon == 1.5
+        clock.wait(7200)
+        uplink.expedite()
+        assert uplink.counters.sent == 9
+    answered = [post.batch.codes for post in recorder.posts if post.batch.task_id.hex() == HOUR.id]
+    assert b"\x02\x02" in answered  # what the tables say of 17 o'clock's node

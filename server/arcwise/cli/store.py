@@ -16,6 +16,7 @@ from arcwise.cli.commands import CommandGroup
 from arcwise.cli.new_file import whole_file
 from arcwise.cli.terminal import progress_bar
 from arcwise.digits import counted
+from arcwise.server.administration import audited
 from arcwise.server.store import migrate_store, open_store
 from arcwise.server.store.export import BatchIds, Counts, Header, read_export, write_export
 from arcwise.server.store.staging import StagingStore, staging
@@ -23,7 +24,8 @@ from arcwise.server.store.staging import StagingStore, staging
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from arcwise.server.store import Store
+    from arcwise.server.archive.folder import Folder
+    from arcwise.server.store import DeletedData, Store
     from arcwise.server.store.export import Record
 
 __all__ = ["store"]
@@ -246,6 +248,94 @@ def forget_archive(url: str) -> None:
         staging(opened).forget_archive()
         batches = staging(opened).staged_size().batches
     click.echo(f"the archive is forgotten; {batches:,} batches wait for another one")
+
+
+@store.command("delete-data")
+@_URL
+@click.argument("task")
+@click.option(
+    "--archive",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Also delete the task's files in this archive, where servers wrote one.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
+    """Delete what was reported to a closed task, for ever: counts, batch ids, and its files in an archive.
+
+    TASK is its name or its id. Stop servers that write an archive first. The task itself stays, closed, so
+    that devices which still have reports are told to drop them; so do the entries of the audit log.
+    """
+    with _existing(url) as opened:
+        found = [each for each in opened.tasks() if task in (each.task.name, each.task.id)]
+        if not found:
+            raise click.ClickException(f"the store has no task {task!r}: `arcwise store info` lists them")
+        if len(found) > 1:
+            ids = " and ".join(each.task.id for each in found)
+            raise click.ClickException(f"{task!r} is the name of {len(found)} tasks: give the id, {ids}")
+        task_id, name = found[0].task.id, found[0].task.name
+        if found[0].closed is None:
+            raise click.ClickException(
+                f"task {name} is open: close it first, with POST /v1/tasks/{task_id}/close or on the page "
+                "for operators"
+            )
+        folder = None if archive is None else _archive(archive, opened)
+        reports = opened.report_count(found[0].task)
+        if not yes:
+            where = "" if archive is None else f" and in {archive}"
+            click.confirm(
+                f"Delete {counted(reports, 'report')} of task {name} ({task_id}) in {url}{where}, for ever?",
+                abort=True,
+            )
+
+        def delete() -> DeletedData:
+            if folder is not None:
+                folder.remove_task(task_id)  # first: a store that says that all is gone must not be early
+            return opened.delete_data(task_id)
+
+        try:
+            deleted = audited(opened, "delete data", task_id, delete, now=time.time())
+        except OSError as error:
+            raise click.ClickException(f"cannot delete in the archive {archive}: {error}") from error
+        finally:
+            if folder is not None:
+                folder.unlock()
+        opened.vacuum()
+    click.echo(
+        f"deleted: {counted(deleted.reports, 'report')}, {counted(deleted.batch_ids, 'batch id')}, "
+        f"{deleted.staged:,} batches that waited for an archive"
+    )
+    click.echo("not deleted, and not in reach of this command:")
+    if folder is None:
+        click.echo("  archives of batches, which need --archive DIR; tables that were made of them")
+    else:
+        click.echo("  copies of the archive, and tables that were made of it")
+    for line in _STAYS:
+        click.echo(f"  {line}")
+    if not url.startswith("sqlite:"):
+        click.echo("  PostgreSQL's write-ahead log and its archive, and replicas, until they are overwritten")
+
+
+_STAYS = (
+    "backups, exports, and other stores that this one was merged into",
+    "estimates that were downloaded, and logs of servers and proxies",
+    "entries of the audit log, until audit_retention_days have passed; keys that were made for the task",
+    "what waits on devices: they drop it when the server answers that the task is closed",
+    "freed sectors of the disk",
+)
+
+
+def _archive(path: Path, opened: Store) -> Folder:
+    """Return the folder of an archive that is this store's; raise before anything is asked or deleted."""
+    from arcwise.server.archive.folder import Folder
+
+    archived = staging(opened)
+    if archived.archive_id() is None:
+        raise click.ClickException("the store has no archive: leave --archive out")
+    folder = Folder(path, archived)
+    if not folder.lock():
+        raise click.ClickException(f"a server writes to {path}: stop it first")
+    return folder
 
 
 @contextmanager

@@ -264,3 +264,13 @@ def test_the_log_counts_where_a_store_is_opened_through_a_link(tmp_path: Path) -
         log = (tmp_path / "real.db-wal").stat().st_size
         assert log > 0
         assert store.size == (tmp_path / "real.db").stat().st_size + log
+
+
+def test_a_commit_reaches_the_disk_on_every_system(tmp_path: Path) -> None:
+    """On macOS, fsync alone leaves data in the disk's cache; elsewhere the setting does nothing."""
+    with contextlib.closing(SQLiteStore(f"sqlite:///{tmp_path / 'arcwise.db'}")) as store:
+        settings = [
+            store._database.writer.execute(f"PRAGMA {name}").fetchone()
+            for name in ("synchronous", "fullfsync", "checkpoint_fullfsync")
+        ]
+    assert settings == [(2,), (1,), (1,)]

@@ -198,6 +198,20 @@ class Folder:
                     keep(folder, error)
         return kept
 
+    def remove_task(self, task_id: str) -> None:
+        """Remove all files of a task.
+
+        Raises
+        ------
+        OSError
+            When something of it stays.
+        """
+        of_task = self.path / task_id
+        if of_task.is_symlink():
+            raise OSError(f"{of_task} is a symbolic link")
+        with suppress(FileNotFoundError):
+            shutil.rmtree(of_task)
+
     def _place(self, file: ArchiveFile) -> Path:
         return self.path / file.task_id.hex() / str(file.epoch) / f"{file.name}.parquet"
 

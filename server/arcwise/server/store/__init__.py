@@ -9,6 +9,7 @@ from arcwise.errors import ParameterError
 from arcwise.server.store.base import Outcome, Store
 from arcwise.server.store.migrations import Migration
 from arcwise.server.store.records import (
+    DeletedData,
     SourceChange,
     SourceReport,
     SourceTask,
@@ -23,6 +24,7 @@ from arcwise.server.store.writer import Busy, Writer
 __all__ = [
     "STORES",
     "Busy",
+    "DeletedData",
     "Migration",
     "Outcome",
     "SourceChange",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
-    from arcwise.server.store.records import SourceReport, StoredKey, StoredSource, StoredTask
+    from arcwise.server.store.records import DeletedData, SourceReport, StoredKey, StoredSource, StoredTask
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
@@ -246,6 +246,26 @@ class Store(Access):
         ParameterError
             When there is no such source, or it has counts in closed epochs and `closed_too` is False.
         """
+
+    def delete_data(self, task_id: str) -> DeletedData:
+        """Delete what was reported to a closed task: counts, ids of batches, what waits for an archive.
+
+        The task stays, closed: its devices are told so. Epochs that it has had take no more reports either,
+        should it be opened again: what is sent again must not bring back a part of what was deleted.
+
+        Parameters
+        ----------
+        task_id
+            In hex.
+
+        Raises
+        ------
+        ParameterError
+            When the task is open, or is not known.
+        StoreError
+            When it cannot be deleted; nothing is then. Also where a kind of store cannot do it.
+        """
+        raise StoreError(f"{type(self).__name__} cannot delete what was reported to a task")
 
     @abstractmethod
     def clock(self) -> int | None:

@@ -63,3 +63,19 @@ def counts_problems(task: Task, rows: Iterable[tuple[int, IntArray]], total: int
     if reports != total:
         problems.append(f"task {task.id}: the counts hold {reports:,} reports, its total says {total:,}")
     return problems
+
+
+def closed_number(task_id: str, row: tuple[int, int | None] | None) -> int:
+    """Return the number of a closed task from its row (number, closed).
+
+    Raises
+    ------
+    ParameterError
+        When there is no such task, or it is open.
+    """
+    if row is None:
+        raise ParameterError(f"the store has no task {task_id}")
+    number, closed = row
+    if closed is None:
+        raise ParameterError(f"task {task_id} is open: close it first, so that nothing comes meanwhile")
+    return number

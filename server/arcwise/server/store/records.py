@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 __all__ = [
+    "DeletedData",
     "SourceChange",
     "SourceReport",
     "SourceTask",
@@ -70,6 +71,25 @@ class StoredSession:
     created: int
     seen: int
     ends: int
+
+
+@dataclass(frozen=True)
+class DeletedData:
+    """What `Store.delete_data` deleted.
+
+    Attributes
+    ----------
+    reports
+        How many reports the counts were of, those of sources among them.
+    batch_ids
+        How many ids of batches.
+    staged
+        How many batches that waited for an archive.
+    """
+
+    reports: int
+    batch_ids: int
+    staged: int
 
 
 @dataclass(frozen=True)

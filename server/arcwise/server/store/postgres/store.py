@@ -35,7 +35,13 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
-    from arcwise.server.store.records import SourceReport, StoredAction, StoredSession, StoredSource
+    from arcwise.server.store.records import (
+        DeletedData,
+        SourceReport,
+        StoredAction,
+        StoredSession,
+        StoredSource,
+    )
     from arcwise.server.store.staging import ArchiveFile, Staged, StagedSize
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
@@ -367,6 +373,11 @@ class PostgresStore(StagingStore):
         """Forget a source; see `Store.drop_source`."""
         with self._database.session("write to") as connection:
             return sources.drop(connection, name, closed_too=closed_too)
+
+    def delete_data(self, task_id: str) -> DeletedData:
+        """Delete what was reported to a closed task; see `Store.delete_data`."""
+        with self._database.session("write to") as connection:
+            return upkeep.delete_data(connection, task_id)
 
     def add_staged(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Do as `add`, and keep what is counted for the archive; see `StagingStore.add_staged`."""

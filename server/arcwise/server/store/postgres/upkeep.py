@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.server.store.merging import MOST_REPORTS
-from arcwise.server.store.problems import counts_problems, task_problems
+from arcwise.server.store.problems import closed_number, counts_problems, task_problems
+from arcwise.server.store.records import DeletedData
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["check", "fold", "size", "vacuum"]
+__all__ = ["check", "delete_data", "fold", "size", "vacuum"]
 
 
 def fold(connection: Connection, task: int | None = None) -> None:
@@ -71,6 +72,36 @@ def size(connection: Connection) -> int:
         % _TABLES
     ).fetchone()
     return int(row[0]) if row else 0
+
+
+def delete_data(connection: Connection, task_id: str) -> DeletedData:
+    """Delete what was reported to a closed task; see `Store.delete_data`."""
+    with connection.transaction():
+        # Neither sources nor shards nor tasks change meanwhile.
+        connection.execute("SELECT pg_advisory_xact_lock(7244, 'source'::regclass::oid::integer)")
+        connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
+        connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
+        row = connection.execute(
+            "SELECT number, closed FROM task WHERE id = %s", (bytes.fromhex(task_id),)
+        ).fetchone()
+        number = {"task": closed_number(task_id, None if row is None else (row[0], row[1]))}
+        ((reports, ids, staged),) = connection.execute(
+            """SELECT (SELECT coalesce(sum(reports), 0)::bigint FROM total WHERE task = %(task)s),
+                      (SELECT count(*) FROM batch WHERE task = %(task)s),
+                      (SELECT count(*) FROM staged WHERE task = %(task)s)""",
+            number,
+        ).fetchall()
+        connection.execute(
+            """UPDATE task SET open_from = greatest(open_from,
+                   (SELECT max(epoch) + 1 FROM counts WHERE task = %(task)s),
+                   (SELECT max(epoch) + 1 FROM batch WHERE task = %(task)s))
+               WHERE number = %(task)s""",
+            number,
+        )
+        for table in (b"counts", b"total", b"batch", b"staged", b"archive_file"):
+            connection.execute(b"DELETE FROM %b WHERE task = %%(task)s" % table, number)
+        connection.execute("UPDATE state SET replaced = replaced + 1")
+    return DeletedData(reports, ids, staged)
 
 
 def vacuum(connection: Connection) -> None:

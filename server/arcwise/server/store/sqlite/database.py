@@ -79,6 +79,8 @@ class Database:
     def _prepare(self) -> None:
         # FULL: a commit returns only after the write-ahead log is on the disk.
         self.writer.execute("PRAGMA synchronous = FULL")
+        self.writer.execute("PRAGMA fullfsync = ON")  # where a plain fsync does not reach the disk (macOS)
+        self.writer.execute("PRAGMA checkpoint_fullfsync = ON")
         self.writer.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         for function in (_reports_in, _codes_in, _per_code_in):
             self.writer.create_function(function.__name__[1:], 1, function, deterministic=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import last_closable
-from arcwise.server.store.problems import counts_problems, task_problems
+from arcwise.server.store.problems import closed_number, counts_problems, task_problems
+from arcwise.server.store.records import DeletedData
 from arcwise.server.store.sqlite.rows import row_problem, spread
 from arcwise.wire import BATCH_ID_BYTES
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["check", "prune", "size", "vacuum"]
+__all__ = ["check", "delete_data", "prune", "size", "vacuum"]
 
 _STEP = 10_000
 """Ids that are looked at in one transaction of pruning: a few milliseconds of the disk's time."""
@@ -96,6 +97,33 @@ def size(database: Database) -> int:
     """Return the bytes of the file and its write-ahead log."""
     log = database.path.with_name(database.path.name + "-wal")
     return sum(file.stat().st_size for file in (database.path, log) if file.exists())
+
+
+def delete_data(database: Database, task_id: str) -> DeletedData:
+    """Delete what was reported to a closed task; see `Store.delete_data`."""
+    with database.errors("write to"), database.transaction():
+        execute = database.writer.execute
+        row = execute("SELECT number, closed FROM task WHERE id = ?", (bytes.fromhex(task_id),)).fetchone()
+        number = (closed_number(task_id, row),)
+        deleted = DeletedData(
+            *execute(
+                """SELECT (SELECT coalesce(sum(reports), 0) FROM total WHERE task = ?1),
+                          (SELECT count(*) FROM batch WHERE task = ?1),
+                          (SELECT count(*) FROM staged WHERE task = ?1)""",
+                number,
+            ).fetchone()
+        )
+        execute(
+            """UPDATE task SET open_from = max(open_from,
+                   coalesce((SELECT max(epoch) + 1 FROM counts WHERE task = ?1), open_from),
+                   coalesce((SELECT max(epoch) + 1 FROM batch WHERE task = ?1), open_from))
+               WHERE number = ?1""",
+            number,
+        )
+        for table in ("counts", "total", "batch", "staged", "archive_file"):
+            execute(f"DELETE FROM {table} WHERE task = ?", number)  # noqa: S608 (words of ours)
+        execute("UPDATE state SET replaced = replaced + 1")
+    return deleted
 
 
 def vacuum(database: Database) -> None:

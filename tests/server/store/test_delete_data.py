@@ -1,0 +1,141 @@
+"""Deleting what was reported to a task: in the store, by the command, and with an archive."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from arcwise.cli import main
+from arcwise.errors import ParameterError
+from arcwise.server.archive.folder import Folder
+from arcwise.server.store import DeletedData, open_store
+from arcwise.server.store.staging import ArchiveFile, staging
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, TASKS, batch, counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOUR = 3_600
+
+
+@pytest.fixture
+def filled(url: str) -> str:
+    with contextlib.closing(open_store(url)) as store:
+        store.register(TASKS)
+        store.add([batch(DELAY, [1, 1, 2]), batch(DELAY, [5], number=1, epoch=103)])
+        staging(store).add_staged([batch(DELAY, [4], number=2)])
+        store.add([batch(HEADING, [9])])
+    return url
+
+
+def run(*args: str, text: str = "") -> Result:
+    return CliRunner().invoke(main, ["store", "delete-data", *args], input=text)
+
+
+def test_nothing_of_a_task_is_left_and_nothing_else_goes(filled: str) -> None:
+    with contextlib.closing(open_store(filled)) as store:
+        before = store.revision(DELAY)
+        store.close_task(DELAY.id, 86_400)
+        assert store.delete_data(DELAY.id) == DeletedData(reports=5, batch_ids=3, staged=1)
+        assert store.revision(DELAY) != before  # what servers keep of it is computed again
+        assert store.counts_by_epoch(DELAY) == {}
+        assert store.report_count(DELAY) == 0
+        assert staging(store).staged_size().batches == 0
+        assert store.report_count(HEADING) == 1
+        assert store.check() == []
+        assert store.delete_data(DELAY.id) == DeletedData(0, 0, 0)
+
+
+def test_what_comes_again_does_not_bring_it_back(filled: str) -> None:
+    """A device that has heard no answer sends a batch again, perhaps when the task is open again."""
+    with contextlib.closing(open_store(filled)) as store:
+        store.close_task(DELAY.id, 86_400)
+        store.delete_data(DELAY.id)
+        assert store.add([batch(DELAY, [1, 1, 2])]) == [CLOSED]
+        assert store.open_task(DELAY.id)
+        assert store.add([batch(DELAY, [1, 1, 2])]) == [CLOSED]
+        assert store.add([batch(DELAY, [5], number=1, epoch=103)]) == [CLOSED]
+        assert store.add([batch(DELAY, [7], number=9, epoch=104)]) == [COUNTED]
+        np.testing.assert_array_equal(store.counts(DELAY), counted(DELAY, [7]))
+
+
+def test_an_open_task_and_one_that_is_not_there_are_refused(filled: str) -> None:
+    with contextlib.closing(open_store(filled)) as store:
+        with pytest.raises(ParameterError, match="is open: close it first"):
+            store.delete_data(DELAY.id)
+        with pytest.raises(ParameterError, match="has no task"):
+            store.delete_data("00" * 32)
+        assert store.report_count(DELAY) == 5
+
+
+def test_the_command_asks_deletes_and_says_what_it_cannot(filled: str) -> None:
+    refused = run(filled, "delay", "--yes")
+    assert refused.exit_code == 1
+    assert "task delay is open: close it first" in refused.stderr
+    assert "no task 'dealy'" in run(filled, "dealy", "--yes").stderr
+    with contextlib.closing(open_store(filled)) as store:
+        store.close_task(DELAY.id, 86_400)
+    asked = run(filled, "delay", text="n\n")
+    assert asked.exit_code == 1
+    assert f"Delete 5 reports of task delay ({DELAY.id})" in asked.output
+    with contextlib.closing(open_store(filled)) as store:
+        assert store.report_count(DELAY) == 5
+    done = run(filled, DELAY.id, text="y\n")
+    assert done.exit_code == 0, done.output
+    assert "deleted: 5 reports, 3 batch ids, 1 batches that waited for an archive" in done.output
+    assert "backups, exports" in done.output
+    assert "archives of batches, which need --archive" in done.output
+    with contextlib.closing(open_store(filled)) as store:
+        assert store.report_count(DELAY) == 0
+        ((_, action),) = store.actions(10)
+        assert (action.action, action.subject, action.outcome) == ("delete data", DELAY.id, "done")
+
+
+def test_two_tasks_of_one_name_need_an_id(url: str) -> None:
+    from arcwise.domains import Interval
+    from arcwise.tasks import Task
+
+    with contextlib.closing(open_store(url)) as store:
+        store.register([Task("same", Interval(0, 1), epsilon) for epsilon in (1.0, 2.0)])
+    assert "is the name of 2 tasks: give the id" in run(url, "same", "--yes").stderr
+
+
+def test_the_files_of_an_archive_go_too(filled: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "archive"
+    with contextlib.closing(open_store(filled)) as store:
+        store.close_task(DELAY.id, 86_400)
+        folder = Folder(path, staging(store))
+        for task in (DELAY, HEADING):
+            folder.write(ArchiveFile("aa" * 16, bytes.fromhex(task.id), 100), task, [batch(task, [1])])
+        assert folder.lock()
+        busy = run(filled, "delay", "--yes", "--archive", str(path))
+        assert "a server writes to" in busy.stderr
+        folder.unlock()
+        (tmp_path / "other").mkdir()
+        wrong = run(filled, "delay", "--yes", "--archive", str(tmp_path / "other"))
+        assert "is not the archive of this store" in wrong.output + wrong.stderr
+        assert store.report_count(DELAY) == 5
+    done = run(filled, "delay", "--yes", "--archive", str(path))
+    assert done.exit_code == 0, done.output
+    assert "copies of the archive" in done.output
+    assert not (path / DELAY.id).exists()
+    assert (path / HEADING.id).exists()
+
+
+def test_deleted_bytes_are_not_in_the_file(tmp_path: Path) -> None:
+    """SQLite's file is rewritten, and its log emptied."""
+    file = tmp_path / "arcwise.db"
+    ids = [batch(DELAY, [1], number=number) for number in range(50)]
+    with contextlib.closing(open_store(f"sqlite:///{file}")) as store:
+        store.register(TASKS)
+        store.add(ids)
+        store.close_task(DELAY.id, 86_400)
+    assert ids[7].batch_id in file.read_bytes()
+    assert run(f"sqlite:///{file}", "delay", "--yes").exit_code == 0
+    for each in tmp_path.glob("arcwise.db*"):
+        assert ids[7].batch_id not in each.read_bytes()
