@@ -16,6 +16,7 @@ from typing import Any
 FACADES = (
     "arcwise.analysis",
     "arcwise.client",
+    "arcwise.client.asgi",
     "arcwise.domains",
     "arcwise.errors",
     "arcwise.mechanisms",
