@@ -10,7 +10,13 @@ SPARK := .venv-spark
 WORKERS := -n 3 --dist worksteal
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(WORKERS)
 
-.PHONY: help demo javascript test test-all test-young test-shuffled test-busy test-lowest test-spark lint types wheel bench bench-lake pictures docs clean
+# uv takes a fraction of pip's time. pip installs where uv cannot be had, or finds less than pip.conf tells pip.
+PIP := -m pip install --quiet --disable-pip-version-check
+define install
+$(1)/bin/python $(PIP) uv && $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2) || $(1)/bin/python $(PIP) $(2)
+endef
+
+.PHONY: help demo javascript test test-all test-young test-shuffled test-busy test-lowest test-pythons test-spark lint types wheel release bench bench-lake pictures docs clean
 
 help:
 	@echo "make demo          collect a year of flights privately; writes arcwise-demo.html"
@@ -20,11 +26,13 @@ help:
 	@echo "make test-shuffled the tests in another order each time; SEED=1 repeats one"
 	@echo "make test-busy     the tests while all cores are busy with something else"
 	@echo "make test-lowest   tests of the core and the client with the oldest libraries that are allowed"
+	@echo "make test-pythons  the same with the wheel, on every Python of pyproject.toml that is here; ARGS=3.12 on one"
 	@echo "make test-spark    count a lake with Spark on two executors, and kill one; needs Java 17 and 1 GB of packages"
 	@echo "make javascript    build the npm package, and test it in Node.js and Chromium; needs npm's registry"
 	@echo "make lint          ruff, and a search for code that stands twice"
 	@echo "make types         mypy, strict"
-	@echo "make wheel         build the wheel and check it in bare environments"
+	@echo "make wheel         build the sdist and the wheel, and check the wheel in bare environments"
+	@echo "make release       VERSION=0.1.0: everything of a release but the upload"
 	@echo "make bench         the benchmarks, by hand, into docs/reference/performance.md: a quarter of an hour"
 	@echo "make docs          the site, into build/site; ARGS='-D nb_execution_mode=off' leaves out the notebooks"
 	@echo "make pictures      take the pictures of the dashboard in docs/pictures; needs chromium"
@@ -56,6 +64,9 @@ test-busy: $(VENV)/.dev
 test-lowest: $(LOWEST)/.made
 	PYTHONDONTWRITEBYTECODE= $(LOWEST)/bin/python -m pytest $(WORKERS) -m "not slow" tests/core tests/client $(ARGS)
 
+test-pythons: $(VENV)/.dev
+	$(BIN)/python .ci/pythons.py $(ARGS)
+
 test-spark: $(SPARK)/.made
 	$(SPARK)/bin/python -m pytest -n 0 tests/counting/test_spark.py $(ARGS)
 
@@ -72,6 +83,9 @@ types: $(VENV)/.dev
 
 wheel: $(VENV)/.dev
 	$(BIN)/python .ci/wheel.py
+
+release: $(VENV)/.dev
+	$(BIN)/python .ci/release.py $(VERSION)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.speed.run
@@ -95,22 +109,21 @@ $(VENV)/.made:
 	touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo]'
+	$(call install,$(VENV),--editable '.[demo]')
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(call install,$(VENV),--editable '.[dev]')
 	touch $@
 
-$(LOWEST)/.made: pyproject.toml .ci/lowest.py
+# Without pip in its place, which does not know this resolution.
+$(LOWEST)/.made: pyproject.toml
 	$(PYTHON) -m venv --clear $(LOWEST)
-	$(PYTHON) .ci/lowest.py > $(LOWEST)/lowest.txt
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--constraint $(LOWEST)/lowest.txt --editable '.[test]'
+	$(LOWEST)/bin/python $(PIP) uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[test]'
 	touch $@
 
 $(SPARK)/.made: pyproject.toml
 	$(PYTHON) -m venv $(SPARK)
-	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--editable '.[lake,test]' 'ibis-framework[pyspark]' setuptools
+	$(call install,$(SPARK),--editable '.[lake,test]' 'ibis-framework[pyspark]' setuptools)
 	touch $@

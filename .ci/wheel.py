@@ -1,7 +1,7 @@
-"""Build the wheel and try it where nothing else is: bare, then with the server's extra.
+"""Build the sdist and the wheel and try the wheel where nothing else is: bare, then with each extra.
 
 The checks run in folders and environments of their own, so that what they import is the wheel and not the
-checkout.
+checkout. The sdist must hold all files that git has, and build the very same wheel.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tarfile
 import tempfile
-import venv
 import zipfile
 from pathlib import Path
 
@@ -149,8 +149,7 @@ def main() -> None:
     """Build, install, check."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run(sys.executable, "-m", "build", "--quiet", "--wheel", "--outdir", str(folder), str(ROOT), cwd=ROOT)
-        (wheel,) = folder.glob("*.whl")
+        wheel = packages(folder)
         names = zipfile.ZipFile(wheel).namelist()
         for needed in (
             "arcwise/py.typed",
@@ -170,18 +169,42 @@ def main() -> None:
             ("plots", "[plots]", PLOTS),
             ("server", "[server]", SERVER),
         ):
-            environment = folder / label
-            venv.create(environment, with_pip=True)
-            python = str(environment / "bin" / "python")
+            python = environment(folder / label, sys.executable, f"{wheel}{extra}")
             work = folder / f"{label}-work"
             work.mkdir()
-            pip = ("-m", "pip", "--disable-pip-version-check")
-            run(python, *pip, "install", "--quiet", f"{wheel}{extra}", cwd=work)
-            run(python, *pip, "check", cwd=work)
             run(python, "-c", script, cwd=work)
             if label == "bare":
                 check_types(python, work)
             print(f"wheel: {label} ok")
+
+
+def packages(folder: Path) -> Path:
+    """Build the sdist, and from it the wheel; check both and return the wheel."""
+    build = (sys.executable, "-m", "build", "--installer", "uv", "--quiet")
+    run(*build, "--outdir", str(folder), str(ROOT), cwd=ROOT)
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    run(sys.executable, "-m", "twine", "check", "--strict", str(sdist), str(wheel), cwd=ROOT)
+    run(str(Path(sys.executable).with_name("check-wheel-contents")), str(wheel), cwd=ROOT)
+    run(*build, "--wheel", "--outdir", str(folder / "direct"), str(ROOT), cwd=ROOT)
+    if wheel.read_bytes() != (folder / "direct" / wheel.name).read_bytes():
+        raise SystemExit("the sdist builds another wheel than the checkout")
+    files = set(run("git", "ls-files", cwd=ROOT, capture=True).splitlines())
+    with tarfile.open(sdist) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    if lacks := {name for name in files if (ROOT / name).is_file()} - held:
+        raise SystemExit(f"the sdist lacks {', '.join(sorted(lacks))}")
+    print(f"packages: {sdist.name} and {wheel.name} ok")
+    return wheel
+
+
+def environment(folder: Path, interpreter: str, *what: str) -> str:
+    """Return the Python of a new environment in which something is installed, and nothing contradicts it."""
+    uv = (sys.executable, "-m", "uv", "--quiet")
+    run(*uv, "venv", "--python", interpreter, str(folder), cwd=ROOT)
+    python = str(folder / "bin" / "python")
+    run(*uv, "pip", "install", "--python", python, *what, cwd=ROOT)
+    run(*uv, "pip", "check", "--python", python, cwd=ROOT)
+    return python
 
 
 def check_types(python: str, work: Path) -> None:
