@@ -16,7 +16,7 @@ define install
 $(1)/bin/python $(PIP) uv && $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2) || $(1)/bin/python $(PIP) $(2)
 endef
 
-.PHONY: help demo javascript test test-all test-young test-shuffled test-busy test-lowest test-pythons test-spark lint types wheel release bench bench-lake pictures docs clean
+.PHONY: help demo javascript test test-all test-young test-shuffled test-busy test-lowest test-pythons test-spark lint types wheel container release bench bench-lake pictures docs clean
 
 help:
 	@echo "make demo          collect a year of flights privately; writes arcwise-demo.html"
@@ -32,6 +32,7 @@ help:
 	@echo "make lint          ruff, and a search for code that stands twice"
 	@echo "make types         mypy, strict"
 	@echo "make wheel         build the sdist and the wheel, and check the wheel in bare environments"
+	@echo "make container     build the container image on a stand-in for its base, and run it (Debian, as root)"
 	@echo "make release       VERSION=0.1.0: everything of a release but the upload"
 	@echo "make bench         the benchmarks, by hand, into docs/reference/performance.md: a quarter of an hour"
 	@echo "make docs          the site, into build/site; ARGS='-D nb_execution_mode=off' leaves out the notebooks"
@@ -84,6 +85,9 @@ types: $(VENV)/.dev
 wheel: $(VENV)/.dev
 	$(BIN)/python .ci/wheel.py
 
+container:
+	.ci/container
+
 release: $(VENV)/.dev
 	$(BIN)/python .ci/release.py $(VERSION)
 
@@ -125,5 +129,5 @@ $(LOWEST)/.made: pyproject.toml
 
 $(SPARK)/.made: pyproject.toml
 	$(PYTHON) -m venv $(SPARK)
-	$(call install,$(SPARK),--editable '.[lake,test]' 'ibis-framework[pyspark]' setuptools)
+	$(call install,$(SPARK),--editable '.[test]' 'ibis-framework[pyspark]' setuptools)
 	touch $@
