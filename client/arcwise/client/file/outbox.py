@@ -145,7 +145,8 @@ class FileOutbox:
     def _count(self, connection: sqlite3.Connection, reports: int, dropped: str | None) -> None:
         """Count reports that leave the queue: acknowledged (None), or dropped for a reason."""
         if dropped is None:
-            connection.execute("UPDATE state SET pending = pending - ?1, sent = sent + ?1", (reports,))
+            # Not "?1" twice: Python 3.12.0 to 3.12.3 take it for a name, and warn.
+            connection.execute("UPDATE state SET pending = pending - ?, sent = sent + ?", (reports, reports))
         else:
             _count_dropped(connection, dropped, reports)
 
