@@ -12,7 +12,7 @@ import pytest
 
 from arcwise import analysis
 from arcwise.analysis import design
-from arcwise.client import AsyncClient, AsyncUplink, Client, FileLedger, Uplink
+from arcwise.client import AsyncClient, AsyncUplink, Client, FileLedger, PostgresLedgers, Uplink
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
@@ -33,6 +33,7 @@ URL = "https://reports.example"
 CALLS: dict[str, Callable[..., Any]] = {
     "Reader(key_over_http)": lambda **given: analysis.Reader(URL, **given),
     "Series(simultaneous)": lambda **given: replace(analysis.series(TASK, {1: COUNTS}), **given),
+    "audit(vectorised)": lambda **given: analysis.audit(lambda value: value, RANGE, 1.0, **given),
     "compare(designs)": lambda **given: analysis.compare(RANGE, 1.0, **given),
     "compare_reference(bands)": lambda **given: analysis.compare_reference(TASK, COUNTS, "uniform", **given),
     "compare_samples(bands)": lambda **given: analysis.compare_samples(TASK, COUNTS, COUNTS, **given),
@@ -52,6 +53,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "search_pieces(circular)": lambda **given: design.search_pieces(3, [1.0], **given),
     "FileLedger(create)": lambda **given: FileLedger("telemetry.db", **given),
     "FileLedger(relaxed)": lambda **given: FileLedger("telemetry.db", create=True, **given),
+    "PostgresLedgers(create)": lambda **given: PostgresLedgers("postgresql:///app", **given),
+    "PostgresLedgers(relaxed)": lambda **given: PostgresLedgers("postgresql:///app", **given),
     "Client(key_over_http)": lambda **given: Client(URL, tasks=[TASK], **given),
     "AsyncClient(key_over_http)": lambda **given: AsyncClient(URL, tasks=[TASK], **given),
     "Uplink(key_over_http)": lambda **given: Uplink(URL, **given),

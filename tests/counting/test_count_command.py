@@ -94,7 +94,7 @@ def test_a_file_that_is_not_one_is_refused(command: Command, tmp_path: Path) -> 
     )
     head = "task,task_id,epoch,code,reports\n"
     for text, words in (
-        ("{}", "must hold whole numbers"),
+        ("{}", "must hold the number of reports of each code"),
         ('{"arcwise_counts": 1}', "must be a file of arcwise count"),
         (good.replace("[1, 2]", "[1.5]"), "must be a file of arcwise count"),
         (good.replace('"arcwise_counts": 1', '"arcwise_counts": 2'), "must be a file of arcwise count"),

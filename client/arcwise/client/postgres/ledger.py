@@ -84,6 +84,13 @@ class PostgresLedger(Ledger):
     ----------
     account
         The name of the account.
+
+    Examples
+    --------
+    >>> ledgers = PostgresLedgers("postgresql:///app")  # doctest: +SKIP
+    >>> with Uplink("https://reports.example", ledger=ledgers) as uplink:  # doctest: +SKIP
+    ...     client = Client(uplink, tasks=[heading], ledger=ledgers.account("user-17"))
+    ...     client.report("heading", 350.5)
     """
 
     __slots__ = ("_database", "account")
