@@ -34,6 +34,8 @@ from arcwise.client import (
     Ledger,
     MemoryLedger,
     Outcome,
+    PostgresLedger,
+    PostgresLedgers,
     RecordedRequest,
     RecordingTransport,
     Task,
@@ -128,6 +130,18 @@ def sync(ledger: Ledger) -> Outcome | None:
         assert_type(uplink, Uplink)
         assert_type(Client(uplink, tasks=(HEADING,), ledger=ledger).report("heading", 1), Outcome)
     return outcome if outcome else None
+
+
+def hosted(account: str) -> Outcome:
+    """Use everything that an app of many accounts uses."""
+    with (
+        PostgresLedgers("postgresql:///app", create=True, relaxed=False) as ledgers,
+        Uplink("https://reports.example", ledger=ledgers, transport=Spool()) as uplink,
+    ):
+        assert_type(ledgers, PostgresLedgers)
+        assert_type(ledgers.create_account(account), bool)
+        assert_type(ledgers.account(account), PostgresLedger)
+        return Client(uplink, tasks=[HEADING], ledger=ledgers.account(account)).report("heading", 1.0)
 
 
 async def on_a_loop(transport: AsyncTransport) -> bool:

@@ -48,7 +48,7 @@ for arguments in ([], ["--help"], ["serve"], ["plan", "--help"]):
     assert done.stderr.count("\\n") == 1 and "pip install 'arcwise[server]'" in done.stderr, done.stderr
 for command in ([command], [sys.executable, "-m", "arcwise"]):
     done = subprocess.run([*command, "--version"], capture_output=True, text=True)
-    assert done.stdout == f"arcwise, version {importlib.metadata.version('arcwise')}\n", done
+    assert done.stdout == f"arcwise, version {importlib.metadata.version('arcwise')}\\n", done
 kit = [sys.executable, "-m", "arcwise.client.conformance"]
 done = subprocess.run([*kit, sys.executable, "-m", f"{kit[-1]}.reference"], capture_output=True, text=True)
 assert done.returncode == 0 and " 0 failed, 0 skipped: the client conforms" in done.stdout, done
