@@ -18,6 +18,7 @@ _LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 _SHOWN_AS = {".py": "python", ".js": "js", ".sh": "sh", ".json": "json", ".yml": "yaml", ".yaml": "yaml"}
 _SHOWN_AS |= {".toml": "toml", ".html": "html", ".css": "css", ".service": "ini"}
 _MOST_BYTES = 40_000
+_IN_NO_MENU = "---\norphan: true\n---\n\n"
 
 
 def stage(folder: Path) -> None:
@@ -37,8 +38,8 @@ def stage(folder: Path) -> None:
         for path in sorted(outside - done):
             done.add(path)
             at = folder / _staged(path)
-            text = _inside(path, at, folder, outside) if path.suffix == ".md" else _listing(path, outside)
-            wanted.add(_write(at, text))
+            text = _inside(path, at, folder, outside) if path.suffix == ".md" else _listing(path)
+            wanted.add(_write(at, _IN_NO_MENU + text))
     for path, text in pages(folder / "reference" / "api"):
         wanted.add(_write(path, text))
     for path in folder.rglob("*"):
@@ -81,9 +82,9 @@ def _staged(path: Path) -> Path:
     return Path("sources") / name.with_name(f"{name.name}.md")
 
 
-def _listing(path: Path, outside: set[Path]) -> str:
+def _listing(path: Path) -> str:
     """Return a page that shows a file, or all files of a folder."""
-    title = f"---\norphan: true\n---\n\n# {path.relative_to(ROOT)}\n\n"
+    title = f"# {path.relative_to(ROOT)}\n\n"
     files = _files(path) if path.is_dir() else [path]
     return title + "\n".join(_shown(file, path) for file in files)
 
