@@ -494,7 +494,7 @@ def test_estimate_says_what_is_wrong(cli: Cli) -> None:
     Path("large.json").write_text(f"[{2**63}]", encoding="utf-8")  # it would turn into a negative one
     assert "below 2^63" in cli.bad("estimate", "delay.json", "--counts", "large.json")
     Path("picture.png").write_bytes(b"\x89PNG\xff")
-    assert "--counts must hold whole" in cli.bad("estimate", "delay.json", "--counts", "picture.png")
+    assert "must hold the number of reports" in cli.bad("estimate", "delay.json", "--counts", "picture.png")
     counts = ["estimate", "delay.json", "--counts", "-"]
     Path("others.json").write_text(json.dumps(list(range(100, 274))), encoding="ascii")
     text = cli.good(*counts, "--against", "others.json", text="20\n" * 174)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from arcwise.cli import main
 from arcwise.errors import ParameterError
 from arcwise.server.archive.folder import Folder
-from arcwise.server.store import DeletedData, open_store
+from arcwise.server.store import DeletedData, Store, open_store
 from arcwise.server.store.staging import ArchiveFile, staging
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, TASKS, batch, counted
 
@@ -25,6 +25,8 @@ HOUR = 3_600
 @pytest.fixture
 def filled(url: str) -> str:
     with contextlib.closing(open_store(url)) as store:
+        if type(store).delete_data is Store.delete_data:
+            pytest.skip("stores of this kind delete no data")
         store.register(TASKS)
         store.add([batch(DELAY, [1, 1, 2]), batch(DELAY, [5], number=1, epoch=103)])
         staging(store).add_staged([batch(DELAY, [4], number=2)])
