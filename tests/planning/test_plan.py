@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from arcwise.analysis.planning import Plan, plan
 from arcwise.analysis.planning.direction import DirectionCurve
+from arcwise.analysis.planning.further import _least, further_reports
 from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.cli import main
 from arcwise.domains import Circle, Interval
@@ -227,3 +228,15 @@ def test_errors_say_what_is_wrong(domain: Any, given: dict[str, Any], message: s
 def test_a_domain_is_asked_for() -> None:
     with pytest.raises(ParameterError, match="domain must be an Interval or a Circle"):
         plan((0, 1), epsilon=1, error=0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fewest", range(2, 20))  # an interval needs two reports
+def test_the_fewest_reports_are_found_however_few_they_are(fewest: int) -> None:
+    assert _least(lambda reports: 0.0 if reports >= fewest else None, 1.0) == fewest
+
+
+def test_any_width_has_an_answer() -> None:
+    """A search between 1 and 3 went on for ever, and took the process that computes for a server with it."""
+    task = Task("score", Interval(0, 1), epsilon=1.0)
+    nothing = np.zeros(task.mechanism.kernel.codes, int)
+    assert further_reports(task, nothing, half_width=1e300).worst == 2

@@ -204,6 +204,6 @@ def _least(half_width: Callable[[int], float | None], wanted: float) -> int | No
     if not reached(high):
         return None
     while high - low > 1:
-        middle = math.isqrt(low * high) if high > 2 * low else (low + high) // 2
+        middle = math.isqrt(low * high) if high >= 4 * low else (low + high) // 2
         low, high = (low, middle) if reached(middle) else (middle, high)
     return high

@@ -92,7 +92,7 @@ class MeanCurve(Curve):
         if not self._told(high):
             return None
         while high - low > 1:  # numbers with a bias give way to unbiased ones once and for all
-            middle = math.isqrt(low * high) if high > 2 * low else (low + high) // 2
+            middle = math.isqrt(low * high) if high >= 4 * low else (low + high) // 2
             low, high = (low, middle) if self._told(middle) else (middle, high)
         return high
 
