@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.analysis.central_privacy.statement import central
 from arcwise.analysis.planning import plan
 from arcwise.analysis.threads import one_thread
 from arcwise.domains import Circle, Interval
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arcwise.domains import Domain
+    from arcwise.kernels import WindowKernel
 
 __all__ = ["TABLES", "distributions", "main"]
 
@@ -162,6 +164,33 @@ def groups() -> str:
     )
 
 
+def _reports(epsilon: float) -> WindowKernel:
+    return OptimalPiecewise(_UNIT, epsilon, nodes=128).kernel
+
+
+def central_epsilons() -> str:
+    """Return what one release of counts reveals at delta = 1e-8, by local epsilon and number of reports."""
+    sizes = (10**3, 10**4, 10**5, 10**6, 10**7)
+    rows = [
+        [f"{epsilon:g}", *(f"{central(_reports(epsilon), n, delta=1e-8).epsilon:.3g}" for n in sizes)]
+        for epsilon in (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+    ]
+    return _table(("local epsilon", *(f"{n:,} reports" for n in sizes)), rows)
+
+
+def central_releases() -> str:
+    """Return what several releases of 10,000 reports reveal together, at delta = 1e-6."""
+    counts = (1, 7, 30, 365)
+    rows = [
+        [
+            f"{epsilon:g}",
+            *(f"{central(_reports(epsilon), 10**4, delta=1e-6, releases=k).epsilon:.3g}" for k in counts),
+        ]
+        for epsilon in (0.5, 1.0, 2.0, 3.0, 5.0)
+    ]
+    return _table(("local epsilon", *(f"{k} release{'s' * (k > 1)}" for k in counts)), rows)
+
+
 def traffic() -> str:
     """Return how many reports and batches a second come from so many devices."""
     rows = []
@@ -207,7 +236,21 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 TABLES = {
     table.__name__: table
-    for table in (zones, users, errors, bounds, odds, means, directions, averaging, widths, groups, traffic)
+    for table in (
+        zones,
+        users,
+        errors,
+        bounds,
+        odds,
+        means,
+        directions,
+        averaging,
+        widths,
+        groups,
+        traffic,
+        central_epsilons,
+        central_releases,
+    )
 }
 
 

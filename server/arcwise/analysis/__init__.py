@@ -13,6 +13,7 @@ from arcwise.lazy import lazy_names
 if TYPE_CHECKING:
     from arcwise.analysis.auditing.audit import audit
     from arcwise.analysis.auditing.result import Audit
+    from arcwise.analysis.central_privacy.statement import CentralPrivacy, central, central_witness
     from arcwise.analysis.counting.batches import count_batches
     from arcwise.analysis.counting.result import BatchCounts
     from arcwise.analysis.counting.rules import Rejected
@@ -37,6 +38,7 @@ __all__ = [
     "Audit",
     "Band",
     "BatchCounts",
+    "CentralPrivacy",
     "Comparison",
     "Distribution",
     "Estimate",
@@ -48,6 +50,8 @@ __all__ = [
     "Series",
     "Value",
     "audit",
+    "central",
+    "central_witness",
     "compare",
     "compare_reference",
     "compare_samples",
@@ -71,6 +75,7 @@ __getattr__ = lazy_names(
     {
         "auditing.audit": ("audit",),
         "auditing.result": ("Audit",),
+        "central_privacy.statement": ("CentralPrivacy", "central", "central_witness"),
         "counting.batches": ("count_batches",),
         "counting.result": ("BatchCounts",),
         "counting.rules": ("Rejected",),

@@ -1,0 +1,93 @@
+"""Several releases: Renyi divergences of a dominating pair, added up, and a group of one device's reports.
+
+The largest delta over all pairs, as a function of E, is convex and falling, so it is the curve of one pair of
+laws that dominates all pairs (Zhu, Dong and Wang, 2022, proposition 8), and pairs compose. The curve is the
+same in both directions, and the Renyi divergence of the order alpha is given by
+
+    e^((alpha - 1) R) = 1 + alpha (alpha - 1) integral from 1 of (E^(alpha - 2) + E^(-alpha - 1)) delta(E) dE.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.analysis.central_privacy.inversion import ROUNDOFF
+
+if TYPE_CHECKING:
+    from arcwise.analysis.central_privacy.blanket import Blanket
+    from arcwise.typing import FloatArray
+
+__all__ = ["log_delta_of_renyi", "renyi_divergences"]
+
+ORDERS = np.unique(np.concatenate((1 + 2.0 ** np.arange(-4, 1, 0.25), np.geomspace(2, 2e6, 320))))
+"""The orders whose divergences are added up; the best one for a delta gives the epsilon."""
+
+_POINTS = 160
+_LEAST_LOG_DELTA = -120.0
+
+
+def renyi_divergences(blanket: Blanket, n: int, local: float) -> FloatArray:
+    """Return upper bounds of the Renyi divergences of one release, one for each of `ORDERS`.
+
+    Parameters
+    ----------
+    blanket
+        Of the kernel.
+    n
+        Reports that are counted on.
+    local
+        An epsilon from which on delta is 0, for a kernel without a delta of its own.
+    """
+    end, pair = local, blanket.start()
+    low, high = 0.0, local
+    for _ in range(30):  # where the curve becomes negligible: points beyond serve nobody
+        end = (low + high) / 2
+        if blanket.log_delta_of(pair, end, n) < _LEAST_LOG_DELTA:
+            high = end
+        else:
+            low = end
+    epsilons = np.linspace(0, high, _POINTS)
+    curve = np.empty(_POINTS)
+    for place, epsilon in enumerate(epsilons.tolist()):
+        log_delta, pair = blanket.worst(epsilon, n, pair)
+        curve[place] = min(1.0, math.exp(log_delta))
+    curve = np.minimum.accumulate(curve)
+    divergences = np.full(ORDERS.size, np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for place, order in enumerate(ORDERS.tolist()):
+            grown = _integral(epsilons, curve, order - 1) + _integral(epsilons, curve, -order)
+            grown += curve[-1] * (_power(order - 1, high, local) + _power(-order, high, local))
+            total = order * (order - 1) * grown
+            if math.isfinite(total):
+                divergences[place] = math.log1p(total) / (order - 1)
+    bounded: FloatArray = np.minimum(divergences, local)
+    return bounded
+
+
+def _power(exponent: float, low: float, high: float) -> float:
+    """Return the integral of ``e^(exponent x)`` over [low, high]."""
+    if high <= low:
+        return 0.0
+    return float(np.exp(exponent * low) * np.expm1(exponent * (high - low)) / exponent)
+
+
+def _integral(epsilons: FloatArray, curve: FloatArray, power: float) -> float:
+    """Return an upper bound of the integral of ``e^(power x) delta(e^x)``, from chords of delta."""
+    width = float(epsilons[1] - epsilons[0])
+    span = math.expm1(width)
+    # over a cell that begins at 0: of e^(power x), and of that times the falling part of the chord
+    whole = np.expm1(power * width) / power
+    more = np.expm1((power + 1) * width) / (power + 1) if power != -1 else width
+    falling = (math.exp(width) * whole - more) / span
+    cells = np.exp(power * epsilons[:-1])
+    total = float(cells @ (curve[1:] * whole + (curve[:-1] - curve[1:]) * falling))
+    return total * (1 + 64 * ROUNDOFF / width)
+
+
+def log_delta_of_renyi(divergences: FloatArray, epsilon: float) -> float:
+    """Return the logarithm of the delta that these divergences give (Canonne, Kamath and Steinke, 2020)."""
+    found = (ORDERS - 1) * (divergences - epsilon + np.log1p(-1 / ORDERS)) - np.log(ORDERS)
+    return float(np.min(found[np.isfinite(found)], initial=0.0))

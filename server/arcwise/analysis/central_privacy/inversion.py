@@ -1,0 +1,173 @@
+"""Bounds of ``E[max(0, Z_1 + ... + Z_n)]`` for independent copies of one discrete variable Z, for any n.
+
+For X = Z_1 + ... + Z_n + U, where U is normal with the mean 0 and the deviation tau, and any line a > 0,
+
+    E[max(0, X)] = 1/(2 pi) * integral over t of M(s) / s^2,   s = a + it,   M(s) = E[e^(s X)].
+
+- **Smoothing** errs upward: ``max(0, x)`` is convex, so U, whose mean is 0, only adds (Jensen's inequality).
+  It makes the integrand vanish like e^(-tau^2 t^2 / 2).
+- **The trapezoidal rule** with steps of ``2 pi / R`` gives, by Poisson's summation formula, the sum over all
+  integers m of ``e^(-a m R) E[max(0, X + m R)]``: no term is negative, so it errs upward, too.
+- **What is left out** from the last frequency T on is at most ``M(a) e^(-tau^2 T^2 / 2) / (pi T)``.
+- **That all are 0** has a probability of its own, which is taken out of M: there is nothing to be smoothed.
+- **Rounding.** M(s) / M(a) = r^n e^(...), where r is the characteristic function of Z under its tilted law.
+  r - 1 is computed from terms that are themselves small, and what each of them may be off is added up.
+
+The cost does not depend on n, and the error is relative, however small the result is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+if TYPE_CHECKING:
+    from arcwise.typing import FloatArray
+
+__all__ = ["ROUNDOFF", "best_line", "log_positive_part", "log_positive_part_below"]
+
+ROUNDOFF = 2.0**-53
+
+_LAST = 9.0
+"""Frequencies end at so many deviations of U's characteristic function, where it is 3e-18."""
+
+_BLOCK = 2**18
+"""Entries of a block of frequencies times values: what fits into a cache."""
+
+
+class _Integral(NamedTuple):
+    """The sum of the trapezoidal rule, and at most how far rounding and cutting have moved it.
+
+    Both are in units of e^scale; `line` is a, `deviation` tau and `period` R.
+    """
+
+    value: float
+    error: float
+    scale: float
+    line: float
+    deviation: float
+    period: float
+
+
+def log_positive_part(values: FloatArray, weights: FloatArray, n: int, *, smoothing: float = 0.02) -> float:
+    """Return an upper bound of ``log E[max(0, Z_1 + ... + Z_n)]``, -inf if the sum is never positive.
+
+    Parameters
+    ----------
+    values
+        Shape (A,): values of Z.
+    weights
+        Shape (A,): their positive probabilities. What they leave to 1 is the probability that Z is 0.
+    n
+        At least 1.
+    smoothing
+        The deviation of U in units of 1/a. The bound is about ``smoothing^2 / 2`` too large, relatively, and
+        takes time in proportion to ``1 / smoothing``.
+    """
+    if values.max(initial=0.0) <= 0:
+        return -math.inf
+    found = _integral(values, weights, n, smoothing, 0.0)
+    return found.scale + math.log(found.value + found.error)
+
+
+def log_positive_part_below(
+    values: FloatArray, weights: FloatArray, n: int, *, smoothing: float = 0.004
+) -> float:
+    """Return a lower bound of the same, -inf where it finds none.
+
+    With c deviations of U to subtract, ``max(0, S + U - c) <= max(0, S) + max(0, U - c)``; the terms of the
+    trapezoidal rule with m != 0 are bounded by Markov's inequality and subtracted.
+    """
+    if values.max(initial=0.0) <= 0:
+        return -math.inf
+    found = _integral(values, weights, n, smoothing, _LAST)
+    a, tau, period = found.line, found.deviation, found.period
+    shift = _LAST * tau
+    excess = tau * math.exp(-(_LAST**2) / 2 - found.scale)  # above E[max(0, U - c)]
+    # m > 0: at most e^(-a m R) (E[max(0, X)] + m R), where E[max(0, X)] <= value + error.
+    step = math.exp(-a * period)
+    alias = (found.value + found.error) * step / (1 - step) + period * math.exp(-a * period - found.scale) / (
+        1 - step
+    ) ** 2
+    # m < 0: E[max(0, X - m R)] <= M(b) e^(-b m R) / (e b) for every b > a.
+    least = math.inf
+    for b in a * np.array([1.1, 1.25, 1.5, 2.0, 3.0]):
+        log_m = _log_moment(values, weights, n, b) + (tau * b) ** 2 / 2 - b * shift
+        exponent = log_m - 1 - math.log(b) - (b - a) * period - found.scale
+        if exponent < 0:
+            least = min(least, math.exp(exponent) / -math.expm1(-(b - a) * period))
+    below = found.value - found.error - excess - alias - least
+    return found.scale + math.log(below) if below > 0 else -math.inf
+
+
+def _log_moment(values: FloatArray, weights: FloatArray, n: int, line: float) -> float:
+    """Return an upper bound of ``n log E[e^(line Z)]``, infinite where it overflows."""
+    with np.errstate(over="ignore"):
+        terms = weights * np.expm1(line * values)
+    slack = 4 * (values.size + 8) * ROUNDOFF * float(np.abs(terms).sum())
+    total = float(terms.sum()) + slack
+    return n * math.log1p(total) if total > -1 else -math.inf
+
+
+def _integral(
+    values: FloatArray, weights: FloatArray, n: int, smoothing: float, deviations: float
+) -> _Integral:
+    """Return the integral for ``Z_1 + ... + Z_n + U - deviations * tau``."""
+    a = best_line(values, weights, n)
+    tau = smoothing / a
+    tilted = weights * np.exp(a * values)
+    tilted /= 1 + float((weights * np.expm1(a * values)).sum())
+    mean = float(tilted @ values)
+    deviation = math.sqrt(n * max(float(tilted @ values**2) - mean**2, 0.0) + tau**2)
+    # As far as the tilted law reaches, so that the terms with m != 0 are small. A smaller R would be valid.
+    period = max(n * mean, 0.0) + 10 * deviation + 20 * float(values.max()) + 40 / a
+    step = 2 * math.pi / period
+    frequencies = step * np.arange(math.ceil(_LAST / (tau * step)) + 1)
+    off = (values.size + 32) * ROUNDOFF  # of r - 1, relatively to the sum of the sizes of its terms
+    rest = 1 - float(weights.sum())
+    idle = math.exp(n * math.log(rest) - _log_moment(values, weights, n, a)) if rest > 0 else 0.0
+    size = float(tilted @ np.abs(values))
+    value = error = 0.0
+    for t in np.array_split(frequencies, math.ceil(frequencies.size * values.size / _BLOCK)):
+        angle = t[:, None] * values
+        real = -2 * (np.sin(angle / 2) ** 2 @ tilted)
+        imaginary = np.sin(angle) @ tilted
+        # log r, without the loss of digits of log(1 + ...)
+        log_size = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1 + 1e-300))
+        phase = np.arctan2(imaginary, 1 + real)
+        exponent = n * log_size - (tau * t) ** 2 / 2
+        turned = n * np.abs(phase) + (tau * a + deviations) * tau * t
+        with np.errstate(under="ignore"):
+            height = np.exp(exponent) / (a * a + t * t)
+            moved = n * off * np.minimum(2.0, size * t)
+            # |r'^n - r^n| <= n |r' - r| max(|r|, |r'|)^(n - 1), and the rounding of the power itself
+            grown = np.exp((n - 1) * np.log(np.exp(log_size) + moved / n) - (tau * t) ** 2 / 2)
+            off_by = (moved * grown) / (a * a + t * t) + 4 * ROUNDOFF * height * (
+                8 + np.abs(exponent) + turned
+            )
+        # 1 / s^2 turns by -2 atan(t / a)
+        turn = (tau * a - deviations) * tau * t - 2 * np.arctan2(t, a)
+        still = idle * np.exp(-((tau * t) ** 2) / 2) / (a * a + t * t)
+        part = height * np.cos(n * phase + turn) - still * np.cos(turn)
+        weight = np.where(t > 0, 2.0, 1.0)
+        value += float(weight @ part)
+        error += float(weight @ off_by) + ROUNDOFF * t.size * float(weight @ height)
+        error += (n * off + ROUNDOFF * (t.size + 64)) * float(weight @ still)
+    last = float(frequencies[-1])
+    error = step / (2 * math.pi) * error + math.exp(-((tau * last) ** 2) / 2) / (math.pi * last)
+    scale = _log_moment(values, weights, n, a) + (tau * a) ** 2 / 2 - deviations * tau * a
+    return _Integral(step / (2 * math.pi) * value, error, scale, a, tau, period)
+
+
+def best_line(values: FloatArray, weights: FloatArray, n: int) -> float:
+    """Return the line on which the integrand is smallest; any other would be valid and need more digits."""
+    highest = math.log(60 / float(values.max()))
+    lowest = min(math.log(1e-3 / math.sqrt(n * float(weights @ values**2))), highest - 1)
+
+    def height(log_line: float) -> float:
+        return _log_moment(values, weights, n, math.exp(log_line)) - 2 * log_line
+
+    return math.exp(minimize_scalar(height, bounds=(lowest, highest), options={"xatol": 0.01}).x)

@@ -1,0 +1,209 @@
+"""The central certificate: figures worked out elsewhere, composition, groups, liars, and what it says."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from arcwise.analysis import central, central_witness
+from arcwise.analysis.central_privacy.inversion import log_positive_part, log_positive_part_below
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.kernels import CirculantKernel, TableKernel
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms import OptimalPiecewise, Piecewise, ThreeOutputs
+from arcwise.tasks import Task
+
+
+def inset(epsilon: float) -> Task:
+    return Task(
+        "share", Interval(0, 1), epsilon, mechanism=OptimalPiecewise(Interval(0, 1), epsilon, nodes=128)
+    )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "n", "expected"),
+    [
+        (0.5, 10**4, 0.0231),
+        (1, 10**4, 0.0519),
+        (2, 10**4, 0.1325),
+        (4, 10**4, 0.4830),
+        (8, 10**4, 5.36),
+        (0.5, 10**6, 0.00203),
+        (1, 10**6, 0.00461),
+        (2, 10**6, 0.0119),
+        (4, 10**6, 0.0426),
+        (8, 10**6, 0.377),
+    ],
+)
+def test_figures_that_another_program_found(epsilon: float, n: int, expected: float) -> None:
+    """From sums by FFT, which erred upward by up to 0.4 % beside their rounding."""
+    found = central(inset(epsilon), n, delta=1e-8).epsilon
+    assert expected * 0.993 < found < expected * 1.004
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(10**3, 3.09), (10**4, 5.17), (10**5, 7.41), (10**6, 9.69)])
+def test_the_largest_local_epsilon_for_a_central_one(n: int, epsilon: float) -> None:
+    below, above = (central(inset(round(epsilon + step, 3)), n, delta=1e-8).epsilon for step in (-0.01, 0.02))
+    assert below < 1 < above
+
+
+def exact(values: list[float], weights: list[float], n: int) -> Fraction:
+    """Return ``E[max(0, Z_1 + ... + Z_n)]`` by convolution in rational arithmetic."""
+    atoms = [*zip(map(Fraction, values), map(Fraction, weights), strict=True)]
+    atoms.append((Fraction(0), 1 - sum((weight for _, weight in atoms), Fraction(0))))
+    law = {Fraction(0): Fraction(1)}
+    for _ in range(n):
+        grown: dict[Fraction, Fraction] = {}
+        for (total, mass), (value, weight) in product(law.items(), atoms):
+            grown[total + value] = grown.get(total + value, Fraction(0)) + mass * weight
+        law = grown
+    return sum((max(total, Fraction(0)) * mass for total, mass in law.items()), Fraction(0))
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 40])
+@pytest.mark.parametrize(
+    ("values", "weights"),
+    [
+        ([1.5, -2.25], [0.25, 0.5]),
+        ([8.0, -0.5, -3.0], [0.001, 0.9, 0.05]),
+        ([0.5, -4.0], [2.0**-30, 0.25]),
+        ([100.0, -1.0], [1e-6, 0.999]),
+        ([1.0, -1.0], [0.5, 0.5]),
+    ],
+)
+def test_a_positive_part_lies_between_its_bounds(values: list[float], weights: list[float], n: int) -> None:
+    atoms = np.array(values), np.array(weights)
+    found = exact(values, weights, n)
+    truth = math.log(found.numerator) - math.log(found.denominator)
+    above, below = log_positive_part(*atoms, n), log_positive_part_below(*atoms, n)
+    assert below <= truth + 1e-11
+    assert truth - 1e-11 <= above <= truth + 0.01
+
+
+def laws(kernel: TableKernel | CirculantKernel, others: tuple[int, ...]) -> list[dict[tuple[int, ...], int]]:
+    """Return the law of the counts for every value of device 1, by every code of everybody."""
+    found = []
+    for own in range(kernel.nodes):
+        law: dict[tuple[int, ...], int] = {}
+        rows = [kernel.row(node) for node in (own, *others)]
+        for codes in product(range(kernel.codes), repeat=len(rows)):
+            counts = tuple(codes.count(code) for code in range(kernel.codes))
+            mass = math.prod(row[code] for row, code in zip(rows, codes, strict=True))
+            law[counts] = law.get(counts, 0) + mass
+        found.append(law)
+    return found
+
+
+QUARTER = UNIT // 4
+SMALL = TableKernel(((2 * QUARTER, QUARTER, QUARTER), (QUARTER, QUARTER, 2 * QUARTER)))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 0.7, 1.1])
+def test_two_releases_reveal_no_more_than_is_said(epsilon: float) -> None:
+    """All inputs of all others in both releases, with fresh randomness: the product of two laws."""
+    n, bound = 4, Fraction(math.exp(epsilon))
+    up, down = bound.as_integer_ratio()
+    said = Fraction(central(SMALL, n, epsilon=epsilon, releases=2).delta)
+    pairs = [laws(SMALL, (0,) * zeros + (1,) * (n - 1 - zeros)) for zeros in range(n)]
+    for one, two in product(pairs, repeat=2):
+        for s, t in ((0, 1), (1, 0)):
+            total = sum(
+                max(0, down * one[s][a] * two[s][b] - up * one[t][a] * two[t][b])
+                for a in one[s]
+                for b in two[s]
+            )
+            assert Fraction(total, down * UNIT ** (2 * n)) <= said
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 0.7])
+def test_two_reports_of_a_device_reveal_no_more_than_is_said(epsilon: float) -> None:
+    n, bound = 5, Fraction(math.exp(epsilon))
+    up, down = bound.as_integer_ratio()
+    said = Fraction(central(SMALL, n, epsilon=epsilon, reports_each=2).delta)
+    for zeros in range(n - 1):
+        rest = (0,) * zeros + (1,) * (n - 2 - zeros)
+        first, second = laws(SMALL, (0, *rest))[0], laws(SMALL, (1, *rest))[1]
+        for one, other in ((first, second), (second, first)):
+            total = sum(max(0, down * mass - up * other[counts]) for counts, mass in one.items())
+            assert Fraction(total, down * UNIT**n) <= said
+
+
+def test_more_reports_and_fewer_releases_reveal_less() -> None:
+    task = inset(2.5)
+    by_n = [central(task, n, delta=1e-7).epsilon for n in (1, 10, 10**3, 10**5, 10**7)]
+    assert by_n == sorted(by_n, reverse=True)
+    assert by_n[0] == pytest.approx(2.5, rel=1e-9)
+    by_releases = [central(task, 3000, delta=1e-7, releases=k).epsilon for k in (1, 2, 10, 100)]
+    assert by_releases == sorted(by_releases)
+    assert by_releases[-1] < 100 * by_releases[0] / 3
+
+
+def test_liars_count_as_absent() -> None:
+    task = inset(2.5)
+    honest = central(task, 3001, delta=1e-7, honest=0.5)
+    assert honest.epsilon == central(task, 1500, delta=1e-7).epsilon
+    assert (honest.n, honest.honest) == (3001, 0.5)
+
+
+@pytest.mark.parametrize("releases", [1, 7])
+@pytest.mark.parametrize("each", [1, 3])
+def test_delta_of_the_epsilon_is_the_delta(releases: int, each: int) -> None:
+    options = {"releases": releases, "reports_each": each}
+    found = central(inset(1.5), 5000, delta=1e-9, **options)
+    assert 0.9e-9 < central(inset(1.5), 5000, epsilon=found.epsilon, **options).delta < 1.00001e-9
+
+
+def test_a_local_charge_is_never_exceeded() -> None:
+    found = central(inset(0.5), 3, delta=1e-30, releases=4, reports_each=2)
+    assert found.epsilon <= 0.5 * 8 * (1 + 1e-9)
+    assert central(inset(0.5), 3, epsilon=4.0, releases=4, reports_each=2).delta == 0
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        Task("mean", Interval(0, 1), 1.5, mechanism=ThreeOutputs(Interval(0, 1), 1.5)),
+        Task("noise", Interval(0, 1), 1.5, mechanism=Piecewise(Interval(0, 1), 1.5)),
+        Task("direction", Circle(360), 1.5),
+        Task("whole", Interval(0, 10, step=1), 1.5),
+    ],
+)
+def test_every_kind_of_task_has_a_certificate_above_its_witness(task: Task) -> None:
+    found = central(task, 20_000, delta=1e-8)
+    assert 0 < central_witness(task, 20_000, delta=1e-8) <= found.epsilon < 0.2
+    assert f"{found.local:.4g} for each" in str(found)
+    assert "20,000 reports" in str(found)
+
+
+def test_a_kernel_with_a_delta_of_its_own_keeps_it() -> None:
+    kernel = TableKernel(((UNIT - 1, 1, 0), (UNIT - 2**44, 2**44 - 2**20, 2**20)))
+    assert central(kernel, 100, epsilon=1.0).delta >= 2.0**-44
+    assert central(kernel, 100, delta=1e-15).epsilon == math.inf
+    assert "inf" in str(central(kernel, 100, delta=1e-15))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"delta": 0.0}, "delta must be"),
+        ({"delta": 1e-6, "epsilon": 1.0}, "either delta or epsilon"),
+        ({}, "either delta or epsilon"),
+        ({"epsilon": -1.0}, "epsilon must be"),
+        ({"delta": 1e-6, "honest": 0.0}, "honest must be"),
+        ({"delta": 1e-6, "releases": 0}, "releases must be"),
+        ({"delta": 1e-6, "reports_each": 11}, "reports_each must be an integer from 1 to 10"),
+    ],
+)
+def test_what_is_wrong_is_named(given: dict[str, float], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        central(SMALL, 10, **given)  # type: ignore[arg-type]
+
+
+def test_a_task_must_be_one() -> None:
+    with pytest.raises(ParameterError, match="task must be a Task or a Kernel, got str"):
+        central("age", 10, delta=1e-6)  # type: ignore[arg-type]
