@@ -205,6 +205,7 @@ RETURNED = {
         "Band",
         "BatchCounts",
         "Budget",
+        "CentralPrivacy",
         "Comparison",
         "Counters",
         "Distribution",

@@ -163,12 +163,14 @@ def test_the_state_of_the_store_and_of_the_process_is_shown(with_app: Run, tmp_p
         store.close_task(WIDE.id, 1)
 
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        before = app.state.runtime.store().size
         shown = await read(http)
         assert shown[f"arcwise_build_info{sorted([__version__, platform.python_version()])}"] == 1
         assert (shown["arcwise_tasks['open']"], shown["arcwise_tasks['closed']"]) == (1, 1)
         keys = {scope: shown[f"arcwise_keys['{scope}']"] for scope in ("ingest", "read", "admin")}
         assert keys == {"ingest": 2, "read": 1, "admin": 0}
-        assert shown["arcwise_store_bytes[]"] == app.state.runtime.store().size > 0
+        # The server writes now and then on its own: that its clock went on, for instance.
+        assert 0 < before <= shown["arcwise_store_bytes[]"] <= app.state.runtime.store().size
         if sys.platform.startswith("linux"):
             assert shown["process_resident_memory_bytes[]"] > 1e6
             assert shown["process_open_fds[]"] > 3

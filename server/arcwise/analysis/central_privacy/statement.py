@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from arcwise.analysis.central_privacy.blanket import blanket_of
 from arcwise.analysis.central_privacy.composition import log_delta_of_renyi, renyi_divergences
-from arcwise.checks import checked_integer, checked_real
+from arcwise.checks import checked_integer, checked_real, explained
 from arcwise.errors import ParameterError
 from arcwise.kernels.base import Kernel
 from arcwise.kernels.certificate import EPSILON_MAX
@@ -72,6 +72,7 @@ class CentralPrivacy:
         )
 
 
+@explained
 def central(
     task: Task | Kernel,
     n: int,
@@ -156,6 +157,7 @@ def central(
     return CentralPrivacy(min(reports_each * each, spent), delta, n, honest, reports_each, releases, local)
 
 
+@explained
 def central_witness(
     task: Task | Kernel, n: int, *, delta: float | None = None, epsilon: float | None = None
 ) -> float:
