@@ -119,7 +119,7 @@ def check(kernel: Kernel, n: int) -> None:
 @pytest.mark.parametrize("place", range(len(KERNELS)))
 def test_no_data_set_of_a_few_devices_exceeds_the_certificate(place: int) -> None:
     kernel, n = KERNELS[place]
-    for reports in range(1, min(n, 4)):
+    for reports in range(1, min(n, 3)):
         check(kernel, reports)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client import Client, Counters, FileLedger, Ledger, MemoryLedger, Uplink, inspect
+from tests.support.cases import mostly_slow
 from tests.support.scripted import serving
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ def test_what_is_queued_is_sent_before_the_interpreter_ends(path: str) -> None:
         assert (inspect(path).sent, inspect(path).pending) == (5, 0)
 
 
-@pytest.mark.parametrize("ending", ["sys.exit(0)", "del client, ledger", "raise SystemExit"])
+@pytest.mark.parametrize(
+    "ending", mostly_slow(["del client, ledger", "sys.exit(0)", "raise SystemExit"], every=3)
+)
 def test_however_it_ends(path: str, ending: str) -> None:
     with serving(lambda _: (204, {})) as (url, seen):
         run(f"{APP}\n{ending}", url, path)

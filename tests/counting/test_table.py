@@ -16,6 +16,7 @@ import pytest
 
 from arcwise.analysis import count_batches, count_table
 from arcwise.errors import ParameterError
+from tests.support.cases import mostly_slow
 from tests.support.lake import (
     MOST_CODES,
     NOW,
@@ -285,8 +286,8 @@ DIALECTS = ("duckdb", "postgres", "pyspark", "clickhouse", "bigquery", "snowflak
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("batch_id", ["binary", "string"])
-@pytest.mark.parametrize("codes", ["array<int32>", "int64"])
+@pytest.mark.parametrize("batch_id", mostly_slow(["binary", "string"], every=2))
+@pytest.mark.parametrize("codes", mostly_slow(["array<int32>", "int64"], every=2))
 def test_the_query_compiles_for_every_engine(dialect: str, batch_id: str, codes: str) -> None:
     from arcwise.analysis.counting.queries import count_query, id_query, of_columns
     from arcwise.analysis.counting.rules import make_rules

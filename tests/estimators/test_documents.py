@@ -26,6 +26,7 @@ from arcwise.analysis.timeseries.series import PointSpan, empty_series
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.tasks import DAY, Task
+from tests.support.cases import mostly_slow
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example, tasks
 
 DOMAINS: list[Domain] = [
@@ -68,7 +69,7 @@ def test_every_estimate_is_read_back(task: Task, seed: int, n: int, bands: bool)
     check(task, n, seed, bands=bands)
 
 
-@pytest.mark.parametrize("example", [*ALL_EXAMPLES, *LATTICE_EXAMPLES], ids=repr)
+@pytest.mark.parametrize("example", mostly_slow([*ALL_EXAMPLES, *LATTICE_EXAMPLES], every=4, ids=repr))
 def test_estimates_of_every_mechanism_are_read_back(example: Example) -> None:
     mechanism = example.make(2.0)
     words: dict[str, Any] = {"unit": "min", "description": "how long"}

@@ -18,6 +18,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 from tests.support.strategies import tasks
 from tests.support.surveys import drawn_counts, node_distribution
 
@@ -180,7 +181,7 @@ def test_quantiles_and_shares_are_found_by_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("task", [AGE, RATING, HEADING], ids=lambda task: task.name)
-@pytest.mark.parametrize("n", [1, 3, 40])
+@pytest.mark.parametrize("n", mostly_slow([3, 1, 40], every=3))
 def test_notes_are_separate_until_they_are_written(task: Task, n: int) -> None:
     result = estimate(task, reports(task, [10.0, 3.0, 7.0] * n), bands=True)
     parts: list[Any] = [

@@ -257,8 +257,8 @@ def test_a_handful_of_reports(n: int) -> None:
 @pytest.mark.parametrize(
     "example",
     [
-        pytest.param(example, id=repr(example), marks=pytest.mark.slow if number else ())
-        for examples in EXAMPLES.values()
+        pytest.param(example, id=repr(example), marks=pytest.mark.slow if number or family % 3 else ())
+        for family, examples in enumerate(EXAMPLES.values())
         for number, example in enumerate(examples)
         if example in ALL_EXAMPLES
     ],

@@ -28,6 +28,7 @@ from arcwise.analysis.estimators.variance import spread
 from arcwise.analysis.simulate import Histogram, as_population, code_law, multinomial, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import LaplaceMechanism, OptimalCircular, OptimalPiecewise
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from arcwise.analysis import Value
@@ -74,7 +75,7 @@ def surveys(law: FloatArray, n: int, many: int) -> FloatArray:
     return multinomial(np.full(many, n), np.tile(law, (many, 1)), generator).astype(np.float64)
 
 
-@pytest.mark.parametrize("name", POPULATIONS)
+@pytest.mark.parametrize("name", mostly_slow(POPULATIONS, every=3))
 @pytest.mark.parametrize(
     ("epsilon", "n"), [(8.0, 30), pytest.param(12.0, 30, marks=pytest.mark.slow), (8.0, 100)]
 )

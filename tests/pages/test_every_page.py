@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _slow = pytest.mark.slow
 _PAGES = [
     "/",
-    "/operator",
     MILLION,
-    "heading",
-    "no report",
     *[
         pytest.param(name, marks=_slow)
         for name in (
+            "/operator",
+            "heading",
+            "no report",
             "/?q=nothing-like-it",
             "one report",
             "score",
@@ -174,9 +174,8 @@ def test_a_page_works_without_script(tab: Callable[..., Any], open_site: Site) -
         assert not window.problems
 
 
-@pytest.mark.parametrize(
-    "name", [HOSTILE[1], *[pytest.param(each, marks=_slow) for each in HOSTILE[:1] + HOSTILE[2:]]]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
 def test_words_of_a_task_stay_words(tab: Callable[..., Any], keyed_site: Site, name: str) -> None:
     with tab(PHONE) as window:
         window.log_in(keyed_site.page(name), keyed_site.keys["read"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.cases import mostly_slow
 from tests.support.chromium import DESKTOP, PHONE
 
 if TYPE_CHECKING:
@@ -38,25 +39,28 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]
 
 @pytest.mark.parametrize(
     ("check", "body", "words"),
-    [
-        ("check_layout", "<p style='width: 2000px'>wide</p>", "px wide"),
-        ("check_layout", _PICTURE.format('<text x="190" y="50">cut off</text>'), "cut off"),
-        ("check_layout", _PICTURE.format('<text x="9" y="50" font-size="6">tiny</text>'), "6.0 px high"),
-        (
-            "check_layout",
-            _PICTURE.format('<text x="9" y="50">one</text><text x="12" y="52">two</text>'),
-            "lies on",
-        ),
-        (
-            "check_pictures",
-            _PICTURE.format('<rect width="200" height="100" fill="#777"/><text x="9" y="50">dull</text>'),
-            "contrast 4.6",
-        ),
-        ("check_axe", "<button></button>", "button-name"),
-        ("check", "<script>throw new Error('no')</script>", "exception: no"),
-        ("check", "<img src='http://192.0.2.1/x.png' alt=''>", "request to http://192.0.2.1"),
-        ("check", "<img src='missing.png' alt=''>", "404 for"),
-    ],
+    mostly_slow(
+        [
+            ("check_layout", "<p style='width: 2000px'>wide</p>", "px wide"),
+            ("check_layout", _PICTURE.format('<text x="190" y="50">cut off</text>'), "cut off"),
+            ("check_layout", _PICTURE.format('<text x="9" y="50" font-size="6">tiny</text>'), "6.0 px high"),
+            (
+                "check_layout",
+                _PICTURE.format('<text x="9" y="50">one</text><text x="12" y="52">two</text>'),
+                "lies on",
+            ),
+            (
+                "check_pictures",
+                _PICTURE.format('<rect width="200" height="100" fill="#777"/><text x="9" y="50">dull</text>'),
+                "contrast 4.6",
+            ),
+            ("check_axe", "<button></button>", "button-name"),
+            ("check", "<script>throw new Error('no')</script>", "exception: no"),
+            ("check", "<img src='http://192.0.2.1/x.png' alt=''>", "request to http://192.0.2.1"),
+            ("check", "<img src='missing.png' alt=''>", "404 for"),
+        ],
+        every=2,
+    ),
 )
 def test_a_fault_is_found(
     tab: Callable[..., Any], pages: tuple[str, Path], check: str, body: str, words: str

@@ -24,6 +24,7 @@ from arcwise.server.store import Store, open_store
 from arcwise.server.store.staging import ArchiveFile, StagedSize, StagingStore, staging
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 from tests.server.store.conftest import opener, store, url  # noqa: F401 (fixtures)
+from tests.support.cases import mostly_slow
 from tests.support.store_samples import (
     CLOSED,
     COUNTED,
@@ -216,7 +217,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("owner", "name", "calls"), STEPS)
+@pytest.mark.parametrize(("owner", "name", "calls"), mostly_slow(STEPS, every=3))
 def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(
     opener: Callable[[], Store],  # noqa: F811 (a fixture)
     tmp_path: Path,

@@ -1,0 +1,27 @@
+"""Which cases of a test that has many run every time, and which with the slow tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["mostly_slow"]
+
+
+def mostly_slow(cases: Iterable[Any], *, every: int, ids: Callable[[Any], str] | None = None) -> list[Any]:
+    """Return the cases with the mark `slow`, but for the first of each `every`.
+
+    A case that is a tuple holds a value for each of several arguments.
+    """
+    return [
+        pytest.param(
+            *(case if type(case) is tuple else (case,)),
+            id=ids(case) if ids else None,
+            marks=pytest.mark.slow if number % every else (),
+        )
+        for number, case in enumerate(cases)
+    ]
