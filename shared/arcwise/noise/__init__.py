@@ -1,8 +1,9 @@
 """Distributions of additive noise for differential privacy, in the manner of scipy.stats.
 
 Frozen objects for any sensitivity: density or mass, distribution function, quantiles, moments of any order,
-entropy, the parameter that is optimal for a loss, and samples for experiments. For privacy there is
-`GridNoise`: noise on a grid with integer weights, an exact certificate and the operating system's randomness.
+entropy, the parameter that is optimal for a loss, and samples for experiments. For privacy there are
+`GridNoise` for numbers and `BoxGridNoise`, `PolytopeGridNoise` and `IndependentGridNoise` for vectors: noise
+on a grid with integer weights, an exact certificate and the operating system's randomness.
 
 Importing this package loads numpy; scipy is loaded by what needs it.
 """
@@ -19,9 +20,14 @@ from arcwise.noise.geometric import Geometric
 from arcwise.noise.grid import GridNoise
 from arcwise.noise.laplace import Laplace
 from arcwise.noise.lower_bound import approximate_lower_bound
+from arcwise.noise.multivariate.body_staircase import BodyStaircase
 from arcwise.noise.multivariate.box_component import BoxComponent
 from arcwise.noise.multivariate.box_staircase import BoxStaircase, ConfidenceBox
+from arcwise.noise.multivariate.grid_box import BoxGridNoise
+from arcwise.noise.multivariate.grid_polytope import Face, PolytopeGridNoise
 from arcwise.noise.multivariate.independent_laplace import ConfidenceDiamond, IndependentLaplace
+from arcwise.noise.multivariate.independent_staircase import IndependentGridNoise, IndependentStaircase
+from arcwise.noise.multivariate.vector_grid import VectorGridNoise
 from arcwise.noise.staircase import Staircase
 from arcwise.noise.staircase_optima import heuristic_gamma, interval_gamma, optimal_gamma
 from arcwise.noise.truncated_laplace import TruncatedLaplace
@@ -30,21 +36,28 @@ from arcwise.noise.uniform_atom import UniformAtom, optimal_alpha
 __all__ = [
     "AbstractStaircase",
     "AnalyticGaussian",
+    "BodyStaircase",
     "BoxComponent",
+    "BoxGridNoise",
     "BoxStaircase",
     "ConfidenceBox",
     "ConfidenceDiamond",
     "ContinuousNoise",
     "DiscreteNoise",
     "DiscreteStaircase",
+    "Face",
     "Geometric",
     "GridNoise",
+    "IndependentGridNoise",
     "IndependentLaplace",
+    "IndependentStaircase",
     "Laplace",
     "Noise",
+    "PolytopeGridNoise",
     "Staircase",
     "TruncatedLaplace",
     "UniformAtom",
+    "VectorGridNoise",
     "approximate_lower_bound",
     "gaussian_delta",
     "heuristic_gamma",

@@ -1,3 +1,3 @@
-"""Distributions of noise for several attributes together: boxes, and Laplace noise on each attribute."""
+"""Noise for several attributes together: shells of boxes and other bodies, independent noise, grids."""
 
 __all__: list[str] = []

@@ -206,8 +206,8 @@ class BoxStaircase:
     def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
         """Return joint samples for experiments, of shape ``size + (d,)``, or one point without a size.
 
-        Not for privacy, see `Noise.rvs`: floats leak (Mironov 2012). To release numbers, use the local
-        mechanisms, or draw each component from its own `GridNoise` at its share of epsilon.
+        Not for privacy, see `Noise.rvs`: floats leak (Mironov 2012). To release vectors, draw from a
+        `BoxGridNoise`, which is this noise on a grid.
 
         A sample is the index of a box (`box_index`), then a uniform point of that box.
         """

@@ -43,7 +43,7 @@ def binomial_coefficients(constants: Sequence[Any], slopes: Sequence[float]) -> 
 
     One factor at a time: ``i C(i, k) = (k+1) C(i, k+1) + k C(i, k)``.
     """
-    coefficients: list[Any] = [1.0]
+    coefficients: list[Any] = [1]  # integers stay integers
     for c, s in zip(constants, slopes, strict=True):
         coefficients = _times(coefficients, c, s)
     return coefficients
@@ -114,7 +114,7 @@ def box_index(
 
 
 def _times(coefficients: list[Any], c: Any, s: float) -> list[Any]:
-    longer = [(c + s * k) * a for k, a in enumerate(coefficients)] + [0.0]
+    longer = [(c + s * k) * a for k, a in enumerate(coefficients)] + [0]
     for k, a in enumerate(coefficients):
         longer[k + 1] = longer[k + 1] + s * (k + 1) * a
     return longer

@@ -1,0 +1,343 @@
+"""Noise for privacy for several attributes at once: vectors of integers in box-shaped shells, pure epsilon.
+
+Soria-Comas and Domingo-Ferrer, "Optimal data-independent noise for differential privacy" (Information
+Sciences 2013), section 6, on a grid.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.checks import checked_integer
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import certify
+from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.multivariate.box_component import checked_lengths
+from arcwise.noise.multivariate.box_staircase import BoxStaircase
+from arcwise.noise.multivariate.shell_law import INDEX_BITS, INDEX_DRAWS, ShellLaw, below
+from arcwise.noise.multivariate.vector_grid import (
+    VectorGridNoise,
+    checked_grid_points,
+    checked_integers,
+    checked_steps,
+)
+from arcwise.randomness import SYSTEM, Randomness
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from arcwise.kernels.certificate import Certificate
+    from arcwise.typing import FloatArray, IntArray
+
+__all__ = ["ATTRIBUTES_MAX", "SENSITIVITY_MAX", "BoxGridNoise", "wrapped"]
+
+ATTRIBUTES_MAX = 64
+"""For which the fixed-point numbers that place the weights are long enough."""
+
+SENSITIVITY_MAX = 2**32
+"""In grid steps. A box then has sides of less than 2**50 points, which floats hold exactly."""
+
+RESOLUTION = 64
+"""Grid steps to a sensitivity, unless steps are given: rounding then adds 1 / 49,152 of its square."""
+
+_CHUNK = 2**16  # numbers at a time, so that a sampler's intermediate arrays stay in the cache
+_MASK = 2**128 - 1
+_LOW = np.uint64(2**32 - 1)
+_HALF = np.uint64(32)
+
+
+@dataclass(frozen=True)
+class BoxGridNoise(VectorGridNoise):
+    """Vectors of integers: each in shell k has the same probability, e^-epsilon of that in shell k - 1.
+
+    Shell k is the box of the half widths ``core[j] + k sensitivities[j]`` less the last box. That protects d
+    attributes of which attribute j changes by at most ``sensitivities[j]`` grid steps, in every combination:
+    `BoxStaircase` on a grid, drawn jointly. All shells are possible, so it is *pure* epsilon-DP, exactly:
+    there is no delta of a tail that is cut off, unlike that of a `GridNoise`.
+
+    Bring a value to the grid (`to_grid`), add what `draw` gives, and multiply by `steps`; `release` does all
+    three.
+
+    Parameters
+    ----------
+    epsilon
+        More than 0, at most 50, for all attributes together.
+    sensitivities
+        d integers from 1 to 2**32, in grid steps: the largest change of each attribute *on the grid*.
+    core
+        d integers, ``0 <= core[j] <= sensitivities[j]``: the half widths of the box of highest probability.
+    steps
+        d positive numbers: the distance of two grid points, in the unit of each attribute. 1 unless given.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, there are more than 64 attributes, or epsilon is so small that
+        there would be more than 65,536 shells before the tail.
+
+    Notes
+    -----
+    Two draws of 128 bits pick the index i of a box, and one more for each attribute a uniform integer of its
+    side, by rejection where a multiple of the side does not fit into 128 bits. So a vector takes d + 2 draws,
+    and further ones with a probability below 2**-70 (the tail, and rejections).
+
+    An integer beyond 64 bits (its box has an index of more than 2**30) is given modulo 2**64, as numpy's sums
+    are. The sum with a value then is the true one modulo 2**64: a function of it, and so as private.
+
+    Examples
+    --------
+    >>> noise = BoxGridNoise.for_values(1.0, (1.0, 10.0))
+    >>> noise.certificate().delta
+    0
+    >>> noise.release([0.25, 17.3]).shape
+    (2,)
+    """
+
+    epsilon: float
+    sensitivities: tuple[int, ...]
+    core: tuple[int, ...]
+    steps: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
+        sensitivities = checked_integers("sensitivities", self.sensitivities, 1, SENSITIVITY_MAX)
+        if not 1 <= len(sensitivities) <= ATTRIBUTES_MAX:
+            raise ParameterError(
+                f"sensitivities must be 1 to {ATTRIBUTES_MAX} integers, got {len(sensitivities)}"
+            )
+        core = checked_integers("core", self.core, 0, SENSITIVITY_MAX)
+        if len(core) != len(sensitivities) or any(z > s for z, s in zip(core, sensitivities, strict=True)):
+            raise ParameterError(
+                f"core must be {len(sensitivities)} integers, each at most its sensitivity, got {core!r}"
+            )
+        steps = checked_steps(self.steps or (1.0,) * len(core), len(core))
+        object.__setattr__(self, "sensitivities", sensitivities)
+        object.__setattr__(self, "core", core)
+        object.__setattr__(self, "steps", steps)
+        _ = self._law  # made here, so that what is wrong is said here
+
+    @classmethod
+    def optimal(
+        cls,
+        epsilon: float,
+        sensitivities: Sequence[int],
+        *,
+        power: float = 2.0,
+        steps: Sequence[float] = (),
+    ) -> BoxGridNoise:
+        """Return the member with the core nearest to that of `BoxStaircase.optimal`, on the grid.
+
+        A box of half width c has 2 c + 1 points a side, as many as a side of length 2 c + 1 has steps: so
+        the variance is that of the continuous noise with the core ``c + 1/2``, less 1/12.
+        """
+        sensitivities = checked_integers("sensitivities", sensitivities, 1, SENSITIVITY_MAX)
+        best = BoxStaircase.optimal(epsilon, tuple(float(s) for s in sensitivities), power=power)
+        core = [min(s, max(0, round(z - 0.5))) for z, s in zip(best.core, sensitivities, strict=True)]
+        return cls(epsilon, sensitivities, tuple(core), tuple(steps))
+
+    @classmethod
+    def for_values(
+        cls,
+        epsilon: float,
+        sensitivities: Sequence[float],
+        *,
+        steps: Sequence[float] = (),
+        power: float = 2.0,
+    ) -> BoxGridNoise:
+        """Return the optimal member for real attributes that change by at most so much.
+
+        Parameters
+        ----------
+        epsilon
+            For all attributes together.
+        sensitivities
+            d positive numbers, each in the unit of its attribute. On the grid they are rounded up, to
+            ``ceil(sensitivity / step)`` steps, in rational arithmetic: what `to_grid` can make of a change
+            that large. 0.3 and 0.1 stand for the floats of these names here.
+        steps
+            d positive numbers; unless given, 1/64 of each sensitivity.
+        power
+            The moment ``E|X_j|^power`` is the least.
+        """
+        lengths, _ = checked_lengths(sensitivities, sensitivities)
+        widths = checked_steps(steps or [s / RESOLUTION for s in lengths], len(lengths))
+        ratios = [math.ceil(Fraction(s) / Fraction(w)) for s, w in zip(lengths, widths, strict=True)]
+        for s, w, ratio in zip(lengths, widths, ratios, strict=True):
+            if ratio > SENSITIVITY_MAX:
+                raise ParameterError(
+                    f"steps must be at least 2**-32 of their sensitivity, {s!r}, got {w!r}: take larger steps"
+                )
+        return cls.optimal(epsilon, ratios, power=power, steps=widths)
+
+    @cached_property
+    def _law(self) -> ShellLaw:
+        return ShellLaw(self.epsilon, self.sensitivities, self.core)
+
+    def certificate(self, epsilon: float | None = None) -> Certificate:
+        """Return what the integers prove for vectors that change by at most `sensitivities` grid steps.
+
+        Pure epsilon-DP: delta is 0. Each point of shell k has a rational probability, a change of a vector
+        within its sensitivities moves a point by one shell at most, and `ratio` bounds what that is, from
+        above by less than 2**-200. All in integers, for every shell: beyond the weights the ratio is one.
+
+        Parameters
+        ----------
+        epsilon
+            Of the statement; that of the noise unless given.
+
+        Raises
+        ------
+        CertificateError
+            When the ratio exceeds e^epsilon.
+        """
+        return certify(self._law.ratio, self.epsilon if epsilon is None else checked_epsilon(epsilon))
+
+    def shell(self, k: ArrayLike) -> IntArray:
+        """Return the index of the shell of grid points k, integers of shape (..., d), in the shape (...)."""
+        points = np.abs(checked_grid_points(k, self.dimension))
+        beyond = np.maximum(points - np.array(self.core), 0)
+        s = np.array(self.sensitivities)
+        return np.asarray(((beyond + s - 1) // s).max(axis=-1))
+
+    def pmf(self, k: ArrayLike) -> FloatArray:
+        """Return the probability of grid points k, integers of shape (..., d), in the shape (...)."""
+        shells = self.shell(k)
+        last = len(self._law.weights)
+        heights = np.array([height / self._law.unit for height in self._law.heights])
+        falls = np.exp(-self.epsilon * np.maximum(shells - last, 0))
+        return np.asarray(heights[np.minimum(shells, last)] * falls)
+
+    def probability(self, k: Sequence[int]) -> Fraction:
+        """Return the probability of one grid point, exactly; for experiments with few shells.
+
+        It is a sum over the shells from that of the point on, of fractions that all differ.
+        """
+        point = checked_integers("k", k, -(2**53), 2**53)
+        return self._law.height(int(self.shell(point)))
+
+    def var(self) -> FloatArray:
+        """Return the variances of the components in the units of the attributes, shape (d,).
+
+        Of the integers themselves. Rounding a value to the grid adds an error of at most half a step.
+        """
+        probabilities = np.array([weight / 2**INDEX_BITS for weight in self._law.weights])
+        i = np.arange(len(probabilities), dtype=np.float64)[:, None]
+        h = np.array(self.core) + i * np.array(self.sensitivities)
+        variances: FloatArray = probabilities @ (h * (h + 1.0) / 3.0)
+        return np.asarray(variances * np.array(self.steps) ** 2)
+
+    def draw(self, *, randomness: Randomness = SYSTEM) -> IntArray:
+        """Return one vector of noise in grid steps, shape (d,), to be added to integers."""
+        return np.array([wrapped(k) for k in self._draw(randomness)[1]], dtype=np.int64)
+
+    def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> IntArray:
+        """Return `count` vectors of noise in grid steps, shape (count, d), to be added to integers.
+
+        The same draws in the same order as `count` calls of `draw`, unless one of them needs further ones.
+        """
+        count = checked_integer("count", count, 0)
+        out = np.empty((count, self.dimension), np.int64)
+        chunk = max(1, _CHUNK // (self.dimension + INDEX_DRAWS))
+        for start in range(0, count, chunk):
+            self.fill(out[start : start + chunk], randomness)
+        return out
+
+    def _draw(self, randomness: Randomness) -> tuple[int, list[int]]:
+        """Return the index of a box and a point of it, integers of any size."""
+        words = np.frombuffer(randomness.draws(INDEX_DRAWS + self.dimension), "<u8").tolist()
+        draws = [u << 64 | r for r, u in zip(words[::2], words[1::2], strict=True)]
+        index = self._law.sample(draws[0] << 128 | draws[1], randomness)
+        return index, self._point(index, draws[INDEX_DRAWS:], randomness)
+
+    def _point(self, index: int, draws: Sequence[int], randomness: Randomness) -> list[int]:
+        sides = self._law.half_widths(index)
+        if index >= len(self._law.weights):  # sides of any length
+            return [below(2 * h + 1, randomness) - h for h in sides]
+        return [_uniform(2 * h + 1, draw, randomness) - h for h, draw in zip(sides, draws, strict=True)]
+
+    def fill(
+        self, out: IntArray, randomness: Randomness
+    ) -> tuple[IntArray, dict[int, tuple[int, list[int]]]]:
+        """Fill the rows of an array, shape (n, d), with vectors: what `draw_many` and other noise use.
+
+        Returns
+        -------
+        tuple
+            The index of each row's box, and for rows of the tail, by row, index and vector as integers of any
+            size.
+        """
+        count, d = out.shape
+        words = np.frombuffer(randomness.draws(count * (INDEX_DRAWS + d)), "<u8").astype(np.uint64)
+        words = words.reshape(count, INDEX_DRAWS + d, 2)
+        first = words[:, 0, 1]
+        r, u = words[:, INDEX_DRAWS:, 0], words[:, INDEX_DRAWS:, 1]
+        index = np.searchsorted(self._first_words, first, side="right")
+        # The first 64 bits decide, unless they are those of the end of a stretch.
+        tail = dict[int, tuple[int, list[int]]]()
+        for row in np.flatnonzero((index > 0) & (self._first_words[index - 1] == first)).tolist():
+            (low_1, high_1), (low_2, high_2) = words[row, :INDEX_DRAWS].tolist()
+            draw = high_1 << 192 | low_1 << 128 | high_2 << 64 | low_2
+            i = self._law.sample(draw, randomness)
+            if i >= len(self._law.weights):
+                tail[row] = i, []
+            index[row] = min(i, len(self._law.weights) - 1)
+        h = np.array(self.core) + index[:, None] * np.array(self.sensitivities)
+        n = (2 * h + 1).astype(np.uint64)
+        high, low = _product(u, n)
+        # The second 64 bits of a draw add less than n to the low half: they matter where that carries, or
+        # where the draw may have to be rejected.
+        open_rows, open_columns = np.nonzero(low - np.uint64(1) >= ~n)
+        for row, j in zip(open_rows.tolist(), open_columns.tolist(), strict=True):
+            draw = int(u[row, j]) << 64 | int(r[row, j])
+            high[row, j] = _uniform(int(n[row, j]), draw, randomness)
+        np.subtract(high.astype(np.int64), h, out=out)
+        for row, (i, _) in tail.items():
+            point = self._point(i, (), randomness)
+            tail[row] = i, point
+            out[row] = [wrapped(k) for k in point]
+        return index, tail
+
+    def largest(self) -> tuple[int, tuple[int, ...]]:
+        """Return the largest index that has a weight of its own, and the half widths of its box."""
+        index = len(self._law.weights) - 1
+        return index, self._law.half_widths(index)
+
+    @cached_property
+    def _first_words(self) -> NDArray[np.uint64]:
+        """The first 64 bits of the running sums of weights."""
+        return np.array([end >> (INDEX_BITS - 64) for end in self._law.ends], dtype=np.uint64)
+
+
+def wrapped(k: int) -> int:
+    """Return an integer modulo 2**64, as a signed one of 64 bits."""
+    return (k + 2**63) % 2**64 - 2**63
+
+
+def _uniform(n: int, draw: int, randomness: Randomness) -> int:
+    """Return a uniform integer from 0 to n - 1, exactly: the draw times n, less its last 128 bits.
+
+    Each integer comes from as many draws, once those that leave a remainder below ``2**128 mod n`` are
+    rejected (Lemire 2019, "Fast random integer generation in an interval"): less than n in 2**128.
+    """
+    product = draw * n
+    while product & _MASK < n and product & _MASK < 2**128 % n:
+        r, u = randomness.draw()
+        product = (u << 64 | r) * n
+    return product >> 128
+
+
+def _product(u: NDArray[np.uint64], n: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return both halves of the product of two 64-bit integers, by halves of 32 bits."""
+    u_low, u_high = u & _LOW, u >> _HALF
+    n_low, n_high = n & _LOW, n >> _HALF
+    first = u_high * n_low + ((u_low * n_low) >> _HALF)
+    second = u_low * n_high + (first & _LOW)
+    return u_high * n_high + (first >> _HALF) + (second >> _HALF), u * n

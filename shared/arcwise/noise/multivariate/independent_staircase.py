@@ -1,0 +1,249 @@
+"""Independent staircases on several attributes: for experiments, and on a grid for privacy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.checks import checked_integer, checked_real
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import certify, exact_epsilon
+from arcwise.noise.base import checked_shape
+from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.multivariate.box_component import checked_lengths, checked_points
+from arcwise.noise.multivariate.grid_box import BoxGridNoise
+from arcwise.noise.multivariate.vector_grid import VectorGridNoise, checked_steps
+from arcwise.noise.staircase import Staircase
+from arcwise.randomness import SYSTEM, Randomness
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+    from arcwise.kernels.certificate import Certificate
+    from arcwise.noise.base import Size
+    from arcwise.typing import FloatArray, IntArray
+
+__all__ = ["IndependentGridNoise", "IndependentStaircase"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndependentStaircase:
+    """d independent `Staircase` numbers, each at its share of epsilon; epsilon-DP for all together.
+
+    Parameters
+    ----------
+    components
+        One `Staircase` for each attribute.
+
+    Raises
+    ------
+    ParameterError
+        When there are none, or others.
+
+    Notes
+    -----
+    Under the same epsilon `BoxStaircase` has less variance from two attributes on: it uses that they are
+    released together. Independent noise is for attributes that are released one after the other.
+
+    Examples
+    --------
+    >>> noise = IndependentStaircase.optimal(1.0, (1.0, 10.0), shares=(3, 1))
+    >>> noise.epsilon, noise.component(0).epsilon
+    (1.0, 0.75)
+    """
+
+    components: tuple[Staircase, ...]
+
+    def __post_init__(self) -> None:
+        components = tuple(self.components)
+        if not components or not all(isinstance(each, Staircase) for each in components):
+            raise ParameterError(f"components must be Staircase objects, at least one, got {components!r}")
+        object.__setattr__(self, "components", components)
+
+    @classmethod
+    def optimal(
+        cls,
+        epsilon: float,
+        sensitivities: Sequence[float],
+        *,
+        shares: Sequence[float] = (),
+        power: float = 2.0,
+    ) -> IndependentStaircase:
+        """Return the member with the least ``E|X_j|^power`` of each component at its share of epsilon.
+
+        Parameters
+        ----------
+        epsilon
+            More than 0, at most 50, for all attributes together.
+        sensitivities
+            d positive numbers, each in the unit of its attribute.
+        shares
+            d positive numbers, in proportion to which epsilon is divided; unless given, equally.
+        power
+            More than 0.
+        """
+        lengths, _ = checked_lengths(sensitivities, sensitivities)
+        parts = _divided(epsilon, shares, len(lengths))
+        pairs = zip(parts, lengths, strict=True)
+        return cls(tuple([Staircase.optimal(part, s, power=power) for part, s in pairs]))
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of all components together: the sum of theirs."""
+        return math.fsum([each.epsilon for each in self.components])
+
+    @property
+    def dimension(self) -> int:
+        """The number of attributes d."""
+        return len(self.components)
+
+    def component(self, index: int) -> Staircase:
+        """Return the distribution of one component."""
+        return self.components[checked_integer("index", index, 0, self.dimension - 1)]
+
+    def pdf(self, x: ArrayLike) -> FloatArray:
+        """Return the joint density at points x, shape (..., d), in the shape (...)."""
+        points = checked_points(x, self.dimension)
+        densities = [np.asarray(each.pdf(points[..., j])) for j, each in enumerate(self.components)]
+        return np.asarray(np.prod(densities, axis=0))
+
+    def var(self) -> FloatArray:
+        """Return the variances of the components, shape (d,)."""
+        return np.array([each.var() for each in self.components])
+
+    def cov(self) -> FloatArray:
+        """Return the covariance matrix, shape (d, d): diagonal."""
+        return np.diag(self.var())
+
+    def entropy(self) -> float:
+        """Return the differential entropy in nats: the sum of those of the components."""
+        return math.fsum([each.entropy() for each in self.components])
+
+    def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
+        """Return joint samples for experiments, of shape ``size + (d,)``; not for privacy: see `Noise`.
+
+        For privacy there is `IndependentGridNoise`.
+        """
+        shape = checked_shape(size, generator)
+        return np.stack([each.rvs(shape, generator=generator) for each in self.components], axis=-1)
+
+
+@dataclass(frozen=True)
+class IndependentGridNoise(VectorGridNoise):
+    """Vectors of integers whose parts are drawn independently; the epsilons of the parts add up.
+
+    With parts of one attribute each it is `IndependentStaircase` on a grid, pure epsilon-DP. Parts of several
+    attributes join what is released together with what is released on its own.
+
+    Parameters
+    ----------
+    parts
+        Noise for the first attributes, for those after them, and so on.
+
+    Raises
+    ------
+    ParameterError
+        When there are none, or others.
+
+    Examples
+    --------
+    >>> noise = IndependentGridNoise.optimal(1.0, (1, 20))
+    >>> noise.certificate(1.0).delta
+    0
+    """
+
+    parts: tuple[BoxGridNoise, ...]
+
+    def __post_init__(self) -> None:
+        parts = tuple(self.parts)
+        if not parts or not all(isinstance(part, BoxGridNoise) for part in parts):
+            raise ParameterError(f"parts must be BoxGridNoise objects, at least one, got {parts!r}")
+        object.__setattr__(self, "parts", parts)
+
+    @classmethod
+    def optimal(
+        cls,
+        epsilon: float,
+        sensitivities: Sequence[int],
+        *,
+        shares: Sequence[float] = (),
+        power: float = 2.0,
+        steps: Sequence[float] = (),
+    ) -> IndependentGridNoise:
+        """Return one part for each attribute, at its share of epsilon.
+
+        Parameters
+        ----------
+        epsilon
+            More than 0, at most 50, for all attributes together.
+        sensitivities, steps
+            As in `BoxGridNoise`.
+        shares
+            d positive numbers, in proportion to which epsilon is divided; unless given, equally.
+        power
+            The moment ``E|X_j|^power`` is the least.
+        """
+        sensitivities = tuple(sensitivities)
+        d = len(sensitivities)
+        divided = _divided(epsilon, shares, d)
+        rows = zip(divided, sensitivities, checked_steps(steps or (1.0,) * d, d), strict=True)
+        return cls(tuple([BoxGridNoise.optimal(part, (s,), power=power, steps=(w,)) for part, s, w in rows]))
+
+    @property
+    def steps(self) -> tuple[float, ...]:  # type: ignore[override]  # read-only, as all fields are
+        """The distance of two grid points, in the unit of each attribute."""
+        return sum([part.steps for part in self.parts], ())
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of all parts together: the sum of theirs, rounded up."""
+        parts = [part.epsilon for part in self.parts]
+        total = math.fsum(parts)
+        return total if _adds_up(parts, total) else math.nextafter(total, math.inf)
+
+    def certificate(self, epsilon: float | None = None) -> Certificate:
+        """Return what the integers prove: the ratios of the parts multiplied, at most e^epsilon.
+
+        Parameters
+        ----------
+        epsilon
+            Of the statement; that of the noise unless given.
+
+        Raises
+        ------
+        CertificateError
+            When the integers spend more.
+        """
+        ratio = math.prod([part.certificate().ratio or Fraction(0) for part in self.parts], start=Fraction(1))
+        return certify(ratio, self.epsilon if epsilon is None else checked_epsilon(epsilon))
+
+    def var(self) -> FloatArray:
+        """Return the variances of the components in the units of the attributes, shape (d,)."""
+        return np.concatenate([part.var() for part in self.parts])
+
+    def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> IntArray:
+        """Return `count` vectors of noise in grid steps, shape (count, d), to be added to integers."""
+        return np.concatenate([part.draw_many(count, randomness=randomness) for part in self.parts], axis=1)
+
+
+def _divided(epsilon: float, shares: Sequence[float], dimension: int) -> list[float]:
+    """Return d parts of epsilon that are at most epsilon together."""
+    epsilon = checked_epsilon(epsilon)
+    weights = [checked_real("share", share, above=0) for share in (shares or [1.0] * dimension)]
+    if len(weights) != dimension:
+        raise ParameterError(
+            f"shares and sensitivities must be equally long, got {len(weights)} and {dimension} numbers"
+        )
+    parts = [epsilon * (weight / math.fsum(weights)) for weight in weights]
+    return parts if _adds_up(parts, epsilon) else [part * (1.0 - 2.0**-50) for part in parts]
+
+
+def _adds_up(parts: Sequence[float], epsilon: float) -> bool:
+    """Return whether the epsilons of the parts are at most epsilon together, as certificates read them."""
+    return sum(map(exact_epsilon, parts)) <= exact_epsilon(epsilon)

@@ -1,0 +1,218 @@
+"""Which box a vector of integers is drawn from: exact probabilities, of infinitely many boxes.
+
+The indices below some I have integer weights in units of 2**-256. All others together have one more weight,
+and among them index i has a probability in proportion to ``b^i N_i``, with a rational b and N_i the number of
+points of box i. So no index is impossible, every probability is rational, and nothing is cut off.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from arcwise.errors import ParameterError
+from arcwise.kernels.certificate import exp_lower_bound
+from arcwise.noise.multivariate.box_sums import binomial_coefficients
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from arcwise.randomness import Randomness
+
+__all__ = ["INDEX_BITS", "INDEX_DRAWS", "ShellLaw", "below"]
+
+INDEX_DRAWS = 2
+"""Draws of 128 bits for an index. With one, the weights at the end would have few digits, and the ratios of
+heights, which all rest on those behind them, would be off by more than there is room for."""
+
+INDEX_BITS = 128 * INDEX_DRAWS
+
+INDICES_MAX = 2**16
+"""Indices with a weight of their own."""
+
+_TAIL_BITS = 80  # the indices without a weight of their own have less than 2**-80 together
+_DECAY = 1 << 192  # the denominator of b
+_SPARE = 64  # more bits than the weights have, so that what is left for the tail is known
+_POWER_BITS = 768  # of the fixed-point powers of b: they place weights, and no bound rests on them
+
+
+def below(n: int, randomness: Randomness) -> int:
+    """Return a uniform integer from 0 to n - 1, exactly: as many draws as n needs, again until it fits."""
+    bits = (n - 1).bit_length()
+    while True:
+        value = 0
+        for _ in range(-(-bits // 128)):
+            r, u = randomness.draw()
+            value = value << 128 | u << 64 | r
+        value &= (1 << bits) - 1
+        if value < n:
+            return value
+
+
+class ShellLaw:
+    """The law of the index i of the box ``|x_j| <= core[j] + i slopes[j]`` for all j.
+
+    A point that is uniform in the box of this index lies in shell k (in box k, not in box k - 1) with the
+    probability ``sum over i >= k of P(i) / N_i`` for each single point of it: the height of the shell.
+
+    Parameters
+    ----------
+    epsilon
+        The heights of neighbouring shells differ by e^epsilon at most.
+    slopes
+        Positive integers.
+    core
+        Non-negative integers, as many.
+
+    Attributes
+    ----------
+    weights
+        Of the indices 0, 1, ..., I - 1, in units of 2**-256.
+    tail
+        The weight of all other indices together.
+
+    Raises
+    ------
+    ParameterError
+        When there would be more than `INDICES_MAX` weights.
+
+    Notes
+    -----
+    The weights are those of the law with the decay b, which is 2**-60 above e^-epsilon, rounded down. Then
+    each is lowered, if need be, from the last to the first, to ``w_k <= N_k (E - 1) height(k + 1)`` in
+    integers, E the lower bound of e^epsilon. What is missing goes to the largest weight, for which the 2**-60
+    leave room. `ratio` does not rely on any of that: it looks at the weights as they are.
+    """
+
+    def __init__(self, epsilon: float, slopes: Sequence[int], core: Sequence[int]) -> None:
+        self.epsilon, self._slopes, self._core = epsilon, tuple(slopes), tuple(core)
+        bound = exp_lower_bound(epsilon)
+        self._decay = math.floor(_DECAY / bound * (1 + Fraction(1, 1 << 60))) + 1
+        self.weights, self.tail = self._rounded()
+        height, most = self._fixed_tail_height, bound - 1
+        for k in range(len(self.weights) - 1, -1, -1):
+            points = self.points(k)
+            room = points * most.numerator * height // (most.denominator << self._bits)
+            self.weights[k] = min(self.weights[k], room)
+            height += (self.weights[k] << self._bits) // points
+        largest = max(range(len(self.weights)), key=self.weights.__getitem__)
+        self.weights[largest] += (1 << INDEX_BITS) - self.tail - sum(self.weights)
+
+    def half_widths(self, index: int) -> tuple[int, ...]:
+        """Return those of the box of this index."""
+        return tuple([c + index * s for c, s in zip(self._core, self._slopes, strict=True)])
+
+    def points(self, index: int) -> int:
+        """Return N_i, the number of points of the box of this index."""
+        return math.prod([2 * h + 1 for h in self.half_widths(index)])
+
+    @property
+    def decay(self) -> Fraction:
+        """The b of the tail: there each height is b times the one before it."""
+        return Fraction(self._decay, _DECAY)
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """The running sums of the weights; draws from the last of them on are in the tail."""
+        return list(accumulate(self.weights))
+
+    def sample(self, draw: int, randomness: Randomness) -> int:
+        """Return the index that a draw of 256 bits picks; only the tail, below 2**-80, takes more draws."""
+        index = bisect_right(self.ends, draw)
+        return index if index < len(self.weights) else index + self._beyond(randomness)
+
+    def height(self, shell: int) -> Fraction:
+        """Return the probability of each single point of this shell: exact, and a long sum."""
+        last = len(self.weights)
+        own = sum((Fraction(self.weights[k], self.points(k)) for k in range(shell, last)), Fraction(0))
+        return (own + self._tail_height * self.decay ** max(0, shell - last)) / (1 << INDEX_BITS)
+
+    @cached_property
+    def heights(self) -> list[int]:
+        """The heights of the shells 0 to I in units of `unit`, rounded down."""
+        heights = [self._fixed_tail_height]
+        for k in range(len(self.weights) - 1, -1, -1):
+            heights.append(heights[-1] + (self.weights[k] << self._bits) // self.points(k))
+        return heights[::-1]
+
+    @property
+    def unit(self) -> int:
+        """The denominator of `heights`."""
+        return 1 << (INDEX_BITS + self._bits)
+
+    @cached_property
+    def ratio(self) -> Fraction:
+        """The largest ratio of the heights of neighbouring shells, rounded up by less than 2**-200.
+
+        Shell k is ``1 + w_k / (N_k height(k + 1))`` times as high as the next, and 1/b times in the tail.
+        """
+        excess = Fraction(0)
+        for k, weight in enumerate(self.weights):
+            above, under = weight << self._bits, self.points(k) * self.heights[k + 1]
+            if above * excess.denominator > excess.numerator * under:
+                excess = Fraction(above, under)
+        return max(1 + excess, 1 / self.decay)
+
+    def _rounded(self) -> tuple[list[int], int]:
+        """Return the weights of the law with the decay b and that of the tail, rounded down."""
+        series = self._series(0)
+        shift = _POWER_BITS + math.ceil(series).bit_length()
+        scale = (series.denominator << (INDEX_BITS + _SPARE + shift)) // series.numerator
+        power, left, weights = 1 << _POWER_BITS, 1 << (INDEX_BITS + _SPARE), list[int]()
+        while left >> (INDEX_BITS + _SPARE - _TAIL_BITS):
+            if len(weights) == INDICES_MAX:
+                raise ParameterError(
+                    f"epsilon must be large enough for at most {INDICES_MAX} shells, got {self.epsilon!r} "
+                    f"for {len(self._slopes)} attributes"
+                )
+            weight = power * self.points(len(weights)) * scale >> (_POWER_BITS + shift)
+            weights.append(weight >> _SPARE)
+            left -= weight
+            power = power * self._decay // _DECAY
+        return weights, left >> _SPARE
+
+    def _parts(self, first: int) -> list[int]:
+        """Return, up to one factor, the terms of `_series` by k: integers."""
+        b, rest, dimension = self._decay, _DECAY - self._decay, len(self._slopes)
+        sides = [2 * h + 1 for h in self.half_widths(first)]
+        coefficients = binomial_coefficients(sides, [2 * s for s in self._slopes])
+        return [a * b**k * rest ** (dimension - k) for k, a in enumerate(coefficients)]
+
+    def _series(self, first: int) -> Fraction:
+        """Return ``sum_i b^i N_(first + i)``.
+
+        With ``N_(first + i) = sum_k a_k C(i, k)``, where term k sums to ``a_k b^k / (1 - b)^(k + 1)``.
+        """
+        rest = _DECAY - self._decay
+        return Fraction(_DECAY * sum(self._parts(first)), rest ** (len(self._slopes) + 1))
+
+    @cached_property
+    def _tail_height(self) -> Fraction:
+        """The height of shell I, in units of 2**-256."""
+        return self.tail / (self._series(len(self.weights)) * (1 - self.decay))
+
+    @cached_property
+    def _bits(self) -> int:
+        """The binary places of a height in units of 2**-256."""
+        return INDEX_BITS + self.points(len(self.weights)).bit_length()
+
+    @property
+    def _fixed_tail_height(self) -> int:
+        return (self._tail_height.numerator << self._bits) // self._tail_height.denominator
+
+    def _beyond(self, randomness: Randomness) -> int:
+        """Return how far behind I an index of the tail is.
+
+        By `_parts` a mixture, over k, of k plus k + 1 geometric numbers.
+        """
+        ends = list(accumulate(self._parts(len(self.weights))))
+        k = bisect_right(ends, below(ends[-1], randomness))
+        index = k
+        for _ in range(k + 1):
+            while below(_DECAY, randomness) < self._decay:
+                index += 1
+        return index

@@ -1,0 +1,148 @@
+"""What all noise for vectors on a grid can do: bring values to the grid, draw, and release the sum."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.checks import checked_integer, checked_real
+from arcwise.errors import ParameterError
+from arcwise.noise.multivariate.box_component import checked_points
+from arcwise.randomness import SYSTEM, Randomness
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from arcwise.kernels.certificate import Certificate
+    from arcwise.typing import FloatArray, IntArray
+
+__all__ = ["VectorGridNoise", "checked_grid_points", "checked_integers", "checked_steps"]
+
+FARTHEST = 2**50
+"""In steps; what is beyond is brought to it, which moves no two values apart."""
+
+
+class VectorGridNoise(ABC):
+    """Noise for privacy on a grid of vectors, pure epsilon-DP.
+
+    Attributes
+    ----------
+    steps
+        The distance of two grid points, in the unit of each attribute.
+    """
+
+    steps: tuple[float, ...]
+
+    @property
+    def dimension(self) -> int:
+        """The number of attributes d."""
+        return len(self.steps)
+
+    @abstractmethod
+    def certificate(self, epsilon: float | None = None) -> Certificate:
+        """Return what the integers prove: pure epsilon-DP for changes on the grid that the noise is for.
+
+        Parameters
+        ----------
+        epsilon
+            Of the statement; that of the noise unless given.
+
+        Raises
+        ------
+        CertificateError
+            When the integers spend more.
+        """
+
+    @abstractmethod
+    def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> IntArray:
+        """Return `count` vectors of noise in grid steps, shape (count, d), to be added to integers."""
+
+    def draw(self, *, randomness: Randomness = SYSTEM) -> IntArray:
+        """Return one vector of noise in grid steps, shape (d,), to be added to integers."""
+        return np.asarray(self.draw_many(1, randomness=randomness)[0])
+
+    def to_grid(self, values: ArrayLike) -> IntArray:
+        """Return the grid points nearest to values of shape (..., d): ``floor(value / step + 1/2)``, exactly.
+
+        Values that differ by at most t then differ by at most ``ceil(t / step)`` steps. Rounding halves to
+        even, or away from 0, would add a step: it takes -0.5 and 0.5 to points two steps apart. What is
+        beyond 2**50 steps is brought there, and integers beyond 2**53 to it.
+
+        Raises
+        ------
+        ParameterError
+            When the values are not finite numbers of this shape.
+        """
+        return _nearest(values, np.array(self.steps))
+
+    def release(self, values: ArrayLike, *, randomness: Randomness = SYSTEM) -> FloatArray:
+        """Return values of shape (..., d) with noise, on the grid; every vector costs epsilon.
+
+        Raises
+        ------
+        ParameterError
+            When the values are not finite numbers of this shape.
+        """
+        points = self.to_grid(values)
+        noise = self.draw_many(math.prod(points.shape[:-1]), randomness=randomness)
+        return np.asarray((points + noise.reshape(points.shape)) * np.array(self.steps))
+
+
+def _nearest(values: ArrayLike, steps: FloatArray) -> IntArray:
+    """Return what `to_grid` says.
+
+    A quotient of floats is off by 2**-53 of itself, unless the step is a power of two. Where that can matter,
+    near a half, it is computed in rational arithmetic.
+    """
+    given = np.asarray(values)
+    if given.dtype.kind in "iu":  # a float holds no more
+        given = np.clip(
+            given, -min(2**53, -int(np.iinfo(given.dtype).min)), min(2**53, int(np.iinfo(given.dtype).max))
+        )
+    array = checked_points(given, steps.size)
+    if not np.isfinite(array).all():
+        raise ParameterError("values must be finite, got an infinite one or a NaN")
+    with np.errstate(over="ignore"):
+        exact = np.clip(array / steps, -FARTHEST, FARTHEST)
+    whole = np.floor(exact)
+    part = exact - whole
+    whole += part >= 0.5
+    unclear = np.abs(part - 0.5) <= 2.0**-51 * (np.abs(exact) + 1.0)
+    unclear &= np.frexp(steps)[0] != 0.5
+    widths = np.broadcast_to(steps, array.shape)
+    for place in zip(*np.nonzero(unclear), strict=True):
+        quotient = Fraction(float(array[place])) / Fraction(float(widths[place])) + Fraction(1, 2)
+        whole[place] = min(max(math.floor(quotient), -FARTHEST), FARTHEST)
+    return whole.astype(np.int64)
+
+
+def checked_integers(name: str, values: Any, least: int, most: int) -> tuple[int, ...]:
+    """Return a sequence of integers as a tuple, or raise `ParameterError`."""
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise ParameterError(f"{name} must be a sequence of integers, got {values!r}")
+    return tuple([checked_integer(f"{name}[{j}]", value, least, most) for j, value in enumerate(values)])
+
+
+def checked_steps(steps: Any, dimension: int) -> tuple[float, ...]:
+    """Return the steps of d attributes as a tuple of floats, or raise `ParameterError`."""
+    if not isinstance(steps, Iterable) or isinstance(steps, str):
+        raise ParameterError(f"steps must be a sequence of numbers, got {steps!r}")
+    numbers = tuple([checked_real(f"steps[{j}]", step, above=0) for j, step in enumerate(steps)])
+    if len(numbers) != dimension:
+        raise ParameterError(
+            f"steps and sensitivities must be equally long, got {len(numbers)} and {dimension} numbers"
+        )
+    return numbers
+
+
+def checked_grid_points(k: ArrayLike, dimension: int) -> IntArray:
+    """Return grid points as integers of shape (..., d), or raise `ParameterError`."""
+    array = np.asarray(k)
+    if array.dtype.kind not in "iu" or not array.ndim or array.shape[-1] != dimension:
+        raise ParameterError(f"k must be integers of shape (..., {dimension}), got {k!r}")
+    return array.astype(np.int64)
