@@ -168,3 +168,13 @@ def test_r_is_the_best_of_all_r() -> None:
     assert (over[:, 1] == 1).all()
     assert (np.diff(over, axis=0)[:, 1:] <= 0).all()
     assert over[0, -1] == optimal_r(over[0, 0], 20) == 10
+
+
+def test_vectors_on_a_grid_cost_what_the_optimum_costs() -> None:
+    table = rows("soria-comas-vectors").reshape(4, 5, 9)
+    assert table[:, :, 1].tolist() == [[1, 2, 4, 8, 16]] * 4
+    assert (table[:, :, 6] <= 1.02).all()
+    np.testing.assert_allclose(table[1, :, 7], [1.0, 2.0, 3.2, 4.3, 5.0], rtol=0.01)
+    # At small epsilon the optimum is near (d + 1) (d + 2) / 3 times the squared scale, 1 / epsilon.
+    np.testing.assert_allclose(table[0, 1:, 2] * 0.5**2, [4.0, 10.0, 30.0, 102.0], rtol=2e-3)
+    assert not outcome("soria-comas-vectors").checks

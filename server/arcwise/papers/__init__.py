@@ -17,6 +17,7 @@ _SOURCES = (
     "soria_comas_univariate",
     "soria_comas_regions",
     "soria_comas_components",
+    "soria_comas_vectors",
     "truncated_laplace",
     "staircase_noise",
     "staircase_gamma",
