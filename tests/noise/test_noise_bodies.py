@@ -67,7 +67,9 @@ def test_changes_within_the_polytope_move_a_point_by_one_shell(noise: PolytopeGr
         noise.certificate(noise.box.epsilon * 0.99)
 
 
-@pytest.mark.parametrize("noise", [MOVES, DIAMOND, THREE], ids=["moves", "diamond", "three"])
+@pytest.mark.parametrize(
+    "noise", [MOVES, DIAMOND, pytest.param(THREE, marks=pytest.mark.slow)], ids=["moves", "diamond", "three"]
+)
 def test_accepted_points_have_the_heights_of_their_shells(noise: PolytopeGridNoise) -> None:
     count = 150_000
     x = noise.draw_many(count, randomness=InsecureSeededRandomness(11))
@@ -274,8 +276,8 @@ def test_independent_staircases() -> None:
     ).all()
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 1.0, 3.3])
-@pytest.mark.parametrize("d", [1, 2, 3, 6, 7])
+@pytest.mark.parametrize("epsilon", [0.3, 0.7, 1.0, 3.3])
+@pytest.mark.parametrize("d", [1, 3, 6])
 def test_shares_on_the_grid_add_up(epsilon: float, d: int) -> None:
     noise = IndependentGridNoise.optimal(epsilon, (3,) * d)
     certificate = noise.certificate(epsilon)

@@ -147,6 +147,17 @@ def test_the_certificate_is_the_largest_ratio_of_all_pairs(noise: BoxGridNoise) 
         noise.certificate(noise.epsilon * 0.999)
 
 
+def test_a_tail_that_falls_too_fast_is_no_certificate() -> None:
+    law = ShellLaw(1.0, (2, 1), (1, 0))
+    assert law.ratio <= exp_lower_bound(1.0)
+    faster = ShellLaw(1.0, (2, 1), (1, 0))
+    faster._decay = faster._decay * 9 // 10
+    assert faster.ratio > exp_lower_bound(1.0)
+    heavier = ShellLaw(1.0, (2, 1), (1, 0))
+    heavier.weights[3] += 2 ** (INDEX_BITS - 50)
+    assert heavier.ratio > exp_lower_bound(1.0)
+
+
 @given(
     st.floats(0.05, 50),
     st.lists(st.tuples(st.integers(1, 2**32), st.floats(0, 1)), min_size=1, max_size=20),
@@ -207,7 +218,7 @@ def test_uniform_integers_of_any_size() -> None:
 def test_the_tail_is_drawn_as_it_is_defined() -> None:
     law = SMALL[1]._law
     last, source = len(law.weights), InsecureSeededRandomness(18)
-    drawn = np.array([law._beyond(source) for _ in range(20_000)])
+    drawn = np.array([law._beyond(source) for _ in range(8_000)])
     far = 400
     terms = np.array([float(law.decay**j * law.points(last + j) / law.points(last)) for j in range(far)])
     assert (
@@ -234,13 +245,13 @@ def chi_square(counts: Any, chances: Any) -> float:
     [
         (BoxGridNoise(0.8, (5, 3, 8), (2, 0, 8)), (4, 3, 6)),
         (BoxGridNoise(2.0, (2, 40), (1, 11)), (1, 12)),
-        (BoxGridNoise(0.4, (1,) * 5, (0,) * 5), (4,) * 5),
+        pytest.param(BoxGridNoise(0.4, (1,) * 5, (0,) * 5), (4,) * 5, marks=pytest.mark.slow),
     ],
     ids=str,
 )
 def test_draws_follow_the_law(noise: BoxGridNoise, cells: Sequence[int]) -> None:
     """Shells, components, and points."""
-    x = noise.draw_many(300_000, randomness=InsecureSeededRandomness(7))
+    x = noise.draw_many(200_000, randomness=InsecureSeededRandomness(7))
     shells = noise.shell(x)
     law = noise._law
     counts = np.array([law.points(k) for k in range(400)], dtype=float)
@@ -342,6 +353,33 @@ def optimum(epsilon: float, dimension: int) -> float:
     return min(cost(g) for g in np.linspace(max(coarse - 0.005, 0), min(coarse + 0.005, 1), 101))
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "d", "s", "power"),
+    [
+        (12.0, 8, 2, 2.0),
+        (12.0, 8, 4, 2.0),
+        (2.0, 3, 7, 2.0),
+        (0.8, 1, 20, 2.0),
+        (3.0, 2, 3, 1.0),
+        (6.0, 3, 2, 0.5),
+    ],
+)
+def test_cores_are_the_best_of_all(epsilon: float, d: int, s: int, power: float) -> None:
+    """Where the continuous optimum, rounded, can have twice the least variance."""
+
+    def cost(noise: BoxGridNoise) -> float:
+        law = noise._law
+        total = Fraction(0)
+        for i, weight in enumerate(law.weights):
+            h = law.half_widths(i)[0]
+            mean = 2 * math.fsum(k**power for k in range(1, h + 1)) / (2 * h + 1)
+            total += Fraction(weight, 2**INDEX_BITS) * Fraction(mean)
+        return float(total)
+
+    chosen = cost(BoxGridNoise.optimal(epsilon, (s,) * d, power=power))
+    assert chosen <= min(cost(BoxGridNoise(epsilon, (s,) * d, (c,) * d)) for c in range(s + 1)) * (1 + 1e-9)
+
+
 def test_one_attribute_is_the_staircase_on_integers() -> None:
     from arcwise.noise import DiscreteStaircase
 
@@ -407,7 +445,7 @@ def test_noise_is_a_value() -> None:
     assert pickle.loads(pickle.dumps(noise)) == noise != BoxGridNoise(1.0, (64, 3), noise.core)
     assert noise.dimension == 2
     best = BoxStaircase.optimal(1.0, (64.0, 3.0))
-    assert [abs(c + 0.5 - z) <= 0.5 + 1e-9 for c, z in zip(noise.core, best.core, strict=True)]
+    assert all(abs(c + 0.5 - z) <= 2 for c, z in zip(noise.core, best.core, strict=True))
     law = ShellLaw(1.0, (64, 3), noise.core)
     assert law.weights == noise._law.weights
 
@@ -446,6 +484,8 @@ def test_other_mistakes() -> None:
         noise.shell([0.5, 1.0])
     with pytest.raises(ParameterError, match="count"):
         noise.draw_many(-1)
+    with pytest.raises(ParameterError, match="sensitivities must be 1 to 64"):
+        BoxGridNoise.optimal(1.0, ())
     with pytest.raises(ParameterError, match=r"steps must be at least 2\*\*-32"):
         BoxGridNoise.for_values(1.0, (1.0,), steps=(1e-12,))
     assert Laplace(1.0).var() == 2  # what the noise of one attribute is compared with elsewhere

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -108,11 +108,7 @@ class BoxGridNoise(VectorGridNoise):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
-        sensitivities = checked_integers("sensitivities", self.sensitivities, 1, SENSITIVITY_MAX)
-        if not 1 <= len(sensitivities) <= ATTRIBUTES_MAX:
-            raise ParameterError(
-                f"sensitivities must be 1 to {ATTRIBUTES_MAX} integers, got {len(sensitivities)}"
-            )
+        sensitivities = _checked_sensitivities(self.sensitivities)
         core = checked_integers("core", self.core, 0, SENSITIVITY_MAX)
         if len(core) != len(sensitivities) or any(z > s for z, s in zip(core, sensitivities, strict=True)):
             raise ParameterError(
@@ -133,15 +129,28 @@ class BoxGridNoise(VectorGridNoise):
         power: float = 2.0,
         steps: Sequence[float] = (),
     ) -> BoxGridNoise:
-        """Return the member with the core nearest to that of `BoxStaircase.optimal`, on the grid.
+        """Return the member with the least ``E|X_j|^power``, on the grid, of those with a core like the box.
 
         A box of half width c has 2 c + 1 points a side, as many as a side of length 2 c + 1 has steps: so
-        the variance is that of the continuous noise with the core ``c + 1/2``, less 1/12.
+        the variance is that of the continuous noise with the core ``c + 1/2``, less 1/12. Cores near the one
+        of `BoxStaircase.optimal` are compared, all of them up to a sensitivity of 16.
+
+        Parameters
+        ----------
+        epsilon, sensitivities, steps
+            As in `BoxGridNoise`.
+        power
+            More than 0.
         """
-        sensitivities = checked_integers("sensitivities", sensitivities, 1, SENSITIVITY_MAX)
-        best = BoxStaircase.optimal(epsilon, tuple(float(s) for s in sensitivities), power=power)
-        core = [min(s, max(0, round(z - 0.5))) for z, s in zip(best.core, sensitivities, strict=True)]
-        return cls(epsilon, sensitivities, tuple(core), tuple(steps))
+        sensitivities = _checked_sensitivities(sensitivities)
+        gamma = BoxStaircase.optimal(epsilon, (1.0,) * len(sensitivities), power=power).core[0]
+        widest = max(sensitivities)
+        near = round(gamma * widest - 0.5)
+        first, last = (0, widest) if widest <= 16 else (near - 2, near + 2)
+        gammas = [(c + 0.5) / widest for c in range(max(first, 0), min(last, widest) + 1)]
+        cores = [tuple([min(s, max(0, round(g * s - 0.5))) for s in sensitivities]) for g in gammas]
+        cost = [_cost(float(epsilon), sensitivities, core, power) for core in cores]
+        return cls(epsilon, sensitivities, cores[int(np.argmin(cost))], tuple(steps))
 
     @classmethod
     def for_values(
@@ -314,6 +323,33 @@ class BoxGridNoise(VectorGridNoise):
     def _first_words(self) -> NDArray[np.uint64]:
         """The first 64 bits of the running sums of weights."""
         return np.array([end >> (INDEX_BITS - 64) for end in self._law.ends], dtype=np.uint64)
+
+
+def _checked_sensitivities(values: Any) -> tuple[int, ...]:
+    sensitivities = checked_integers("sensitivities", values, 1, SENSITIVITY_MAX)
+    if not 1 <= len(sensitivities) <= ATTRIBUTES_MAX:
+        raise ParameterError(
+            f"sensitivities must be 1 to {ATTRIBUTES_MAX} integers, got {len(sensitivities)}"
+        )
+    return sensitivities
+
+
+def _cost(epsilon: float, sensitivities: tuple[int, ...], core: tuple[int, ...], power: float) -> float:
+    """Return ``E|X_j|^power`` of the widest attribute j, in units of its sensitivity, as a float."""
+    # Beyond this index less is left than a float shows: b^i times a polynomial of this degree.
+    degree = len(core) + power
+    i = np.arange(math.ceil((50.0 + 3.0 * degree) / epsilon) + 2, dtype=np.float64)
+    sides = [2.0 * (c + i * s) + 1.0 for c, s in zip(core, sensitivities, strict=True)]
+    logs = np.log(sides).sum(axis=0) - epsilon * i
+    weights = np.exp(logs - logs.max())
+    j = sensitivities.index(max(sensitivities))
+    h = core[j] + i * sensitivities[j]
+    # The mean of |k|^power for k from -h to h, by a sum where it is short, else by the integral.
+    near = h <= 2**16
+    sums = np.cumsum((np.arange(int(h[near].max(initial=0)) + 1) / sensitivities[j]) ** power)
+    means = ((h + 0.5) / sensitivities[j]) ** power / (power + 1.0)
+    means[near] = 2.0 * sums[h[near].astype(np.int64)] / (2.0 * h[near] + 1.0)
+    return float(weights @ means / weights.sum())
 
 
 def wrapped(k: int) -> int:

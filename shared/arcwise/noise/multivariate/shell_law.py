@@ -37,7 +37,7 @@ INDICES_MAX = 2**16
 _TAIL_BITS = 80  # the indices without a weight of their own have less than 2**-80 together
 _DECAY = 1 << 192  # the denominator of b
 _SPARE = 64  # more bits than the weights have, so that what is left for the tail is known
-_POWER_BITS = 768  # of the fixed-point powers of b: they place weights, and no bound rests on them
+_DIGITS = 256  # binary ones, of powers of b: they place weights, and no bound rests on them
 
 
 def below(n: int, randomness: Randomness) -> int:
@@ -160,19 +160,22 @@ class ShellLaw:
     def _rounded(self) -> tuple[list[int], int]:
         """Return the weights of the law with the decay b and that of the tail, rounded down."""
         series = self._series(0)
-        shift = _POWER_BITS + math.ceil(series).bit_length()
+        shift = _DIGITS + math.ceil(series).bit_length()
         scale = (series.denominator << (INDEX_BITS + _SPARE + shift)) // series.numerator
-        power, left, weights = 1 << _POWER_BITS, 1 << (INDEX_BITS + _SPARE), list[int]()
+        power, places = 1, 0  # b^i is power / 2**places
+        left, weights = 1 << (INDEX_BITS + _SPARE), list[int]()
         while left >> (INDEX_BITS + _SPARE - _TAIL_BITS):
             if len(weights) == INDICES_MAX:
                 raise ParameterError(
                     f"epsilon must be large enough for at most {INDICES_MAX} shells, got {self.epsilon!r} "
                     f"for {len(self._slopes)} attributes"
                 )
-            weight = power * self.points(len(weights)) * scale >> (_POWER_BITS + shift)
+            weight = power * self.points(len(weights)) * scale >> (places + shift)
             weights.append(weight >> _SPARE)
             left -= weight
-            power = power * self._decay // _DECAY
+            power *= self._decay
+            spare = max(0, power.bit_length() - _DIGITS)
+            power, places = power >> spare, places + _DECAY.bit_length() - 1 - spare
         return weights, left >> _SPARE
 
     def _parts(self, first: int) -> list[int]:
