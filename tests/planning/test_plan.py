@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from arcwise.analysis.planning import Plan, plan
+from arcwise.analysis.planning.base import fewest_reports
 from arcwise.analysis.planning.direction import DirectionCurve
-from arcwise.analysis.planning.further import _least, further_reports
+from arcwise.analysis.planning.further import further_reports
 from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.cli import main
 from arcwise.domains import Circle, Interval
@@ -232,7 +233,7 @@ def test_a_domain_is_asked_for() -> None:
 
 @pytest.mark.parametrize("fewest", range(2, 20))  # an interval needs two reports
 def test_the_fewest_reports_are_found_however_few_they_are(fewest: int) -> None:
-    assert _least(lambda reports: 0.0 if reports >= fewest else None, 1.0) == fewest
+    assert fewest_reports(lambda reports: reports >= fewest) == fewest
 
 
 def test_any_width_has_an_answer() -> None:

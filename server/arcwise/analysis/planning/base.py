@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
-__all__ = ["MAX_REPORTS", "Curve"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["MAX_REPORTS", "Curve", "fewest_reports"]
 
 MAX_REPORTS = 2**53
 """Counts beyond it are not exact in a float, and `estimate` refuses them."""
@@ -45,3 +50,17 @@ class Curve(ABC):
         """Return pairs (reports, error) around a number of reports, for a picture."""
         around = sorted({max(1, min(MAX_REPORTS, round(reports * 10.0 ** (k / 8)))) for k in range(-12, 13)})
         return tuple((float(n), error) for n in around if (error := self.error(n)) < float("inf"))
+
+
+def fewest_reports(enough: Callable[[int], bool], *, more_than: int = 1) -> int | None:
+    """Return the fewest reports above `more_than` that are enough; None where no number is.
+
+    What is enough stays so with more reports.
+    """
+    low, high = more_than, MAX_REPORTS
+    if not enough(high):
+        return None
+    while high - low > 1:
+        middle = math.isqrt(low * high) if high >= 4 * low else (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -12,7 +12,7 @@ from arcwise.analysis.estimators import direction, mean
 from arcwise.analysis.estimators.inference_target import check_level, check_target
 from arcwise.analysis.estimators.small_samples import FEW, two_sided
 from arcwise.analysis.estimators.survey import Survey
-from arcwise.analysis.planning.base import MAX_REPORTS
+from arcwise.analysis.planning.base import fewest_reports
 from arcwise.analysis.planning.direction import DirectionCurve
 from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.analysis.threads import one_thread
@@ -157,7 +157,7 @@ def _of_mean(
         curve = MeanCurve(mechanism, None, target)
     except ParameterError:  # the reports determine a range of means, however many they are
         return None, None, None, _NONE
-    worst = _least(lambda reports: curve.half_width(reports, level), wanted / length)
+    worst = _fewest(lambda reports: curve.half_width(reports, level), wanted / length)
     if survey is None:
         return None, None, worst, _FEW
     n, value = int(survey.n), mean.mean(survey, level=level)
@@ -168,7 +168,7 @@ def _of_mean(
     if n < FEW:
         return now, None, worst, _FEW
     deviation = now / two_sided(level, n) * math.sqrt(n)
-    needed = _least(lambda reports: two_sided(level, reports) * deviation / math.sqrt(reports), wanted)
+    needed = _fewest(lambda reports: two_sided(level, reports) * deviation / math.sqrt(reports), wanted)
     return now, needed, worst, "" if needed is not None else _NONE
 
 
@@ -189,21 +189,15 @@ def _of_direction(
         curve = DirectionCurve(cast("CircularMechanism", mechanism), None, min(size.value, 1.0))
     except ParameterError:
         return now, None, None, _NONE
-    needed = _least(lambda reports: curve.half_width(reports, level), wanted / period)
+    needed = _fewest(lambda reports: curve.half_width(reports, level), wanted / period)
     return now, needed, None, "" if needed is not None else _NONE
 
 
-def _least(half_width: Callable[[int], float | None], wanted: float) -> int | None:
+def _fewest(half_width: Callable[[int], float | None], wanted: float) -> int | None:
     """Return the fewest reports whose half-width is at most the wanted one; None where none is."""
 
-    def reached(reports: int) -> bool:
+    def enough(reports: int) -> bool:
         found = half_width(reports)
         return found is not None and found <= wanted
 
-    low, high = 1, MAX_REPORTS
-    if not reached(high):
-        return None
-    while high - low > 1:
-        middle = math.isqrt(low * high) if high >= 4 * low else (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
+    return fewest_reports(enough)

@@ -17,7 +17,7 @@ import numpy as np
 from arcwise.analysis.estimators.small_samples import two_sided
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.likelihood.linear_maps import node_means
-from arcwise.analysis.planning.base import MAX_REPORTS, Curve
+from arcwise.analysis.planning.base import MAX_REPORTS, Curve, fewest_reports
 from arcwise.analysis.simulate import node_law
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
@@ -88,13 +88,8 @@ class MeanCurve(Curve):
         needed = max(1, math.ceil(self.variance / error**2 * (1.0 - 1e-12))) if self.variance else 1
         if self._told(needed):
             return needed
-        low, high = needed, MAX_REPORTS
-        if not self._told(high):
-            return None
-        while high - low > 1:  # numbers with a bias give way to unbiased ones once and for all
-            middle = math.isqrt(low * high) if high >= 4 * low else (low + high) // 2
-            low, high = (low, middle) if self._told(middle) else (middle, high)
-        return high
+        # Numbers with a bias give way to unbiased ones once and for all.
+        return fewest_reports(self._told, more_than=needed)
 
     def half_width(self, reports: int, level: float) -> float | None:
         """Return the half-width of Student's t interval."""
