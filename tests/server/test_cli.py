@@ -12,9 +12,9 @@ import pytest
 from click import Context, Group
 from click.testing import CliRunner, Result
 
+from arcwise.analysis.planning.fineness import worst_unit_variance
 from arcwise.cli import main
 from arcwise.cli.main import _COMMANDS as COMMANDS
-from arcwise.cli.task.words import worst_unit_variance
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.certificate import UNIT, Certificate
 from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism, OptimalPiecewise

@@ -14,13 +14,27 @@ from arcwise.mechanisms.window import DEFAULT_NODES
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-__all__ = ["MOST_TABLE_NODES", "fitted_nodes", "table_nodes", "window_table"]
+__all__ = [
+    "MOST_TABLE_NODES",
+    "MOST_WINDOW_NODES",
+    "fitted_nodes",
+    "optimal_nodes",
+    "table_nodes",
+    "window_table",
+]
 
 MOST_TABLE_NODES = 1024
 """What a caller may ask of a table: about 10 MB."""
 
 _MOST_NODES = 4096
 """Of `fitted_nodes`, for windows that are less than one code of a grid of the default size."""
+
+MOST_WINDOW_NODES = 16_384
+"""Of `optimal_nodes`: two-byte codes, counts of 128 kB an epoch, and a certificate that is checked in half a
+minute."""
+
+_WIDE_ENOUGH = 1.375
+"""Times the least window of `optimal_nodes`: from there on the default grid is near enough whatever W is."""
 
 _FEWEST, _MOST, _WEIGHTS = 40, 160, 20_000
 """Of `table_nodes`: nodes, and weights in the table, of nine bytes in a task."""
@@ -34,6 +48,36 @@ def fitted_nodes(share: float) -> int:
     ratio = share / (1.0 - share)  # W / (N - 1)
     window = max(1, round((DEFAULT_NODES - 1) * ratio))
     return min(1 + max(1, round(window / ratio)), _MOST_NODES)
+
+
+def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
+    """Return how many nodes keep the error of OPM on a grid within 2 % of its closed form, at least 128.
+
+    Parameters
+    ----------
+    share
+        Of the codes, that the window has: 2 C of `closed_forms.optimal.optimal_levels`.
+    power
+        Exponent of the loss.
+    circular
+        Whether the window wraps: K = N then, and K = N + W - 1 otherwise.
+
+    Notes
+    -----
+    What the grid adds to the error is about ``power / (3 W^2)`` of it, and less if W is even and is the share
+    of a whole number of codes without rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes, 4 for
+    ``|y-x|`` and 6 for its square, and the number of codes follows. With 128 codes that is so up to epsilon
+    6.2, or 8.3. Beyond 16,384 codes, from epsilon 16.6 on for ``|y-x|``, the error is larger.
+    """
+    least = 2 * math.ceil(2.0 * math.sqrt(power))
+    usual = share * DEFAULT_NODES
+    if usual >= _WIDE_ENOUGH * least:
+        return DEFAULT_NODES
+    for window in range(max(math.ceil(usual), least), 1, -1):
+        codes = round(window / share)
+        if codes <= MOST_WINDOW_NODES:
+            return codes if circular else codes - window + 1
+    return MOST_WINDOW_NODES
 
 
 def table_nodes(window: float, span: float, variance: float) -> int:

@@ -50,8 +50,10 @@ class OptimalPiecewise(WindowMechanism):
         makes all values within C of an end indistinguishable: no estimator can recover a mean or a
         distribution there.
     nodes
-        N, from 2 to 32,768. The default, 128, gives one-byte codes at every epsilon for `power` 1; on a
-        lattice it is one for each value (for "clamp" a code for each), and nothing else is taken.
+        N, from 2 to 32,768. By default 128 for "inset", and for "clamp" `grids.optimal_nodes`: 128 up to
+        epsilon 6.2 for `power` 1, and then as many as keep the error within 2 % of the closed form's, at most
+        16,384. On a lattice it is one for each value (for "clamp" a code for each), and nothing else is
+        taken.
     power
         The window is optimal for the loss ``|y-x|^power``, at least 1.
 
@@ -91,10 +93,12 @@ class OptimalPiecewise(WindowMechanism):
         power: float = 1.0,
     ) -> None:
         from arcwise.mechanisms.closed_forms.optimal import optimal_levels
+        from arcwise.mechanisms.grids import optimal_nodes
 
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
         share = 2.0 * optimal_levels(epsilon, power).half_window
-        self._fit(domain, epsilon, share, placement=placement, nodes=nodes)
+        usual = optimal_nodes(share, power, circular=False) if placement == "clamp" else DEFAULT_NODES
+        self._fit(domain, epsilon, share, placement=placement, nodes=nodes, otherwise=usual)
 
 
 class OptimalCircular(CircularMechanism):
@@ -107,7 +111,9 @@ class OptimalCircular(CircularMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N = K, from 2 to 65,536; by default 128. On a lattice one for each value, and nothing else is taken.
+        N = K, from 2 to 65,536. By default `grids.optimal_nodes`: 128 up to epsilon 6.2 for `power` 1, and
+        then as many as keep the error within 2 % of the closed form's, at most 16,384; with a `width` 128. On
+        a lattice one for each value, and nothing else is taken.
     power
         The window is optimal for the loss ``d(y, x)^power``, at least 1.
     width
@@ -156,14 +162,16 @@ class OptimalCircular(CircularMechanism):
         width: float | None = None,
     ) -> None:
         from arcwise.mechanisms.closed_forms.optimal import optimal_levels
+        from arcwise.mechanisms.grids import optimal_nodes
 
         domain, epsilon = check_circle(domain, type(self).__name__), check_epsilon(epsilon)
-        nodes = lattice_nodes(domain, nodes, otherwise=DEFAULT_NODES)
-        nodes = check_nodes(nodes, MAX_CODES)
+        usual = DEFAULT_NODES
         if width is None:
             width = 2 * optimal_levels(epsilon, power).half_window
+            usual = optimal_nodes(width, power, circular=True)
         else:
             width = checked_real("width", width, above=0, below=1, advice=", as a share of the circle")
+        nodes = check_nodes(lattice_nodes(domain, nodes, otherwise=usual), MAX_CODES)
         best = width * nodes
         window = min(nodes - 1, max(1, round(best)))
         if domain.discrete:

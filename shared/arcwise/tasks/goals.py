@@ -9,6 +9,8 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import TaskError
 
 if TYPE_CHECKING:
+    from typing import Literal
+
     from arcwise.domains import Domain
     from arcwise.mechanisms.base import Mechanism
 
@@ -36,25 +38,58 @@ def checked_goal(goal: str | None, domain: Domain, mechanism: Mechanism | None) 
     return goal
 
 
-def mechanism_for(goal: str, domain: Domain, epsilon: float, expected_reports: int | None) -> Mechanism:
-    """Return the mechanism that serves a goal; raises `TaskError` where a solver has to design it."""
+def mechanism_for(
+    goal: str,
+    domain: Domain,
+    epsilon: float,
+    expected_reports: int | None = None,
+    *,
+    nodes: int | None = None,
+    power: float | None = None,
+) -> Mechanism:
+    """Return the mechanism that serves a goal.
+
+    Parameters
+    ----------
+    goal, domain, epsilon, expected_reports
+        As of a `Task`.
+    nodes
+        In place of the goal's own number.
+    power
+        Of the loss that it is to be optimal for, for the goals "value" and "direction"; 1 unless given.
+
+    Raises
+    ------
+    TaskError
+        When a solver has to design the mechanism, or the goal is no loss of single reports and a power is
+        given.
+    ParameterError
+        When `nodes` or `power` is out of its bounds.
+    """
     if goal == "mean":
         raise TaskError(
             'goal "mean" needs a mechanism designed by a solver: make the task with '
             "`arcwise task new --goal mean`, or give it mechanism=arcwise.analysis.design.minimax(domain, "
             'epsilon); the default goal "distribution" gives an unbiased mean too'
         )
+    if goal == "distribution" and power is not None:
+        raise TaskError(
+            f'power must be left out for the goal "distribution", got {power!r}: it is of the error of a '
+            "single report"
+        )
     # Here, because a task that is loaded names its mechanism.
     from arcwise.mechanisms.closed_forms.optimal import distribution_width
     from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
 
-    nodes = None  # the mechanism's own default, or a node for each value
-    if goal == "distribution" and not domain.discrete:
+    # None is the mechanism's own default, or a node for each value.
+    if nodes is None and goal == "distribution" and not domain.discrete:
         nodes = _nodes(domain.circular, epsilon, expected_reports)
+    power = 1.0 if power is None else power
     if domain.circular:
         width = distribution_width(epsilon) if goal == "distribution" else None
-        return OptimalCircular(domain, epsilon, nodes=nodes, width=width)
-    return OptimalPiecewise(domain, epsilon, placement="clamp" if goal == "value" else "inset", nodes=nodes)
+        return OptimalCircular(domain, epsilon, nodes=nodes, power=power, width=width)
+    placement: Literal["clamp", "inset"] = "clamp" if goal == "value" else "inset"
+    return OptimalPiecewise(domain, epsilon, placement=placement, nodes=nodes, power=power)
 
 
 def _nodes(circular: bool, epsilon: float, expected_reports: int | None) -> int | None:

@@ -75,9 +75,9 @@ class Task(Document):
     expected_reports
         How many reports are expected in all, a positive integer. From 10^6 on, "distribution" on an interval
         uses 256 nodes; otherwise 128, and from epsilon 3 on as many as give one-byte codes, 209 to 251. It
-        has no other effect: none on a circle (128 nodes, and 256 for "distribution" from epsilon 3 on), on a
+        has no other effect: none on a circle (128 nodes for "distribution", and 256 from epsilon 3 on), on a
         lattice of at most 1,024 values, with another goal or with a given `mechanism`. It is no part of the
-        task.
+        task. The goals "value" and "direction" use 128 nodes up to epsilon 6.2, and more above.
     epoch_seconds
         Length of an epoch in seconds; a day unless given.
     caps

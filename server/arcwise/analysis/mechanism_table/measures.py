@@ -22,6 +22,9 @@ _STEPS = 1024
 _BLOCK = 1 << 20
 """Probabilities that are held at once."""
 
+_MOST = 1 << 27
+"""Probabilities of one mechanism, in all: of a finer grid not every quarter between nodes is an input."""
+
 
 @dataclass(frozen=True)
 class MechanismRow:
@@ -135,14 +138,16 @@ def measure(mechanism: Mechanism, label: str) -> MechanismRow:
 def _grid(mechanism: Mechanism) -> FloatArray:
     """Return inputs on the unit domain that hold every node, the quarters between nodes and both ends.
 
-    On a lattice without rounding they are the values.
+    Of a grid of more than some 5,000 nodes every so many of these, nodes, quarters and halves in turn. On a
+    lattice without rounding the inputs are the values.
     """
     if mechanism.lattice is not None and not mechanism.rounds:
         return np.arange(mechanism.lattice.size) / mechanism.lattice.steps
     nodes = mechanism.kernel.nodes
     if mechanism.domain.circular:
         return np.linspace(0.0, 1.0, _STEPS // 16 + 1) / nodes
-    inside = mechanism.node_units(np.arange(4 * nodes - 3) / 4.0)
+    apart = 2 * (4 * nodes * mechanism.kernel.codes // _MOST // 2) + 1  # odd: every quarter has its turn
+    inside = mechanism.node_units(np.arange(0, 4 * nodes - 3, apart) / 4.0)
     return np.unique(np.clip(np.concatenate([inside, np.linspace(0.0, 1.0, _STEPS + 1)]), 0.0, 1.0))
 
 

@@ -140,8 +140,17 @@ def plan(
         rows=tuple(rows),
         left_out=left_out,
         populations={name: scale * share for name, share in curve.details(answer.reports).items()},
-        notes=tuple(_notes(request, work.compared, answer, rows)),
+        notes=(*_notes(request, work.compared, answer, rows), *_coarse(answer.label, work.coarse)),
     )
+
+
+def _coarse(chosen: str, coarse: dict[str, str]) -> list[str]:
+    """Return notes on grids that are coarse for the epsilon: what to do, for the chosen mechanism."""
+    others = [label for label in coarse if label != chosen]
+    notes = [f"{chosen}: {coarse[chosen]}"] if chosen in coarse else []
+    if others:
+        notes.append(f"coarse grids for this epsilon, too: {'; '.join(others)}")
+    return notes
 
 
 def _notes(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from arcwise.analysis.planning.epsilon import HIGHEST, smallest_epsilon
+from arcwise.analysis.planning.fineness import fineness
 from arcwise.analysis.planning.mechanisms import MANY_REPORTS
 from arcwise.analysis.planning.models import Model
 from arcwise.analysis.planning.result import PlannedMechanism
@@ -53,11 +54,14 @@ class Work:
     compared
         What mechanisms are compared by: what is to be found; where that is simulated, the error that they
         have with the reports and the epsilon of the chosen one.
+    coarse
+        By label, the mechanisms whose grids are coarse for their epsilon, and what to do: see `fineness`.
     """
 
     def __init__(self, request: Request, members: list[Family], progress: Progress | None) -> None:
         self.model = Model(request, self._tick)
         self.compared = "error" if self.model.simulated else request.found
+        self.coarse: dict[str, str] = {}
         self._request = request
         self._members = members
         self._progress = progress
@@ -174,6 +178,9 @@ class Work:
         tried: Points,
     ) -> PlannedMechanism:
         request = self._request
+        found = fineness(mechanism)
+        if found is not None and (warning := found.warning()):
+            self.coarse[family.label] = warning
         half = curve.half_width(reports, request.level)
         points = tried or curve.points(reports)
         return PlannedMechanism(

@@ -63,6 +63,17 @@ def task() -> None:
 )
 @click.option("--delta", type=float, help="Delta of one report, for mechanisms that spend one.")
 @click.option(
+    "--nodes",
+    type=int,
+    help="Number of nodes of the grid, in place of the mechanism's or the goal's own.",
+)
+@click.option(
+    "--power",
+    type=float,
+    help="Exponent of the loss that single reports are to have least of, for the goals value and direction; "
+    "1 unless given.",
+)
+@click.option(
     "--population",
     "populations",
     multiple=True,
@@ -108,6 +119,8 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     goal: str | None,
     mechanism: str | None,
     delta: float | None,
+    nodes: int | None,
+    power: float | None,
     populations: tuple[str, ...],
     sample: TextIO | None,
     column: str | None,
@@ -130,6 +143,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     arcwise task new dose --domain 0:100 --epsilon 1 --goal mean
     arcwise task new age --domain 0:120 --epsilon 2 --goal mean --population "normal:40,12"
     arcwise task new load --domain 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
+    arcwise task new level --domain 0:1 --epsilon 12 --goal value --power 2 --nodes 800
     arcwise task new age --from-data survey.csv --column age --epsilon 1 --dry-run
 
     The goal mean designs its mechanism by linear programming: that takes seconds, once. With a step so does
@@ -148,7 +162,16 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     else:
         domain = read_domain(domain_text, circle, clip=clip, step=step, rounding=rounding)
     path = None if dry_run else new_path(name, output, force)  # before a solver takes its time
-    chosen = mechanism_for(domain, epsilon, goal=goal, name=mechanism, delta=delta, populations=populations)
+    chosen = mechanism_for(
+        domain,
+        epsilon,
+        goal=goal,
+        name=mechanism,
+        delta=delta,
+        populations=populations,
+        nodes=nodes,
+        power=power,
+    )
     with progress_bar("making the task", counted=False):
         made = Task(
             name,
@@ -162,7 +185,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
             description=description,
             unit=unit,
         )
-        words = describe(made)
+        words = describe(made, power)
     if path is not None:
         write_new(made, path)
     click.echo(words)

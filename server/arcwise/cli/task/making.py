@@ -10,11 +10,13 @@ import numpy as np
 
 from arcwise.analysis.design.prior import as_populations
 from arcwise.analysis.design.request import designable
+from arcwise.analysis.planning.fineness import worst_unit_variance
 from arcwise.analysis.planning.mean import MeanCurve
-from arcwise.cli.task.words import worst_unit_variance
 from arcwise.cli.terminal import progress_bar
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.registry import MECHANISMS
+from arcwise.tasks.goals import checked_goal
+from arcwise.tasks.goals import mechanism_for as goal_mechanism
 
 if TYPE_CHECKING:
     from arcwise.domains import Domain, Interval
@@ -45,13 +47,16 @@ def mechanism_for(
     name: str | None,
     delta: float | None,
     populations: tuple[str, ...] = (),
+    nodes: int | None = None,
+    power: float | None = None,
 ) -> Mechanism | None:
     """Return the mechanism that was asked for, or None where the task's goal is to pick it.
 
     Raises
     ------
     click.UsageError
-        When a delta is missing, or given where none is spent; when a population has nothing to do.
+        When a delta is missing, or given where none is spent; when a population, a number of nodes or a
+        power has nothing to do.
     ParameterError
         When the mechanism does not serve the domain, or an argument is out of its bounds.
     """
@@ -60,24 +65,44 @@ def mechanism_for(
     if name is None:
         if delta is not None:
             raise click.UsageError("--delta is for a --mechanism that spends one")
+        if nodes is not None or power is not None:
+            return _of_goal(domain, epsilon, goal, nodes, power)
         if domain.circular or goal not in ("mean", "value"):
             return None
         return _designed(domain, epsilon, populations) if goal == "mean" else _nearest(domain, epsilon)
+    return _named(name, domain, epsilon, {"delta": delta, "nodes": nodes, "power": power})
+
+
+def _named(name: str, domain: Domain, epsilon: float, options: dict[str, Any]) -> Mechanism:
+    """Return a mechanism of the registry with these options, None where they are not given."""
     cls: Any = MECHANISMS[name, _NEWEST[name]]
     takes = inspect.signature(cls).parameters
-    given: dict[str, Any] = {}
-    if "delta" in takes:
-        if delta is None:
-            raise click.UsageError(f"--mechanism {name} spends a delta: give --delta, for example 1e-6")
-        given["delta"] = delta
-    elif delta is not None:
-        raise click.UsageError(f"--mechanism {name} spends no delta: leave --delta out")
+    given = {option: value for option, value in options.items() if value is not None}
+    if "delta" in takes and "delta" not in given:
+        raise click.UsageError(f"--mechanism {name} spends a delta: give --delta, for example 1e-6")
+    for option in given:
+        if option not in takes:
+            has = "spends no delta" if option == "delta" else f"has no {option}"
+            raise click.UsageError(f"--mechanism {name} {has}: leave --{option} out")
     if "epsilon" in takes:
         given["epsilon"] = epsilon
     elif epsilon:
         raise click.UsageError(f"--mechanism {name} spends a delta only: give --epsilon 0")
     mechanism: Mechanism = cls(domain, **given)
     return mechanism
+
+
+def _of_goal(
+    domain: Domain, epsilon: float, goal: str | None, nodes: int | None, power: float | None
+) -> Mechanism:
+    """Return the goal's own mechanism with another number of nodes, or for another loss."""
+    goal = checked_goal(goal, domain, None)
+    if goal == "mean":
+        raise click.UsageError(
+            "--nodes and --power are not for --goal mean, whose mechanism is designed: in Python "
+            "arcwise.analysis.design.minimax takes nodes"
+        )
+    return goal_mechanism(goal, domain, epsilon, nodes=nodes, power=power)
 
 
 def _designed(domain: Interval, epsilon: float, populations: tuple[str, ...]) -> Mechanism:

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from arcwise.analysis.planning.fineness import fineness, worst_unit_variance
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms import OptimalPiecewise, Piecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
-from arcwise.mechanisms.moments import variances
 from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["describe", "worst_unit_variance"]
+__all__ = ["describe"]
 
 
-def describe(task: Task) -> str:
-    """Return what a task asks of devices, a line for each fact."""
+def describe(task: Task, power: float | None = None) -> str:
+    """Return what a task asks of devices, a line for each fact.
+
+    Parameters
+    ----------
+    task
+        Any.
+    power
+        Of the loss that its mechanism is optimal for, if known.
+    """
     mechanism = task.mechanism
     certificate = mechanism.certificate()
     clip = ", values outside are clipped" if not task.domain.circular and task.domain.clip else ""
@@ -41,8 +49,14 @@ def describe(task: Task) -> str:
         "outputs": _outputs(mechanism),
         "variance": _variance(mechanism),
         "certificate": str(certificate),
+        "warning": _too_coarse(mechanism, power),
     }
     return "\n".join(f"{key:<12} {value}" for key, value in lines.items() if value)
+
+
+def _too_coarse(mechanism: Mechanism, power: float | None) -> str:
+    found = fineness(mechanism, power=power)
+    return "" if found is None else found.warning()
 
 
 def _values(task: Task) -> str:
@@ -129,23 +143,3 @@ def _variance(mechanism: Mechanism) -> str:
         piecewise = worst_unit_variance(Piecewise(domain, mechanism.epsilon))
     ratio = piecewise / unit
     return f"{words}, at any value; the Piecewise Mechanism needs {ratio:.2f} times as many reports"
-
-
-def worst_unit_variance(mechanism: Mechanism) -> float:
-    """Return the largest variance of a decoded report at any value, for an interval of length 1.
-
-    The mechanism must be unbiased.
-    Between two nodes a row is a mixture of theirs, with the share t of the second. With their variances v, w
-    and the distance h of their means that has ``(1-t) v + t w + t (1-t) h^2``: largest at
-    ``t = 1/2 + (w-v) / (2 h^2)``, or at the nearer node.
-    """
-    import numpy as np
-
-    units = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
-    variance = variances(mechanism, units)
-    if not mechanism.rounds:
-        return float(variance.max())  # nobody is between two nodes
-    gap = np.diff(units) ** 2
-    share = np.clip(0.5 + np.diff(variance) / (2 * gap), 0.0, 1.0)
-    between = (1 - share) * variance[:-1] + share * variance[1:] + share * (1 - share) * gap
-    return float(between.max())

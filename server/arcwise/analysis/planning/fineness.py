@@ -1,0 +1,275 @@
+"""How much a grid adds to the error of a mechanism that has a closed form, and how many nodes are enough.
+
+The integers sample a mechanism on N nodes, the closed form is the one that it stands for, on the real line.
+At a large epsilon its window is narrower than a code of a grid of usual size.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from arcwise.analysis.likelihood.linear_maps import node_means
+from arcwise.analysis.planning.mean import worst_variance
+from arcwise.errors import CertificateError, ParameterError
+from arcwise.kernels.base import MAX_CODES
+from arcwise.mechanisms import (
+    OptimalCircular,
+    OptimalPiecewise,
+    Piecewise,
+    PiecewiseTransformation,
+    Purkayastha,
+    SquareWave,
+    UnbiasedOptimalPiecewise,
+    VonMises,
+)
+from arcwise.mechanisms.closed_forms.directional import purkayastha, von_mises
+from arcwise.mechanisms.closed_forms.optimal import (
+    circle_expected_error,
+    distribution_width,
+    interval_expected_error,
+    optimal_levels,
+)
+from arcwise.mechanisms.closed_forms.piecewise import (
+    piecewise_parameter,
+    piecewise_worst_variance,
+    transformation_worst_variance,
+    unbiased_optimal_worst_variance,
+)
+from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error, square_wave_half_window
+from arcwise.mechanisms.moments import expected_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from arcwise.kernels.base import Kernel
+    from arcwise.mechanisms import Mechanism
+
+__all__ = ["TOO_COARSE", "Fineness", "fineness", "worst_unit_variance"]
+
+TOO_COARSE = 1.02
+"""From this ratio on people are told."""
+
+_POWERS = (1.0, 2.0)
+"""Of the losses that a window is looked for among, where nobody says which it is optimal for."""
+
+_WIDER, _DOUBLINGS = 8, 6
+"""Grids that are tried: windows of so many codes more, or so many times twice the nodes."""
+
+_MOST_OF_A_TABLE = 1024
+_VARIANCE = "the worst variance of a report"
+
+
+class Fineness(NamedTuple):
+    """The worst error of one report on a grid and of the closed form, on the unit domain.
+
+    Attributes
+    ----------
+    what
+        Which error, in words.
+    nodes
+        N of the grid.
+    grid
+        The largest of all inputs.
+    closed
+        The same without a grid.
+    enough
+        The fewest nodes found that have at most 1.02 times the closed form's; None where the grid has that,
+        or nothing found has.
+    """
+
+    what: str
+    nodes: int
+    grid: float
+    closed: float
+    enough: int | None
+
+    @property
+    def ratio(self) -> float:
+        """The grid's error over the closed form's."""
+        return self.grid / self.closed
+
+    def warning(self) -> str:
+        """Return what to tell people; empty up to 1.02 times the closed form's error."""
+        if self.ratio <= TOO_COARSE:
+            return ""
+        advice = f"; {self.enough:,} nodes are enough: --nodes {self.enough}" if self.enough else ""
+        return (
+            f"the grid of {self.nodes:,} nodes is coarse for this epsilon: {self.what} is {self.ratio:.3g} "
+            f"times that of the mechanism without a grid{advice}"
+        )
+
+
+class _Form(NamedTuple):
+    """A mechanism with a closed form: its error, how it is measured on a grid, its grids and its window."""
+
+    what: str
+    closed: Callable[[], float]
+    measure: Callable[[Mechanism], float]
+    make: Callable[..., Mechanism]
+    share: float | None = None
+    """Of the codes, that the window has without a grid; None for a table."""
+
+
+def fineness(mechanism: Mechanism, *, power: float | None = None) -> Fineness | None:
+    """Return what the grid of a mechanism adds to its worst error.
+
+    Parameters
+    ----------
+    mechanism
+        Any. Its closed form is the one that gives these integers on as many nodes.
+    power
+        Of the loss that its window is optimal for, if known; 1 and 2 are tried otherwise.
+
+    Returns
+    -------
+    Fineness or None
+        None where the mechanism has no closed form, or the values have a step: then they are the grid.
+    """
+    if mechanism.lattice is not None:
+        return None
+    nodes = mechanism.kernel.nodes
+    for form in _forms(mechanism, power):
+        try:
+            same = form.make(nodes=nodes).kernel == mechanism.kernel
+        except (ParameterError, CertificateError):
+            continue
+        if same:
+            closed, grid = form.closed(), form.measure(mechanism)
+            coarse = grid > TOO_COARSE * closed
+            return Fineness(
+                form.what, nodes, grid, closed, _enough(mechanism, form, closed) if coarse else None
+            )
+    return None
+
+
+def worst_unit_variance(mechanism: Mechanism) -> float:
+    """Return the largest variance of a decoded report at any value, for an interval of length 1.
+
+    The mechanism must be unbiased.
+    """
+    numbers = mechanism.code_units() - 0.5
+    first, second = node_means(mechanism.kernel, numbers), node_means(mechanism.kernel, numbers**2)
+    return worst_variance(first, second, "users", rounds=mechanism.rounds)
+
+
+def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
+    """Yield the closed forms that a mechanism may have, each with the grids that stand for it."""
+    domain: Any = mechanism.domain
+    epsilon, cls = mechanism.epsilon, type(mechanism)
+    given: dict[str, Any] = {"domain": domain, "epsilon": epsilon}
+    powers = _POWERS if power is None else (power,)
+    if isinstance(mechanism, OptimalCircular):
+        for k in powers:
+            yield _Form(
+                f"the error {_loss('d(y, x)', k)}",
+                partial(circle_expected_error, epsilon, k),
+                partial(_worst_error, power=k),
+                partial(OptimalCircular, **given, power=k),
+                2.0 * optimal_levels(epsilon, k).half_window,
+            )
+        width = distribution_width(epsilon)
+        yield _Form(
+            "the error d(y, x)",
+            partial(_error_of_width, width, epsilon),
+            partial(_worst_error, power=1.0),
+            partial(OptimalCircular, **given, width=width),
+            width,
+        )
+    elif isinstance(mechanism, OptimalPiecewise) and mechanism.end_zones:
+        for k in powers:
+            yield _Form(
+                f"the worst error {_loss('|y - x|', k)}",
+                partial(interval_expected_error, 0.0, epsilon, k),
+                partial(_worst_error, power=k),
+                partial(OptimalPiecewise, **given, placement="clamp", power=k),
+                2.0 * optimal_levels(epsilon, k).half_window,
+            )
+    elif isinstance(mechanism, OptimalPiecewise):
+        for k in powers:
+            share = 2.0 * optimal_levels(epsilon, k).half_window
+            yield _of_window(share, epsilon, partial(OptimalPiecewise, **given, power=k))
+    elif isinstance(mechanism, Piecewise):
+        share = 1.0 / (piecewise_parameter(epsilon, mechanism.member) + 1.0)
+        yield _of_window(share, epsilon, partial(cls, **given))
+    elif isinstance(mechanism, (PiecewiseTransformation, UnbiasedOptimalPiecewise)):
+        own = isinstance(mechanism, UnbiasedOptimalPiecewise)
+        closed = unbiased_optimal_worst_variance if own else transformation_worst_variance
+        yield _Form(_VARIANCE, partial(closed, epsilon), worst_unit_variance, partial(cls, **given))
+    elif isinstance(mechanism, SquareWave):
+        b = square_wave_half_window(epsilon)
+        yield _Form(
+            "the worst error |y - x|",
+            lambda: float(square_wave_expected_error(0.0, epsilon)),
+            partial(_worst_error, power=1.0),
+            partial(SquareWave, **given),
+            2.0 * b / (1.0 + 2.0 * b),
+        )
+    elif isinstance(mechanism, VonMises):
+        moments = purkayastha if isinstance(mechanism, Purkayastha) else von_mises
+        yield _Form(
+            "the error d(y, x)",
+            lambda: moments(epsilon).abs_angle / (2.0 * math.pi),
+            partial(_worst_error, power=1.0),
+            partial(cls, **given),
+        )
+
+
+def _of_window(share: float, epsilon: float, make: Callable[..., Mechanism]) -> _Form:
+    """Return the closed form of an inset window, whose reports are unbiased."""
+    closed = partial(piecewise_worst_variance, epsilon, s=1.0 / share - 1.0)
+    return _Form(_VARIANCE, closed, worst_unit_variance, make, share)
+
+
+def _loss(distance: str, power: float) -> str:
+    return distance if power == 1.0 else f"{distance}^{power:g}"
+
+
+def _error_of_width(width: float, epsilon: float) -> float:
+    """Return ``E d(y, x)`` of a window of any width around the value, on a circle of circumference 1."""
+    growth = math.expm1(epsilon)
+    q = 1.0 / (1.0 + width * growth)
+    return q * (1.0 + growth * width**2) / 4.0
+
+
+def _worst_error(mechanism: Mechanism, power: float) -> float:
+    """Return the largest ``E|y - x|^power`` of a report on the unit domain.
+
+    On a circle all steps between nodes are alike. On an interval the error of the background falls from the
+    ends to the middle, and that of the window is alike in all steps but the first ones: inputs are the ends,
+    the quarters of the first steps, and a few of the rest.
+    """
+    if mechanism.domain.circular:
+        units = np.linspace(0.0, 1.0, 17) / mechanism.kernel.nodes
+    else:
+        near = mechanism.node_units(np.arange(33) / 4.0)
+        units = np.concatenate([near, 1.0 - near, np.linspace(0.0, 1.0, 33)]).clip(0.0, 1.0)
+    return float(expected_errors(mechanism, units, power).max())
+
+
+def _enough(mechanism: Mechanism, form: _Form, closed: float) -> int | None:
+    """Return the fewest nodes among some finer grids that are near the closed form."""
+    for nodes in _finer(mechanism.kernel, form.share):
+        try:
+            finer = form.make(nodes=nodes)
+        except (ParameterError, CertificateError):
+            return None
+        if form.measure(finer) <= TOO_COARSE * closed:
+            return nodes
+    return None
+
+
+def _finer(kernel: Kernel, share: float | None) -> Iterator[int]:
+    """Yield larger numbers of nodes, increasing: for a window those of which it is whole codes."""
+    if share is None:
+        yield from (n for k in range(1, _DOUBLINGS) if (n := kernel.nodes * 2**k) <= _MOST_OF_A_TABLE)
+        return
+    first = max(1, math.ceil(share * kernel.codes))
+    for window in range(first, first + _WIDER):
+        codes = round(window / share)
+        nodes = codes if kernel.circular else codes - window + 1
+        if nodes > kernel.nodes and codes <= MAX_CODES:
+            yield nodes
