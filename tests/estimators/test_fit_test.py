@@ -312,3 +312,9 @@ def test_shift_of_randomised_response(share: float, honest: float) -> None:
     slack = 3.0 * math.sqrt(0.75 / 1e5)
     more = 2 * (min((1 - share) * one + share, 0.75 + slack, 1.0) - one)
     assert largest_shift(RESPONSE, nodes, values, share, 1e5, 3.0) == pytest.approx(more, abs=1e-6)
+
+
+def test_a_task_with_more_codes_than_a_test_can_handle_is_refused() -> None:
+    mechanism = OptimalCircular(Circle(1), 14.0)
+    with pytest.raises(ParameterError, match="task must have at most 2,048 codes for a fit test, got 4,391"):
+        fit_test(mechanism, np.ones(mechanism.kernel.codes, dtype=np.int64))

@@ -105,7 +105,7 @@ __all__ = ["estimate"]
     "tested",
     is_flag=True,
     help="Test whether honest devices explain the counts, and bound what liars could do; takes a second at "
-    "128 nodes, up to a minute at 1,000.",
+    "128 nodes, minutes at 1,000.",
 )
 @click.option(
     "--csv",

@@ -185,6 +185,9 @@ def _span(damage: Damage) -> str:
     return f"{low:.4g} to {high:.4g}"
 
 
+MOST_CODES = 2048
+"""Of a task that can be tested: the time grows with the cube of the codes, and is minutes at 1,600."""
+
 SHARES = (0.01, 0.05)
 """Of liars, for which the report says what they can do."""
 
@@ -222,7 +225,7 @@ def fit_test(
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds.
+        When an argument is out of its bounds, or the task has more than 2,048 codes.
 
     Notes
     -----
@@ -259,6 +262,11 @@ def fit_test(
     if draws < least:
         raise ParameterError(f"draws must be at least {least} at level {level:g}, got {draws!r}")
     observed = check_counts(counts, mechanism.kernel.codes)
+    if mechanism.kernel.codes > MOST_CODES:
+        raise ParameterError(
+            f"task must have at most {MOST_CODES:,} codes for a fit test, got {mechanism.kernel.codes:,}: "
+            "make tasks that are to be tested with fewer nodes"
+        )
     generator = np.random.default_rng(observed.astype(np.int64).tolist() if seed is None else seed)
     return _tested(mechanism, observed, level, draws, generator)
 
