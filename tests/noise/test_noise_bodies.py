@@ -304,6 +304,8 @@ def test_independent_noise_on_the_grid() -> None:
     assert correlations[0, 1] > 0.1
     assert abs(correlations[0, 2]) < 5.5 / math.sqrt(20_000)
     assert noise.release([1.0, 2.0, 3.0]).shape == (3,)
+    covered = (np.abs(scaled) <= noise.half_widths(0.9)).mean(axis=0)
+    assert (covered > 0.9 - 5.5 * 0.3 / math.sqrt(20_000)).all()
     ratios = [part.certificate().ratio for part in noise.parts]
     assert noise.certificate().ratio == ratios[0] * ratios[1]  # type: ignore[operator]
     with pytest.raises(CertificateError):

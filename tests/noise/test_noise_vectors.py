@@ -438,6 +438,42 @@ def test_a_release_is_on_the_grid_and_near() -> None:
     assert noise.release(np.empty((0, 2))).shape == (0, 2)
 
 
+@pytest.mark.parametrize("level", [0.02, 0.5, 0.95, 0.999])
+def test_half_widths_are_the_smallest(level: float) -> None:
+    for noise in (SMALL[0], SMALL[2], BoxGridNoise(1.3, (5, 9), (2, 9), (0.5, 3.0))):
+        law = noise._law
+        for j, width in enumerate((noise.half_widths(level) / noise.steps).tolist()):
+            inside = []
+            for x in (int(width) - 1, int(width)):
+                sides = [2 * law.half_widths(i)[j] + 1 for i in range(len(law.weights))]
+                chances = [w * min(2 * x + 1, n) / n for w, n in zip(law.weights, sides, strict=True)]
+                inside.append(math.fsum(chances) / 2**INDEX_BITS)
+            assert width == int(width)
+            assert inside[0] < level <= inside[1]
+    with pytest.raises(ParameterError, match="level"):
+        SMALL[0].half_widths(1.0)
+
+
+def test_an_audit_of_releases_stays_below_epsilon() -> None:
+    """Rounding and noise together, for two numbers that both move as far as they may; and with too little."""
+    noise = BoxGridNoise.for_values(1.0, (1.0, 1.0), steps=(0.5, 0.25))
+    values = np.array([[0.3, 7.9], [1.3, 6.9]])
+    found = [audited(noise, values, share) for share in (1.0, 0.6)]
+    assert 0.7 < found[0] < 1.0 < found[1]
+
+
+def audited(noise: BoxGridNoise, values: Any, share: float) -> float:
+    """Return a lower bound of epsilon, of confidence 0.999, by the shell as seen from one of two inputs."""
+    n = 100_000
+    drawn = noise.draw_many(2 * n, randomness=InsecureSeededRandomness(4)).reshape(2, n, 2)
+    points = noise.to_grid(values)
+    first, second = points[:, None] + np.trunc(drawn * share).astype(np.int64) - points[0]
+    inside = [int((noise.shell(x) == 0).sum()) for x in (first, second)]
+    low = stats.beta.ppf(0.0005, inside[0], n - inside[0] + 1)
+    high = stats.beta.ppf(0.9995, inside[1] + 1, n - inside[1])
+    return math.log(low / high)
+
+
 def test_noise_is_a_value() -> None:
     noise = BoxGridNoise.optimal(1.0, [64, 3], steps=[0.5, 2])
     assert noise == BoxGridNoise(1, (64, 3), noise.core, (0.5, 2.0))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.checks import checked_integer
+from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import certify
 from arcwise.noise.checks import checked_epsilon
@@ -237,11 +237,30 @@ class BoxGridNoise(VectorGridNoise):
 
         Of the integers themselves. Rounding a value to the grid adds an error of at most half a step.
         """
-        probabilities = np.array([weight / 2**INDEX_BITS for weight in self._law.weights])
-        i = np.arange(len(probabilities), dtype=np.float64)[:, None]
-        h = np.array(self.core) + i * np.array(self.sensitivities)
-        variances: FloatArray = probabilities @ (h * (h + 1.0) / 3.0)
-        return np.asarray(variances * np.array(self.steps) ** 2)
+        chances, h = self._boxes
+        return np.asarray(chances @ (h * (h + 1.0) / 3.0) * np.array(self.steps) ** 2)
+
+    def half_widths(self, level: float) -> FloatArray:
+        """Return the least x_j with ``P(|X_j| <= x_j) >= level`` in the units of the attributes, shape (d,).
+
+        So a value *on the grid* is within x_j of what is released with this probability, each attribute by
+        itself; one that was rounded, within half a step more.
+        """
+        level = checked_real("level", level, above=0, below=1)
+        chances, h = self._boxes
+        low, high = np.full(self.dimension, -1.0), h[-1]
+        while (high - low > 1.0).any():
+            middle = np.floor((low + high) / 2.0)
+            inside = chances @ np.minimum((2.0 * middle + 1.0) / (2.0 * h + 1.0), 1.0)
+            low, high = np.where(inside < level, middle, low), np.where(inside < level, high, middle)
+        return np.asarray(high * np.array(self.steps))
+
+    @property
+    def _boxes(self) -> tuple[FloatArray, FloatArray]:
+        """The probabilities of the boxes and their half widths in steps: floats, without the tail."""
+        chances = np.array([weight / 2**INDEX_BITS for weight in self._law.weights])
+        i = np.arange(len(chances), dtype=np.float64)[:, None]
+        return chances, np.array(self.core) + i * np.array(self.sensitivities)
 
     def draw(self, *, randomness: Randomness = SYSTEM) -> IntArray:
         """Return one vector of noise in grid steps, shape (d,), to be added to integers."""

@@ -227,6 +227,13 @@ class IndependentGridNoise(VectorGridNoise):
         """Return the variances of the components in the units of the attributes, shape (d,)."""
         return np.concatenate([part.var() for part in self.parts])
 
+    def half_widths(self, level: float) -> FloatArray:
+        """Return the least x_j with ``P(|X_j| <= x_j) >= level`` in the units of the attributes, shape (d,).
+
+        As `BoxGridNoise.half_widths`: of each attribute by itself.
+        """
+        return np.concatenate([part.half_widths(level) for part in self.parts])
+
     def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> IntArray:
         """Return `count` vectors of noise in grid steps, shape (count, d), to be added to integers."""
         return np.concatenate([part.draw_many(count, randomness=randomness) for part in self.parts], axis=1)
