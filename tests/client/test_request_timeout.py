@@ -74,6 +74,11 @@ class Slow:
                     time.sleep(STEP)
                 connection.sendall(b"\r\n\r\n")
 
+    @property
+    def most_steps(self) -> int:
+        """Of any connection; 0 where the machine was too busy to take one before the request ended."""
+        return max(self.steps, default=0)
+
     def close(self) -> None:
         self._listener.close()
 
@@ -128,14 +133,14 @@ def test_a_head_that_never_ends(kind: str, step: Callable[[socket.socket, int], 
     with slow(step) as server, contextlib.closing(Poster(kind, trust_env=False)) as poster:
         with pytest.raises((TimeoutError, httpx.TimeoutException)):
             poster.post(f"http://{server.address}")
-        assert server.steps[0] < MOST_STEPS / 2
+        assert server.most_steps < MOST_STEPS / 2
 
 
 def test_a_request_that_is_never_taken(kind: str) -> None:
     with slow(sip) as server, contextlib.closing(Poster(kind, trust_env=False)) as poster:
         with pytest.raises((TimeoutError, httpx.TimeoutException)):
             poster.post(f"http://{server.address}", bytes(2**26), 4 * TIMEOUT)
-        assert server.steps[0] < 2**26 / 131_072 / 2
+        assert server.most_steps < 2**26 / 131_072 / 2
 
 
 @pytest.mark.slow
@@ -147,7 +152,7 @@ def test_a_connection_that_is_used_again(kind: str) -> None:
         with pytest.raises((TimeoutError, httpx.TimeoutException)):
             poster.post(f"http://{server.address}")
         assert len(server.steps) == 1
-        assert server.steps[0] < MOST_STEPS / 2
+        assert server.most_steps < MOST_STEPS / 2
 
 
 def test_a_proxy(kind: str) -> None:
@@ -158,7 +163,7 @@ def test_a_proxy(kind: str) -> None:
         for url in ("http://reports.example", "https://reports.example"):
             with pytest.raises((TimeoutError, httpx.TimeoutException)):
                 poster.post(url)
-        assert max(server.steps) < MOST_STEPS / 2
+        assert server.most_steps < MOST_STEPS / 2
 
 
 def test_an_encrypted_head(kind: str, tmp_path: Path) -> None:
@@ -176,14 +181,14 @@ def test_an_encrypted_head(kind: str, tmp_path: Path) -> None:
         poster = Poster(kind, trust_env=False, verify=trusted)
         with contextlib.closing(poster), pytest.raises((TimeoutError, httpx.TimeoutException)):
             poster.post(f"https://{server.address}")
-        assert server.steps[0] < MOST_STEPS / 2
+        assert server.most_steps < MOST_STEPS / 2
 
 
 def test_a_client_that_was_passed_in_is_bounded_for_our_requests_only() -> None:
     with slow(drip) as server, httpx.Client(trust_env=False) as client:
         with pytest.raises((TimeoutError, httpx.TimeoutException)):
             HttpxTransport(client).post(f"http://{server.address}", b"", {}, TIMEOUT)
-        assert server.steps[0] < MOST_STEPS / 2
+        assert server.most_steps < MOST_STEPS / 2
     with slow(drip, served=2) as server, httpx.Client(trust_env=False) as client:
         assert HttpxTransport(client).post(f"http://{server.address}", b"", {}, SERVED) == (204, None)
         time.sleep(SERVED)
@@ -208,5 +213,5 @@ def test_the_sender_goes_on_against_a_server_that_drips(heading: Task) -> None:
         while len(server.steps) < 3:
             assert time.monotonic() < deadline
             time.sleep(STEP)
-        assert max(server.steps) < MOST_STEPS / 2
+        assert server.most_steps < MOST_STEPS / 2
         client.close(0)
