@@ -14,12 +14,14 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real, explained
 from arcwise.errors import ParameterError
+from arcwise.noise.expectation import checked_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from arcwise.noise.expectation import Function, Values
     from arcwise.typing import FloatArray
 
     Numbers: TypeAlias = NDArray[Any] | Sequence[Any]
@@ -137,6 +139,38 @@ class Noise(ABC):
         """
         with np.errstate(over="ignore"):
             return float(self._abs_moment(checked_real("power", power, above=0)))
+
+    def expect(self, function: Function, *, points: Sequence[float] = ()) -> float:
+        """Return ``E f(X)``.
+
+        Parameters
+        ----------
+        function
+            Of an array of shape (n,), in the unit of the noise; returns n real numbers. What it does where
+            the noise is with a probability below 1e-24 shows only if it grows.
+        points
+            Where the function jumps or has a kink. Others are looked for; a jump very near the edge of a step
+            may be missed. On the integers nothing is.
+
+        Raises
+        ------
+        ParameterError
+            When a value is not finite, or the expectation is not known to a billionth of ``E|f(X)|``: the
+            function grows too fast, or jumps too often.
+
+        Examples
+        --------
+        >>> from arcwise.noise import Laplace
+        >>> noise = Laplace(1.0)
+        >>> round(noise.expect(lambda x: abs(x) > 1, points=[1]), 6)  # e^-1
+        0.367879
+        """
+        places = np.array([checked_real("points", point) for point in points], dtype=np.float64)
+        return self._expect(checked_function("function", function), np.abs(places))
+
+    @abstractmethod
+    def _expect(self, function: Values, points: FloatArray) -> float:
+        """Return E f(X) for a checked function, smooth on both sides but for some sizes of x."""
 
     def moment(self, order: int) -> float:
         """Return ``E X^order`` for an integer order >= 0; 0 for odd orders, because of the symmetry."""

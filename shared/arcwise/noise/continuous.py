@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, overload
 
@@ -9,9 +10,13 @@ import numpy as np
 
 from arcwise.checks import checked_real
 from arcwise.noise.base import Noise, elementwise
+from arcwise.noise.expectation import even_part, integral
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from arcwise.noise.base import Numbers
+    from arcwise.noise.expectation import Values
     from arcwise.typing import FloatArray
 
 __all__ = ["ContinuousNoise"]
@@ -57,6 +62,21 @@ class ContinuousNoise(Noise):
     def half_width(self, level: float) -> float:
         """Return h with ``P(|X| <= h) = level``: half the symmetric confidence interval."""
         return float(self._abs_isf(np.array([1.0 - checked_real("level", level, above=0, below=1)]))[0])
+
+    def _expect(self, function: Values, points: FloatArray) -> float:
+        even = even_part(function)
+
+        def weighted(z: FloatArray) -> FloatArray:
+            return 2.0 * self._abs_pdf(z) * even(z)
+
+        return integral(weighted, self._pieces(), points, endless=math.isinf(self.support[1]))
+
+    def _pieces(self) -> Iterator[tuple[float, float]]:
+        """Yield stretches of ``|X|`` in which the density falls by little, at first, up to where it ends."""
+        low, high, end = 0.0, self.abs_moment(1.0) / 8.0, float(self._abs_isf(np.array([1e-300]))[0])
+        while low < end:
+            yield low, min(high, end)
+            low, high = high, 2.0 * high
 
     def _cdf(self, x: FloatArray) -> FloatArray:
         tail = 0.5 * self._abs_sf(np.abs(x))

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 import numpy as np
 
 from arcwise.noise.base import Noise, elementwise
+from arcwise.noise.expectation import even_part, series_sum
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from arcwise.noise.base import Numbers
+    from arcwise.noise.expectation import Values
     from arcwise.typing import FloatArray
 
 __all__ = ["DiscreteNoise"]
@@ -56,6 +60,19 @@ class DiscreteNoise(Noise):
             return np.where(np.isnan(n), np.nan, values)
 
         return elementwise(mass, n)
+
+    def _expect(self, function: Values, _points: FloatArray) -> float:
+        even = even_part(function)
+
+        def blocks() -> Iterator[tuple[FloatArray, bool]]:
+            yield self._abs_pmf(np.zeros(1)) * function(np.zeros(1)), False
+            first, size = 1, 2**3
+            while self._abs_pmf(np.array([float(first)]))[0] > 0.0:
+                n = np.arange(first, first + size, dtype=np.float64)
+                yield 2.0 * self._abs_pmf(n) * even(n), bool(self._tail(n[:1])[0] < 1e-24)
+                first, size = first + size, min(2 * size, 2**16)
+
+        return series_sum(blocks())
 
     def _cdf(self, x: FloatArray) -> FloatArray:
         n = np.floor(x)

@@ -16,11 +16,13 @@ from arcwise.errors import ParameterError
 from arcwise.noise.base import geometric_rvs
 from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.discrete import DiscreteNoise
+from arcwise.noise.expectation import Folded, checked_loss
 from arcwise.noise.series import lerch_sum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from arcwise.noise.expectation import Function, Values
     from arcwise.typing import FloatArray
 
 
@@ -28,6 +30,26 @@ __all__ = ["DiscreteStaircase", "optimal_r"]
 
 SENSITIVITY_MAX = 2**20
 """Moments add one series for each integer below the sensitivity."""
+
+
+def r_for_loss(epsilon: float, sensitivity: int, loss: Values) -> int:
+    """Return the r with the least expectation of a loss, a function of ``|x|`` that does not fall.
+
+    As `optimal_r`, with ``T_i = sum_k b^k loss(k sensitivity + i)``. 0 has one sign only, so what is compared
+    is less ``loss(0)``.
+    """
+    epsilon = checked_epsilon(epsilon)
+    sensitivity = checked_integer("sensitivity", sensitivity, 1, SENSITIVITY_MAX)
+    sums = np.cumsum(Folded(loss, epsilon, float(sensitivity))(np.arange(sensitivity, dtype=np.float64)))
+    return _least_r(epsilon, sums, float(loss(np.zeros(1))[0]))
+
+
+def _least_r(epsilon: float, sums: FloatArray, at_zero: float = 0.0) -> int:
+    """Return the best r by the running sums of T_i."""
+    b, above = math.exp(-epsilon), -math.expm1(-epsilon)
+    r = np.arange(1, sums.size + 1)
+    weight = 2.0 * (r + b * (sums.size - r)) - above
+    return int(np.argmin((above * sums + b * sums[-1] - at_zero / 2.0) / weight)) + 1
 
 
 def optimal_r(epsilon: float, sensitivity: int, power: float = 1.0) -> int:
@@ -39,13 +61,10 @@ def optimal_r(epsilon: float, sensitivity: int, power: float = 1.0) -> int:
     """
     epsilon, power = checked_epsilon(epsilon), checked_real("power", power, above=0)
     sensitivity = checked_integer("sensitivity", sensitivity, 1, SENSITIVITY_MAX)
-    b, above = math.exp(-epsilon), -math.expm1(-epsilon)
     sums = np.cumsum(lerch_sum(epsilon, power, np.arange(sensitivity) / sensitivity))
     if not np.isfinite(sums[-1]):
         raise ParameterError(f"power must leave E|X|^power within the range of a float, got {power!r}")
-    r = np.arange(1, sensitivity + 1)
-    weight = 2.0 * (r + b * (sensitivity - r)) - above
-    return int(np.argmin((above * sums + b * sums[-1]) / weight)) + 1
+    return _least_r(epsilon, sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +107,32 @@ class DiscreteStaircase(DiscreteNoise):
         object.__setattr__(self, "r", checked_integer("r", self.r, 1, sensitivity))
 
     @classmethod
-    def optimal(cls, epsilon: float, sensitivity: int = 1, *, power: float = 1.0) -> DiscreteStaircase:
-        """Return the member with the least ``E|X|^power``, any power > 0.
+    def optimal(
+        cls, epsilon: float, sensitivity: int = 1, *, power: float = 1.0, loss: Function | None = None
+    ) -> DiscreteStaircase:
+        """Return the member with the least ``E|X|^power``, or the least expectation of any other loss.
 
-        It is the best of all epsilon-DP additive noise on the integers (Theorem 12).
+        It is the best of all epsilon-DP additive noise on the integers (Theorem 12), for every loss that is
+        symmetric and does not fall with ``|x|``.
+
+        Parameters
+        ----------
+        epsilon, sensitivity
+            As in `DiscreteStaircase`.
+        power
+            More than 0; the default is the mean of ``|X|``.
+        loss
+            In place of a power: a function of an array of sizes ``|x|``, whole floats, shape (n,).
+
+        Raises
+        ------
+        ParameterError
+            When an argument is out of its bounds, both a power and a loss are given, or the loss falls
+            somewhere or grows too fast for an expectation.
         """
-        return cls(epsilon, sensitivity, optimal_r(epsilon, sensitivity, power))
+        if loss is None:
+            return cls(epsilon, sensitivity, optimal_r(epsilon, sensitivity, power))
+        return cls(epsilon, sensitivity, r_for_loss(epsilon, sensitivity, checked_loss(loss, power)))
 
     @property
     def _decay(self) -> float:

@@ -18,10 +18,12 @@ from arcwise.checks import checked_real
 from arcwise.noise.base import geometric_rvs
 from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
+from arcwise.noise.expectation import Folded, checked_loss, even_part, integral
 from arcwise.noise.series import lerch_sum
-from arcwise.noise.staircase_optima import heuristic_gamma, interval_gamma, optimal_gamma
+from arcwise.noise.staircase_optima import gamma_for_loss, heuristic_gamma, interval_gamma, optimal_gamma
 
 if TYPE_CHECKING:
+    from arcwise.noise.expectation import Function, Values
     from arcwise.typing import FloatArray
 
 __all__ = ["Staircase"]
@@ -73,13 +75,42 @@ class Staircase(ContinuousNoise):
         object.__setattr__(self, "gamma", checked_real("gamma", self.gamma, least=0, most=1.0))
 
     @classmethod
-    def optimal(cls, epsilon: float, sensitivity: float = 1.0, *, power: float = 1.0) -> Staircase:
-        """Return the member with the least ``E|X|^power``, any power > 0; the default is the mean of ``|X|``.
+    def optimal(
+        cls, epsilon: float, sensitivity: float = 1.0, *, power: float = 1.0, loss: Function | None = None
+    ) -> Staircase:
+        """Return the member with the least ``E|X|^power``, or the least expectation of any other loss.
 
-        It is the best of *all* epsilon-DP additive noise (Geng and Viswanath, Theorem 3). ``power=2`` is the
+        It is the best of *all* epsilon-DP additive noise (Geng and Viswanath, Theorem 3), for every loss that
+        is symmetric, does not fall with ``|x|``, and grows no faster than exponentially. ``power=2`` is the
         least variance.
+
+        Parameters
+        ----------
+        epsilon, sensitivity
+            As in `Staircase`.
+        power
+            More than 0; the default is the mean of ``|X|``.
+        loss
+            In place of a power: a function of an array of sizes ``|x|``, shape (n,), in the noise's unit.
+
+        Raises
+        ------
+        ParameterError
+            When an argument is out of its bounds, both a power and a loss are given, or the loss falls
+            somewhere or grows too fast for an expectation.
+
+        Examples
+        --------
+        >>> def huber(x):
+        ...     return np.where(abs(x) < 1, x**2 / 2, abs(x) - 0.5)
+        >>> best = Staircase.optimal(1.0, loss=huber)
+        >>> best.expect(huber) < Staircase.optimal(1.0).expect(huber)
+        True
         """
-        return cls(epsilon, sensitivity, optimal_gamma(epsilon, power))
+        if loss is None:
+            return cls(epsilon, sensitivity, optimal_gamma(epsilon, power))
+        sensitivity = checked_real("sensitivity", sensitivity, above=0)
+        return cls(epsilon, sensitivity, gamma_for_loss(epsilon, sensitivity, checked_loss(loss, power)))
 
     @classmethod
     def shortest_interval(cls, epsilon: float, sensitivity: float = 1.0, *, level: float = 0.95) -> Staircase:
@@ -177,6 +208,13 @@ class Staircase(ContinuousNoise):
         unit = self.sensitivity ** (power / (power + 1.0))
         total = lerch_sum(self.epsilon, power + 1.0, self.gamma, unit)
         return float(above**2 / ((power + 1.0) * self._spread) * total)
+
+    def _expect(self, function: Values, points: FloatArray) -> float:
+        folded = Folded(even_part(function), self.epsilon, self.sensitivity)
+        points = points % self.sensitivity
+        step = integral(folded, [(0.0, self.half_step)], points) if self.gamma > 0.0 else 0.0
+        rest = integral(folded, [(self.half_step, self.sensitivity)], points) if self.gamma < 1.0 else 0.0
+        return 2.0 * self.peak * (step + math.exp(-self.epsilon) * rest)
 
     def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
         # Geng and Viswanath, Algorithm 1, with their four variables from three: one number in [-1, 1) gives

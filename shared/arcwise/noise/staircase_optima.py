@@ -6,12 +6,19 @@ Every function takes epsilon in (0, 50] and returns gamma in [0, 1]; gamma does 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from arcwise.checks import checked_real
 from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.expectation import Folded, integral
 from arcwise.noise.series import lerch_sum
 
-__all__ = ["heuristic_gamma", "interval_gamma", "optimal_gamma"]
+if TYPE_CHECKING:
+    from arcwise.noise.expectation import Values
+
+__all__ = ["gamma_for_loss", "heuristic_gamma", "interval_gamma", "optimal_gamma"]
 
 
 def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
@@ -43,6 +50,33 @@ def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
         return derivative / value * (gamma + b * (1.0 - gamma)) - above
 
     return float(optimize.brentq(slope, 0.0, 1.0, xtol=1e-300, rtol=1e-15, maxiter=2000))
+
+
+def gamma_for_loss(epsilon: float, sensitivity: float, loss: Values) -> float:
+    """Return the gamma with the least expectation of a loss, a function of ``|x|`` that does not fall.
+
+    Notes
+    -----
+    With ``G(t) = sum_k b^k loss((k + t) sensitivity)``, ``A(gamma)`` the integral of G up to gamma and b
+    times that from there to 1, and D as in `Staircase`, the expectation is A / D up to constants, and its
+    slope has the sign of ``G D - A``. That rises with gamma, since G does: from at most 0 at 0 to at least 0
+    at 1.
+    """
+    from scipy import optimize
+
+    epsilon = checked_epsilon(epsilon)
+    b, above = math.exp(-epsilon), -math.expm1(-epsilon)
+    folded = Folded(loss, epsilon, sensitivity)
+    whole = integral(folded, [(0.0, sensitivity)]) / sensitivity
+
+    def slope(gamma: float) -> float:
+        start = integral(folded, [(0.0, gamma * sensitivity)]) / sensitivity if gamma else 0.0
+        value = float(folded(np.array([gamma * sensitivity]))[0])
+        return value * (gamma + b * (1.0 - gamma)) - (above * start + b * whole)
+
+    if slope(0.0) >= 0.0:
+        return 0.0
+    return float(optimize.brentq(slope, 0.0, 1.0, xtol=1e-300, rtol=1e-14, maxiter=2000))
 
 
 def interval_gamma(epsilon: float, level: float = 0.95) -> float:

@@ -17,6 +17,7 @@ from arcwise.noise.checks import checked_delta
 from arcwise.noise.continuous import ContinuousNoise
 
 if TYPE_CHECKING:
+    from arcwise.noise.expectation import Values
     from arcwise.typing import FloatArray
 
 __all__ = ["UniformAtom", "optimal_alpha"]
@@ -109,6 +110,9 @@ class UniformAtom(ContinuousNoise):
     def _abs_moment(self, power: float) -> float:
         h = np.float64(self.half_support)
         return float((1.0 - self.alpha) * h**power / (power + 1.0))
+
+    def _expect(self, function: Values, points: FloatArray) -> float:
+        return self.alpha * float(function(np.zeros(1))[0]) + ContinuousNoise._expect(self, function, points)
 
     def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
         x = generator.random(count)

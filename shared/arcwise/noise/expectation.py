@@ -1,0 +1,252 @@
+"""Expectations of any function of noise: adaptive quadrature, and sums whose rest is looked at.
+
+What a function does far out cannot be known from values of it. An expectation counts as found when the parts
+have become negligible by the place where the probabilities end; where they have not, it is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeAlias
+
+    from arcwise.typing import FloatArray
+
+    Function: TypeAlias = Callable[[FloatArray], Any]
+    Values: TypeAlias = Callable[[FloatArray], FloatArray]
+
+__all__ = ["Folded", "checked_function", "checked_loss", "even_part", "integral", "series_sum"]
+
+TERMS_MAX = 2**28
+"""Values of a function that a sum may take: some seconds."""
+
+_NEGLIGIBLE = 1e-17  # of a part, beside the sum of all in absolute values, after which a sum ends
+_REST = 1e-12  # of the last part where probabilities end: more is a function that grows as fast as they fall
+_PROBABLE = 56.0  # e^-56 is 5e-25: up to there every value of a function counts
+_WEIGHTS_END = 690.0  # e^-690 is 1e-300
+_RELATIVE = 1e-14
+_NOWHERE = np.zeros(0)
+_PARTS = 8  # of a piece, at first
+_NODES = 16  # of Gauss's rule on a stretch, which is halved until both halves agree with it
+_HALVINGS = 50
+_STRETCHES = 2**14  # at a time
+_BLOCK = 2**16
+_TOO_FAST = "function must grow more slowly: its expectation does not converge within the range of a float"
+_TOO_MANY = f"its sum would have more than {TERMS_MAX:,} terms"
+
+
+def checked_function(name: str, function: Any) -> Values:
+    """Return a function of arrays as one whose values are checked: of the same shape, finite, real."""
+    if not callable(function):
+        raise ParameterError(f"{name} must be a function of an array, got {function!r}")
+
+    def values(x: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.asarray(function(x))
+        if found.shape not in {x.shape, ()} or found.dtype.kind not in "fiub":
+            raise ParameterError(
+                f"{name} must return a real number for each of an array's, got an array of "
+                f"{found.dtype.name} of the shape {found.shape} for the shape {x.shape}"
+            )
+        found = np.broadcast_to(found, x.shape).astype(np.float64)
+        if not np.isfinite(found).all():
+            place = float(x[~np.isfinite(found)][0])
+            raise ParameterError(
+                f"{name} must be finite where the noise can be, or grow more slowly: it is not at {place:g}"
+            )
+        return found
+
+    return values
+
+
+def checked_loss(loss: Any, power: float) -> Values:
+    """Return a loss as a checked function of ``|x|`` that does not fall between the places it is asked about.
+
+    Raises
+    ------
+    ParameterError
+        When a power is given as well.
+    """
+    if power != 1.0:
+        raise ParameterError("give either power or loss: each of them is a loss")
+    function = checked_function("loss", loss)
+
+    def values(z: FloatArray) -> FloatArray:
+        found = function(z)
+        order = np.argsort(z)
+        falls = np.diff(found[order]) < 0.0
+        if falls.any():
+            place = float(z[order][1:][falls][0])
+            raise ParameterError(f"loss must not fall where |x| grows: it does before {place:g}")
+        return found
+
+    return values
+
+
+def even_part(function: Values) -> Values:
+    """Return ``(f(z) + f(-z)) / 2``, which has the same expectation under symmetric noise."""
+
+    def values(z: FloatArray) -> FloatArray:
+        values = function(np.concatenate((z, -z)))
+        above, below = values[: z.size], values[z.size :]
+        both = above + below
+        both[np.abs(both) <= 2.0**-50 * np.abs(above)] = 0.0  # rounding of an odd function
+        return both / 2.0
+
+    return values
+
+
+def integral(
+    function: Values,
+    pieces: Iterable[tuple[float, float]],
+    points: FloatArray = _NOWHERE,
+    *,
+    endless: bool = False,
+) -> float:
+    """Return the sum of a function's integrals over pieces of the line, from 0 outwards.
+
+    Parameters
+    ----------
+    function
+        Of an array of shape (n,); smooth but for a few kinks and jumps.
+    pieces
+        Low and high ends.
+    points
+        Where the function jumps.
+    endless
+        Whether the last piece ends where the probabilities of a noise without end do: then it must be
+        negligible.
+
+    Raises
+    ------
+    ParameterError
+        When an integral is not known to a billionth of the sum of all, in absolute values, or the last one
+        is not negligible.
+    """
+    low, high = np.array([stretch for piece in pieces for stretch in _cut(*piece, points)]).T
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+
+    def gauss(low: FloatArray, high: FloatArray) -> FloatArray:
+        half = (high - low) / 2.0
+        values = function(((low + high) / 2.0 + half * nodes[:, None]).ravel()).reshape(_NODES, -1)
+        found: FloatArray = half * (weights @ values)
+        return found
+
+    whole = gauss(low, high)
+    size, last = float(np.abs(whole).sum()), float(np.abs(whole[-_PARTS:]).sum())
+    total = error = 0.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        left, right = gauss(low, middle), gauss(middle, high)
+        off = np.abs(left + right - whole)
+        size = max(size, float(np.abs(left).sum() + np.abs(right).sum()))
+        good = off <= _RELATIVE * size
+        total, error = total + float((left + right)[good].sum()), error + float(off[good].sum())
+        low, middle, high, left, right = (each[~good] for each in (low, middle, high, left, right))
+        low, high = np.concatenate((low, middle)), np.concatenate((middle, high))
+        whole = np.concatenate((left, right))
+        if not low.size or low.size > _STRETCHES:
+            break
+    error += float(np.abs(whole).sum())
+    if error > 1e-9 * size:
+        raise ParameterError(
+            "function must have fewer jumps or kinks: its expectation is known to "
+            f"{error:.2g} only, beside {size:.2g}"
+        )
+    if endless and last > _REST * size:
+        raise ParameterError(_TOO_FAST)
+    return total + float(whole.sum())
+
+
+def _cut(low: float, high: float, points: FloatArray) -> Iterable[tuple[float, float]]:
+    """Return a piece as stretches: cut into a few equal ones, and at some points."""
+    inside = points[(points > low) & (points < high)]
+    ends = np.unique(np.concatenate((np.linspace(low, high, _PARTS + 1), inside))).tolist()
+    return pairwise(ends)
+
+
+def series_sum(blocks: Iterable[tuple[FloatArray, bool]]) -> float:
+    """Return the sum of terms that come in blocks, each with a word on whether the sum may end there.
+
+    Raises
+    ------
+    ParameterError
+        When the terms end, or are too many, before they are negligible.
+    """
+    total = size = part = 0.0
+    terms = 0
+    for block, may_end in blocks:
+        part = float(np.abs(block).sum())
+        total, size, terms = total + float(block.sum()), size + part, terms + block.size
+        if may_end and part <= _NEGLIGIBLE * size:
+            return total
+        if terms > TERMS_MAX:
+            raise ParameterError(f"epsilon must be larger, or the sensitivity smaller: {_TOO_MANY}")
+    if part > _REST * size:
+        raise ParameterError(_TOO_FAST)
+    return total
+
+
+class Folded:
+    """``G(t) = sum over k >= 0 of e^(-rate k) f(k period + t)`` for t in [0, period].
+
+    Parameters
+    ----------
+    function
+        Of an array of shape (n,).
+    rate
+        Positive.
+    period
+        Positive.
+
+    Raises
+    ------
+    ParameterError
+        When the terms are not negligible before the weights end, or are too many.
+    """
+
+    def __init__(self, function: Values, rate: float, period: float) -> None:
+        self._function = function
+        self._period = period
+        most = math.ceil(_WEIGHTS_END / rate)
+        periods = min(most, math.ceil(_PROBABLE / rate) + 1)
+        while True:
+            if periods > TERMS_MAX // 64:
+                raise ParameterError(f"epsilon must be larger, or the function grow more slowly: {_TOO_MANY}")
+            self._weights = np.exp(-rate * np.arange(periods))
+            size, rest = self._sizes()
+            if (rest <= _NEGLIGIBLE * size).all():
+                return
+            if periods == most:
+                if (rest <= _REST * size).all():
+                    return
+                raise ParameterError(_TOO_FAST)
+            periods = min(2 * periods, most)
+
+    def _sizes(self) -> tuple[FloatArray, FloatArray]:
+        """Return sums of absolute terms at four places of the period: of all, and of the last ones."""
+        k = np.arange(self._weights.size)
+        sums = []
+        for t in self._period * np.array([0.25, 0.5, 0.75, 1.0]):
+            terms = np.abs(self._weights * self._function(self._period * k + t))
+            sums.append((terms.sum(), terms[-math.ceil(terms.size / 64) :].sum()))
+        size, rest = np.array(sums).T
+        return size, rest
+
+    def __call__(self, t: FloatArray) -> FloatArray:
+        """Return G at some places, shape (n,)."""
+        found = np.zeros(t.size)
+        step = max(1, _BLOCK // max(1, t.size))
+        for start in range(0, self._weights.size, step):
+            weights = self._weights[start : start + step]
+            z = self._period * np.arange(start, start + weights.size, dtype=np.float64)[:, None] + t
+            found += weights @ self._function(z.ravel()).reshape(z.shape)
+        return found
