@@ -20,6 +20,7 @@ FACADES = (
     "arcwise.domains",
     "arcwise.errors",
     "arcwise.mechanisms",
+    "arcwise.noise",
     "arcwise.server",
     "arcwise.server.store",
     "arcwise.tasks",

@@ -53,11 +53,20 @@ def _least_r(epsilon: float, sums: FloatArray, at_zero: float = 0.0) -> int:
 
 
 def optimal_r(epsilon: float, sensitivity: int, power: float = 1.0) -> int:
-    """Return the r with the least ``E|X|^power`` of a `DiscreteStaircase`, for any power > 0.
+    """Return the r with the least ``E|X|^power`` of a `DiscreteStaircase`.
 
     There is no closed form; all r from 1 to the sensitivity are compared (the smallest of equals wins), in
     one pass: the cost is ``a(r) ((1-b) (T_0 + ... + T_(r-1)) + b (T_0 + ... + T_(sensitivity-1)))`` up to a
     constant, with ``T_i = sum_k b^k (k sensitivity + i)^power``.
+
+    Parameters
+    ----------
+    epsilon
+        More than 0, at most 50.
+    sensitivity
+        From 1 to 2**20.
+    power
+        Any real number > 0.
     """
     epsilon, power = checked_epsilon(epsilon), checked_real("power", power, above=0)
     sensitivity = checked_integer("sensitivity", sensitivity, 1, SENSITIVITY_MAX)

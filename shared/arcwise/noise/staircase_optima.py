@@ -22,7 +22,14 @@ __all__ = ["gamma_for_loss", "heuristic_gamma", "interval_gamma", "optimal_gamma
 
 
 def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
-    """Return the gamma with the least ``E|X|^power``, for any power > 0.
+    """Return the gamma with the least ``E|X|^power``.
+
+    Parameters
+    ----------
+    epsilon
+        More than 0, at most 50.
+    power
+        Any real number > 0.
 
     Notes
     -----
@@ -82,6 +89,13 @@ def gamma_for_loss(epsilon: float, sensitivity: float, loss: Values) -> float:
 def interval_gamma(epsilon: float, level: float = 0.95) -> float:
     """Return the gamma whose symmetric confidence interval of this level is shortest.
 
+    Parameters
+    ----------
+    epsilon
+        More than 0, at most 50.
+    level
+        Between 0 and 1.
+
     Notes
     -----
     Let the interval end in period k at the position t, both in units of the sensitivity. While t is in the
@@ -105,5 +119,10 @@ def heuristic_gamma(epsilon: float) -> float:
 
     It has the right limits, and the probability of noise below ``gamma * sensitivity`` tends to 1/3 as
     epsilon grows.
+
+    Parameters
+    ----------
+    epsilon
+        More than 0, at most 50.
     """
     return math.exp(-checked_epsilon(epsilon)) / 2.0

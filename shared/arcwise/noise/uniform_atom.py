@@ -24,7 +24,15 @@ __all__ = ["UniformAtom", "optimal_alpha"]
 
 
 def optimal_alpha(delta: float, power: float = 1.0) -> float:
-    """Return the atom with the least ``E|X|^power``: ``max(0, (power + 1) delta - power)`` (Theorem 3)."""
+    """Return the atom with the least ``E|X|^power``: ``max(0, (power + 1) delta - power)`` (Theorem 3).
+
+    Parameters
+    ----------
+    delta
+        Between 0 and 1.
+    power
+        Any real number > 0.
+    """
     delta, power = checked_delta(delta, 1.0), checked_real("power", power, above=0)
     return max(0.0, delta - power * (1.0 - delta))
 

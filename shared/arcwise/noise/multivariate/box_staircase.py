@@ -30,7 +30,15 @@ __all__ = ["BoxStaircase", "ConfidenceBox"]
 
 
 class ConfidenceBox(NamedTuple):
-    """The box of all x with ``|x_j| <= half_widths[j]``."""
+    """The box of all x with ``|x_j| <= half_widths[j]``.
+
+    Attributes
+    ----------
+    half_widths
+        In the units of the attributes.
+    volume
+        In the product of these units.
+    """
 
     half_widths: tuple[float, ...]
     volume: float

@@ -29,7 +29,7 @@ _BATCH = 2**14
 
 
 class Face(NamedTuple):
-    """The changes x with ``|normal . x| <= bound``, in grid steps, and what that is for the core.
+    """Changes, in grid steps, whose scalar product with `normal` is from -bound to bound.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Face(NamedTuple):
     bound
         A positive integer.
     core
-        The same for shell 0: a non-negative integer, at most the bound.
+        The bound for the points of shell 0: a non-negative integer, at most `bound`.
     """
 
     normal: tuple[int, ...]

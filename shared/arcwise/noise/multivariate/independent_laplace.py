@@ -24,7 +24,15 @@ __all__ = ["ConfidenceDiamond", "IndependentLaplace"]
 
 
 class ConfidenceDiamond(NamedTuple):
-    """The set of all x with ``|x_1| + ... + |x_d| <= radius``."""
+    """The set of all x of which the absolute values of the components add up to the radius at most.
+
+    Attributes
+    ----------
+    radius
+        In the unit of all attributes.
+    volume
+        In this unit to the power of d.
+    """
 
     radius: float
     volume: float
@@ -32,7 +40,7 @@ class ConfidenceDiamond(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndependentLaplace:
-    """d independent Laplace numbers of scale ``(s_1 + ... + s_d) / epsilon``; epsilon-DP for all together.
+    """d independent Laplace numbers of the scale ``sum(s) / epsilon``; epsilon-DP for all together.
 
     Parameters
     ----------
