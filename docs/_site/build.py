@@ -33,6 +33,16 @@ def main(arguments: list[str]) -> int:
         ]
     )  # fmt: skip
     shutil.rmtree(site / "jupyter_execute", ignore_errors=True)  # of myst-nb: what pages do not show
+    # A process that writes pages in parallel and ends by an exception is not noticed by Sphinx.
+    sources = [path for path in staged.rglob("*") if path.suffix in (".md", ".rst", ".ipynb")]
+    lost = [
+        path
+        for path in sources
+        if not (site / __version__ / path.relative_to(staged)).with_suffix(".html").exists()
+    ]
+    if lost:
+        sys.stderr.write(f"pages were not written, -j 1 shows why: {', '.join(map(str, lost))}\n")
+        done = 1
     if done:
         # What was read would not be read again, and its warnings would be gone.
         shutil.rmtree(_BUILD / "site-doctrees", ignore_errors=True)
