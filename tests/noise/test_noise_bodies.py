@@ -1,4 +1,4 @@
-"""Noise for changes that are no box: polytopes on the grid, convex bodies for experiments, independent parts.
+"""Noise for changes that are no box: bodies on the grid and for experiments, independent parts.
 
 Statistical tests have a fixed seed and false-alarm rates of one in a million each.
 """
@@ -18,38 +18,51 @@ from hypothesis import strategies as st
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.certificate import exp_lower_bound
 from arcwise.noise import (
+    Ball,
+    BodyGridNoise,
     BodyStaircase,
     BoxGridNoise,
     BoxStaircase,
     Face,
     IndependentGridNoise,
     IndependentStaircase,
-    PolytopeGridNoise,
     Staircase,
 )
 from arcwise.randomness import InsecureSeededRandomness
 from tests.noise.test_noise_vectors import FALSE_ALARM, Scripted, chi_square
 
-MOVES = PolytopeGridNoise(BoxGridNoise(1.1, (1, 1), (0, 0)), (Face((1, 1), 1, 0),))
-DIAMOND = PolytopeGridNoise(
+MOVES = BodyGridNoise(BoxGridNoise(1.1, (1, 1), (0, 0)), (Face((1, 1), 1, 0),))
+DIAMOND = BodyGridNoise(
     BoxGridNoise(0.7, (2, 2), (1, 2)), (Face((1, 1), 2, 1), Face((1, -1), 2, 2), Face((2, 0), 3, 0))
 )
-THREE = PolytopeGridNoise.optimal(2.3, (4, 6, 5), [((1, 1, 1), 7), ((1, 0, -2), 9)])
+DISC = BodyGridNoise(BoxGridNoise(0.9, (4, 3), (1, 1)), balls=(Ball((1, 1), 4, 2), Ball((0, 2), 5, 0)))
+BOTH = BodyGridNoise.optimal(1.5, (3, 3, 3), faces=[((1, 1, 1), 4)], balls=[((1, 2, 1), 3)])
+THREE = BodyGridNoise.optimal(2.3, (4, 6, 5), faces=[((1, 1, 1), 7), ((1, 0, -2), 9)])
 
 
-@pytest.mark.parametrize("noise", [MOVES, DIAMOND, THREE], ids=["moves", "diamond", "three"])
-def test_changes_within_the_polytope_move_a_point_by_one_shell(noise: PolytopeGridNoise) -> None:
-    reach = [range(-s, s + 1) for s in noise.box.sensitivities]
-    changes = np.array(
-        [
-            change
-            for change in itertools.product(*reach)
-            if all(
-                abs(sum(a * x for a, x in zip(normal, change, strict=True))) <= bound
-                for normal, bound, _ in noise.faces
-            )
-        ]
+def holds(noise: BodyGridNoise, point: tuple[int, ...], cores: int, bounds: int) -> bool:
+    """Return whether a point is in the body of so many cores and bounds: in box, faces and balls."""
+    box = zip(point, noise.box.core, noise.box.sensitivities, strict=True)
+    return (
+        all(abs(v) <= cores * c + bounds * s for v, c, s in box)
+        and all(
+            abs(sum(a * v for a, v in zip(f.normal, point, strict=True))) <= cores * f.core + bounds * f.bound
+            for f in noise.faces
+        )
+        and all(
+            sum(w * v * v for w, v in zip(b.weights, point, strict=True))
+            <= (cores * b.core + bounds * b.bound) ** 2
+            for b in noise.balls
+        )
     )
+
+
+@pytest.mark.parametrize(
+    "noise", [MOVES, DIAMOND, DISC, BOTH, THREE], ids=["moves", "diamond", "disc", "both", "three"]
+)
+def test_changes_within_the_body_move_a_point_by_one_shell(noise: BodyGridNoise) -> None:
+    reach = [range(-s, s + 1) for s in noise.box.sensitivities]
+    changes = np.array([change for change in itertools.product(*reach) if holds(noise, change, 0, 1)])
     assert len(changes) > 1
     generator = np.random.default_rng(0)
     points = np.array(noise.box.sensitivities) * generator.integers(-3, 4, (300, noise.dimension))
@@ -68,9 +81,15 @@ def test_changes_within_the_polytope_move_a_point_by_one_shell(noise: PolytopeGr
 
 
 @pytest.mark.parametrize(
-    "noise", [MOVES, DIAMOND, pytest.param(THREE, marks=pytest.mark.slow)], ids=["moves", "diamond", "three"]
+    "noise",
+    [
+        MOVES,
+        DISC,
+        *(pytest.param(noise, marks=pytest.mark.slow) for noise in (DIAMOND, BOTH, THREE)),
+    ],
+    ids=["moves", "disc", "diamond", "both", "three"],
 )
-def test_accepted_points_have_the_heights_of_their_shells(noise: PolytopeGridNoise) -> None:
+def test_accepted_points_have_the_heights_of_their_shells(noise: BodyGridNoise) -> None:
     count = 150_000
     x = noise.draw_many(count, randomness=InsecureSeededRandomness(11))
     assert x.shape == (count, noise.dimension)
@@ -81,16 +100,7 @@ def test_accepted_points_have_the_heights_of_their_shells(noise: PolytopeGridNoi
     for point in ((0, 0, 0), (3, 1, -2), (7, 7, 7), (-9, 0, 4)):
         k = 0
         p = point[: noise.dimension]
-        while not (
-            all(
-                abs(v) <= c + k * s
-                for v, c, s in zip(p, noise.box.core, noise.box.sensitivities, strict=True)
-            )
-            and all(
-                abs(sum(a * v for a, v in zip(f.normal, p, strict=True))) <= f.core + k * f.bound
-                for f in noise.faces
-            )
-        ):
+        while not holds(noise, p, 1, k):
             k += 1
         assert noise.shell(p) == k
     heights = np.exp(-noise.box.epsilon * shells)
@@ -104,8 +114,8 @@ def test_candidates_of_the_tail_are_accepted_by_the_same_rule() -> None:
     """Integers of any size, one by one; what is accepted there has the shell of its candidate at most."""
     top = 2**128 - 1
     kept = 0
-    for noise in (MOVES, DIAMOND):
-        for seed in range(300):
+    for noise in (MOVES, DIAMOND, DISC):
+        for seed in range(200):
             source = Scripted(*[top] * 4)
             source._rest = InsecureSeededRandomness(seed)
             candidates = np.empty((1, 2), np.int64)
@@ -132,7 +142,7 @@ def test_one_draw_and_none() -> None:
 
 
 def test_cores_follow_gamma() -> None:
-    noise = PolytopeGridNoise.optimal(0.5, (100, 100), [((1, 1), 150)], steps=(0.01, 0.01))
+    noise = BodyGridNoise.optimal(0.5, (100, 100), faces=[((1, 1), 150)], steps=(0.01, 0.01))
     gamma = BoxStaircase.optimal(0.5, (1.0, 1.0)).core[0]
     assert noise.faces[0].core == pytest.approx(gamma * 150, abs=1.5)
     assert noise.steps == (0.01, 0.01)
@@ -149,13 +159,18 @@ def test_rounded_changes_are_within_the_bound_of_the_notes(values: list[tuple[fl
         )
         moved = abs(int((one - other) @ np.array(normal)))
         assert moved <= math.ceil(abs(exact) + sum(map(abs, normal))) - 1
+    for weights in ((1, 1), (3, 1)):
+        changes = [(v - w) / step for v, w, step in zip(*values, noise.steps, strict=True)]
+        most = math.sqrt(math.fsum(a * t**2 for a, t in zip(weights, changes, strict=True)))
+        norm = int((one - other) ** 2 @ np.array(weights))
+        assert norm <= math.ceil(most + math.sqrt(sum(weights))) ** 2
 
 
 @pytest.mark.parametrize(
     ("faces", "message"),
     [
-        ((), "faces must be at least one"),
-        ((((1, 1), 1),), r"faces\[0\] must be a normal, a bound and a core"),
+        ((), "faces or balls must be given"),
+        ((((1, 1), 1),), r"faces\[0\] must be normal, bound and core"),
         ((((1,), 1, 0),), r"faces\[0\].normal must be 2 integers"),
         ((((0, 0), 1, 0),), r"faces\[0\].normal must be 2 integers, not all 0"),
         ((((1, 0.5), 1, 0),), r"faces\[0\].normal\[1\]"),
@@ -165,15 +180,22 @@ def test_rounded_changes_are_within_the_bound_of_the_notes(values: list[tuple[fl
 )
 def test_faces_that_are_refused(faces: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        PolytopeGridNoise(MOVES.box, faces)
+        BodyGridNoise(MOVES.box, faces)
 
 
-def test_other_mistakes_of_polytopes() -> None:
+def test_other_mistakes_of_bodies() -> None:
     with pytest.raises(ParameterError, match="box must be a BoxGridNoise"):
-        PolytopeGridNoise(3, ())  # type: ignore[arg-type]
+        BodyGridNoise(3, ())  # type: ignore[arg-type]
     wide = BoxGridNoise(1.0, (2**32, 1), (0, 0))
     with pytest.raises(ParameterError, match="do not fit into 64 bits"):
-        PolytopeGridNoise(wide, (Face((2**32, 1), 2**32, 0),))
+        BodyGridNoise(wide, balls=(Ball((1, 1), 2**32, 0),))
+    with pytest.raises(ParameterError, match=r"balls\[0\].weights\[1\] must be an integer from 0"):
+        BodyGridNoise(MOVES.box, balls=(Ball((1, -1), 1, 0),))
+    with pytest.raises(ParameterError, match="k must be points whose sums fit"):
+        DISC.shell([[0, 0], [2**40, 0]])
+    assert DISC.shell([2**29, 2**29 - 7]) == math.ceil((math.isqrt(2**58 + (2**29 - 7) ** 2) + 1 - 2) / 4)
+    with pytest.raises(ParameterError, match="do not fit into 64 bits"):
+        BodyGridNoise(wide, (Face((2**32, 1), 2**32, 0),))
 
 
 def disc(x: Any) -> Any:

@@ -2,7 +2,7 @@
 
 Frozen objects for any sensitivity: density or mass, distribution function, quantiles, moments of any order,
 entropy, the parameter that is optimal for a loss, and samples for experiments. For privacy there are
-`GridNoise` for numbers and `BoxGridNoise`, `PolytopeGridNoise` and `IndependentGridNoise` for vectors: noise
+`GridNoise` for numbers and `BoxGridNoise`, `BodyGridNoise` and `IndependentGridNoise` for vectors: noise
 on a grid with integer weights, an exact certificate and the operating system's randomness.
 
 Importing this package loads numpy; scipy is loaded by what needs it.
@@ -23,8 +23,8 @@ from arcwise.noise.lower_bound import approximate_lower_bound
 from arcwise.noise.multivariate.body_staircase import BodyStaircase
 from arcwise.noise.multivariate.box_component import BoxComponent
 from arcwise.noise.multivariate.box_staircase import BoxStaircase, ConfidenceBox
+from arcwise.noise.multivariate.grid_body import Ball, BodyGridNoise, Face
 from arcwise.noise.multivariate.grid_box import BoxGridNoise
-from arcwise.noise.multivariate.grid_polytope import Face, PolytopeGridNoise
 from arcwise.noise.multivariate.independent_laplace import ConfidenceDiamond, IndependentLaplace
 from arcwise.noise.multivariate.independent_staircase import IndependentGridNoise, IndependentStaircase
 from arcwise.noise.multivariate.vector_grid import VectorGridNoise
@@ -36,6 +36,8 @@ from arcwise.noise.uniform_atom import UniformAtom, optimal_alpha
 __all__ = [
     "AbstractStaircase",
     "AnalyticGaussian",
+    "Ball",
+    "BodyGridNoise",
     "BodyStaircase",
     "BoxComponent",
     "BoxGridNoise",
@@ -53,7 +55,6 @@ __all__ = [
     "IndependentStaircase",
     "Laplace",
     "Noise",
-    "PolytopeGridNoise",
     "Staircase",
     "TruncatedLaplace",
     "UniformAtom",

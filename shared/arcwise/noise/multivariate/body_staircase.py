@@ -44,7 +44,7 @@ class BodyStaircase:
 
     For experiments, not for privacy: samples are floats (see `Noise`), and a membership test in floats places
     the edges of shells up to rounding. To release numbers, use `BoxGridNoise` with a box around K, or
-    `PolytopeGridNoise` with integer faces around it; both are exact.
+    `BodyGridNoise` with faces or balls around it; both are exact.
 
     Parameters
     ----------
