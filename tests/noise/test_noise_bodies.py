@@ -341,7 +341,7 @@ def test_parts_that_are_refused() -> None:
         IndependentStaircase((3,))  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="shares and sensitivities must be equally long"):
         IndependentGridNoise.optimal(1.0, (1, 1), shares=(1,))
-    with pytest.raises(ParameterError, match="share must be positive"):
+    with pytest.raises(ParameterError, match=r"shares\[1\] must be positive"):
         IndependentStaircase.optimal(1.0, (1.0, 1.0), shares=(1, 0))
     with pytest.raises(ParameterError, match="index"):
         IndependentStaircase.optimal(1.0, (1.0,)).component(1)

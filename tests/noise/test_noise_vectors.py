@@ -475,7 +475,7 @@ def audited(noise: BoxGridNoise, values: Any, share: float) -> float:
 
 
 def test_noise_is_a_value() -> None:
-    noise = BoxGridNoise.optimal(1.0, [64, 3], steps=[0.5, 2])
+    noise = BoxGridNoise.optimal(1.0, np.array([64, 3]), steps=np.array([0.5, 2]))  # type: ignore[arg-type]
     assert noise == BoxGridNoise(1, (64, 3), noise.core, (0.5, 2.0))
     assert hash(noise) == hash(pickle.loads(pickle.dumps(noise)))
     assert pickle.loads(pickle.dumps(noise)) == noise != BoxGridNoise(1.0, (64, 3), noise.core)

@@ -48,8 +48,8 @@ class GridNoise:
 
     A finite table cannot be pure epsilon-DP: a shifted copy of it reaches points that the other does not. The
     certificate therefore has a delta of at least the weight of the last points, as many as the sensitivity:
-    about ``e^epsilon 2**-64`` for the tables that `from_noise` makes. Where pure epsilon is needed use the
-    local mechanisms of `arcwise.mechanisms`, which clamp into their end codes.
+    about ``e^epsilon 2**-64`` for the tables that `from_noise` makes. Where pure epsilon is needed use a
+    `BoxGridNoise`, for one number or for several, which has no end.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from arcwise.noise.multivariate.vector_grid import (
     VectorGridNoise,
     checked_grid_points,
     checked_integers,
-    checked_steps,
+    checked_positive,
 )
 from arcwise.randomness import SYSTEM, Randomness
 
@@ -114,7 +114,7 @@ class BoxGridNoise(VectorGridNoise):
             raise ParameterError(
                 f"core must be {len(sensitivities)} integers, each at most its sensitivity, got {core!r}"
             )
-        steps = checked_steps(self.steps or (1.0,) * len(core), len(core))
+        steps = checked_positive("steps", self.steps, (1.0,) * len(core))
         object.__setattr__(self, "sensitivities", sensitivities)
         object.__setattr__(self, "core", core)
         object.__setattr__(self, "steps", steps)
@@ -177,7 +177,7 @@ class BoxGridNoise(VectorGridNoise):
             The moment ``E|X_j|^power`` is the least.
         """
         lengths, _ = checked_lengths(sensitivities, sensitivities)
-        widths = checked_steps(steps or [s / RESOLUTION for s in lengths], len(lengths))
+        widths = checked_positive("steps", steps, [s / RESOLUTION for s in lengths])
         ratios = [math.ceil(Fraction(s) / Fraction(w)) for s, w in zip(lengths, widths, strict=True)]
         for s, w, ratio in zip(lengths, widths, ratios, strict=True):
             if ratio > SENSITIVITY_MAX:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.checks import checked_integer, checked_real
+from arcwise.checks import checked_integer
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import certify, exact_epsilon
 from arcwise.noise.base import checked_shape
 from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.multivariate.box_component import checked_lengths, checked_points
 from arcwise.noise.multivariate.grid_box import BoxGridNoise
-from arcwise.noise.multivariate.vector_grid import VectorGridNoise, checked_steps
+from arcwise.noise.multivariate.vector_grid import VectorGridNoise, checked_positive
 from arcwise.noise.staircase import Staircase
 from arcwise.randomness import SYSTEM, Randomness
 
@@ -192,7 +192,7 @@ class IndependentGridNoise(VectorGridNoise):
         sensitivities = tuple(sensitivities)
         d = len(sensitivities)
         divided = _divided(epsilon, shares, d)
-        rows = zip(divided, sensitivities, checked_steps(steps or (1.0,) * d, d), strict=True)
+        rows = zip(divided, sensitivities, checked_positive("steps", steps, (1.0,) * d), strict=True)
         return cls(tuple([BoxGridNoise.optimal(part, (s,), power=power, steps=(w,)) for part, s, w in rows]))
 
     @property
@@ -242,11 +242,7 @@ class IndependentGridNoise(VectorGridNoise):
 def _divided(epsilon: float, shares: Sequence[float], dimension: int) -> list[float]:
     """Return d parts of epsilon that are at most epsilon together."""
     epsilon = checked_epsilon(epsilon)
-    weights = [checked_real("share", share, above=0) for share in (shares or [1.0] * dimension)]
-    if len(weights) != dimension:
-        raise ParameterError(
-            f"shares and sensitivities must be equally long, got {len(weights)} and {dimension} numbers"
-        )
+    weights = checked_positive("shares", shares, (1.0,) * dimension)
     parts = [epsilon * (weight / math.fsum(weights)) for weight in weights]
     return parts if _adds_up(parts, epsilon) else [part * (1.0 - 2.0**-50) for part in parts]
 

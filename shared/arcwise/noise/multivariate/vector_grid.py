@@ -16,12 +16,14 @@ from arcwise.noise.multivariate.box_component import checked_points
 from arcwise.randomness import SYSTEM, Randomness
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
     from arcwise.kernels.certificate import Certificate
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["VectorGridNoise", "checked_grid_points", "checked_integers", "checked_steps"]
+__all__ = ["VectorGridNoise", "checked_grid_points", "checked_integers", "checked_positive"]
 
 FARTHEST = 2**50
 """In steps; what is beyond is brought to it, which moves no two values apart."""
@@ -128,16 +130,22 @@ def checked_integers(name: str, values: Any, least: int, most: int) -> tuple[int
     return tuple([checked_integer(f"{name}[{j}]", value, least, most) for j, value in enumerate(values)])
 
 
-def checked_steps(steps: Any, dimension: int) -> tuple[float, ...]:
-    """Return the steps of d attributes as a tuple of floats, or raise `ParameterError`."""
-    if not isinstance(steps, Iterable) or isinstance(steps, str):
-        raise ParameterError(f"steps must be a sequence of numbers, got {steps!r}")
-    numbers = tuple([checked_real(f"steps[{j}]", step, above=0) for j, step in enumerate(steps)])
-    if len(numbers) != dimension:
+def checked_positive(name: str, values: Any, default: Sequence[float]) -> tuple[float, ...]:
+    """Return positive numbers, one for each attribute, as floats; the default ones where none are given.
+
+    Raises
+    ------
+    ParameterError
+        When they are others, or not as many as the default ones.
+    """
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise ParameterError(f"{name} must be a sequence of numbers, got {values!r}")
+    numbers = tuple([checked_real(f"{name}[{j}]", value, above=0) for j, value in enumerate(values)])
+    if numbers and len(numbers) != len(default):
         raise ParameterError(
-            f"steps and sensitivities must be equally long, got {len(numbers)} and {dimension} numbers"
+            f"{name} and sensitivities must be equally long, got {len(numbers)} and {len(default)} numbers"
         )
-    return numbers
+    return numbers or tuple(default)
 
 
 def checked_grid_points(k: ArrayLike, dimension: int) -> IntArray:
