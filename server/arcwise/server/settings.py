@@ -18,7 +18,7 @@ from arcwise.server.origins import checked_origins, checked_public_url
 from arcwise.server.store import check_store_url
 from arcwise.server.store.writer import batch_bytes
 from arcwise.tasks import Group, Task
-from arcwise.tasks.files import load_json
+from arcwise.tasks.group import load_task_or_group
 from arcwise.wire import MAX_BODY_BYTES
 
 __all__ = ["STORED_TASKS", "ProcessSettings", "Setting", "Settings", "load_tasks", "settings_of"]
@@ -51,19 +51,13 @@ def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
         raise TaskError(f"{folder} is a file: give the directory that it is in")
     if not folder.is_dir():
         raise TaskError(f"{folder} is not a directory of task files; make one with `arcwise task new`")
-    tasks = tuple(dict.fromkeys(task for path in sorted(folder.glob("*.json")) for task in _tasks_in(path)))
+    found = [load_task_or_group(path) for path in sorted(folder.glob("*.json"))]
+    tasks = tuple(
+        dict.fromkeys(task for each in found for task in (each.tasks if isinstance(each, Group) else (each,)))
+    )
     if not tasks:
         raise TaskError(f"{folder} contains no task file (*.json); make one with `arcwise task new`")
     return tasks
-
-
-def _tasks_in(path: Path) -> tuple[Task, ...]:
-    def read(data: Any) -> tuple[Task, ...]:
-        if isinstance(data, dict) and "arcwise_group" in data:
-            return Group.from_json(data).tasks
-        return (Task.from_json(data),)
-
-    return load_json(path, read)
 
 
 class Setting(NamedTuple):

@@ -19,10 +19,12 @@ from arcwise.randomness import SYSTEM
 from arcwise.tasks._document import Document
 from arcwise.tasks.caps import DAY, Caps, Charge, check_caps
 from arcwise.tasks.fields import caps_from_fields, caps_from_json, caps_to_fields, caps_to_json
+from arcwise.tasks.files import load_json
 from arcwise.tasks.group_budget import epsilon_shares
 from arcwise.tasks.task import Task, checked_name
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Mapping
     from typing import Literal
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from arcwise.randomness import Randomness
     from arcwise.tasks.group_budget import Sample
 
-__all__ = ["Group"]
+__all__ = ["Group", "load_task_or_group"]
 
 _SCHEMA_VERSION: Final = 1
 _MARK: Final = "group"
@@ -350,3 +352,22 @@ def _below(bound: int, randomness: Randomness) -> int:
         _, u = randomness.draw()
         if u < limit:
             return u % bound
+
+
+def load_task_or_group(path: str | os.PathLike[str]) -> Task | Group:
+    """Return the task or the group in a file.
+
+    Raises
+    ------
+    TaskError
+        When the file is neither, or cannot be read; the message names the file.
+    FileNotFoundError
+        When there is no such file.
+    CertificateError
+        When a kernel in it does not satisfy its epsilon.
+    """
+
+    def read(data: Any) -> Task | Group:
+        return (Group if isinstance(data, dict) and "arcwise_group" in data else Task).from_json(data)
+
+    return load_json(path, read)

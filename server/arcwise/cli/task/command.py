@@ -16,26 +16,17 @@ from arcwise.cli.task.making import NAMES, mechanism_for
 from arcwise.cli.task.sample import command_line, proposed, read_sample
 from arcwise.cli.task.words import describe
 from arcwise.cli.terminal import progress_bar, verify_files, writing_files
-from arcwise.tasks import DAY, Group, Task
-from arcwise.tasks.files import load_json
+from arcwise.tasks import DAY, Task
+from arcwise.tasks.group import load_task_or_group
 
 if TYPE_CHECKING:
-    from typing import Any, TextIO
+    from typing import TextIO
 
     from typing_extensions import Unpack
 
     from arcwise.cli.caps import CapOptions
 
 __all__ = ["task"]
-
-
-def read_task_or_group(path: Path) -> Task | Group:
-    """Return what a file holds: raises `TaskError` where it is neither, naming the file."""
-
-    def read(data: Any) -> Task | Group:
-        return (Group if isinstance(data, dict) and "arcwise_group" in data else Task).from_json(data)
-
-    return load_json(path, read)
 
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -229,7 +220,7 @@ def report(files: tuple[Path, ...], output: Path | None, force: bool) -> None:
         raise click.UsageError("--output is for one FILE; leave it out for several")
     from arcwise.cli.privacy import privacy_page
 
-    made = [(path, read_task_or_group(path)) for path in files]
+    made = [(path, load_task_or_group(path)) for path in files]
     targets = [new_path(asked.name, output, force, ending="-privacy.html") for _, asked in made]
     if len(set(targets)) < len(targets):
         raise click.UsageError("two FILEs have the same name: write their pages one by one, with --output")
