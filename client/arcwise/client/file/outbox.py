@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arcwise.client.file.batching import Batching, end_owner, new_owner
 from arcwise.client.outbox import Parcel, Send, Wait
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arcwise.client.outbox import OutboxOptions, Step
     from arcwise.tasks import Task
 
-__all__ = ["FileOutbox", "drop"]
+__all__ = ["FileOutbox", "drop", "note_dropped"]
 
 
 class FileOutbox:
@@ -244,8 +244,13 @@ def drop(connection: sqlite3.Connection, reason: str, before: float = math.inf) 
 
 def _count_dropped(connection: sqlite3.Connection, reason: str, reports: int) -> None:
     connection.execute("UPDATE state SET pending = pending - ?", (reports,))
+    note_dropped(connection, reason, reports)
+
+
+def note_dropped(connection: Any, reason: str, reports: int) -> None:
+    """Add to the number of reports that were dropped for a reason, in an open transaction."""
     connection.execute(
         """INSERT INTO dropped VALUES (?, ?)
-           ON CONFLICT (reason) DO UPDATE SET reports = reports + excluded.reports""",
+           ON CONFLICT (reason) DO UPDATE SET reports = dropped.reports + excluded.reports""",
         (reason, reports),
     )

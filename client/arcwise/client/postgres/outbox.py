@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from arcwise.client.file.batching import READY, Batching
-from arcwise.client.file.outbox import FileOutbox
+from arcwise.client.file.outbox import FileOutbox, note_dropped
 from arcwise.errors import LedgerError
 from arcwise.wire import code_width
 
@@ -149,8 +149,4 @@ _ADD = """INSERT INTO reports (account, epoch, code, created, ready, task)
 def count_dropped(session: Session, reason: str, reports: int) -> None:
     """Count reports that were dropped for a reason."""
     if reports:
-        session.execute(
-            """INSERT INTO dropped VALUES (?, ?)
-               ON CONFLICT (reason) DO UPDATE SET reports = dropped.reports + excluded.reports""",
-            (reason, reports),
-        )
+        note_dropped(session, reason, reports)
