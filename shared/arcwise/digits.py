@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["counted", "digits_apart", "written"]
+__all__ = ["counted", "digits_apart", "duration", "written"]
+
+_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
 
 def counted(number: int, noun: str) -> str:
@@ -16,6 +18,20 @@ def counted(number: int, noun: str) -> str:
     ('1 report', '1,200 reports')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time in the largest unit, up to days, of which it is a whole number.
+
+    Examples
+    --------
+    >>> duration(172_800), duration(3_600), duration(90), duration(0.5)
+    ('2 days', '1 hour', '90 seconds', '0.5 seconds')
+    """
+    for unit, length in _UNITS:
+        if seconds >= length and seconds % length == 0:
+            return counted(int(seconds // length), unit)
+    return counted(int(seconds), "second") if seconds == int(seconds) else f"{seconds:g} seconds"
 
 
 def written(*numbers: float, digits: int) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.checks import explained
 from arcwise.client.file.opening import open_to_read
-from arcwise.digits import counted
+from arcwise.digits import counted, duration
 from arcwise.errors import LedgerError
 from arcwise.kernels.certificate import UNIT
 
@@ -147,7 +147,7 @@ class Inspection(NamedTuple):
             if account.delta:
                 line += f", delta {account.delta:.3g}"
             if account.window is not None and account.recent_epsilon is not None:
-                line += f"; {_number(account.recent_epsilon)} within {_duration(account.window)}"
+                line += f"; {_number(account.recent_epsilon)} within {duration(account.window)}"
             if account.account in self.memoized:
                 paid, given = self.memoized[account.account]
                 line += f"; memoised: {given:,} of {paid:,} answers given"
@@ -264,10 +264,3 @@ def _number(epsilon: float) -> str:
     """Return whole millionths, which a general format would round."""
     whole, _, millionths = f"{epsilon:,.6f}".partition(".")
     return f"{whole}.{millionths}".rstrip("0").rstrip(".")
-
-
-def _duration(seconds: int) -> str:
-    for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
-        if seconds % length == 0:
-            return counted(seconds // length, unit)
-    return counted(seconds, "second")

@@ -16,12 +16,12 @@ from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.timeseries.change import Change
 from arcwise.analysis.timeseries.epochs import MONTH, read_utc, utc
 from arcwise.checks import checked_bool
-from arcwise.digits import counted, written
+from arcwise.digits import counted, duration, written
 from arcwise.notebook import Form, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from arcwise.analysis.timeseries.epochs import Every
     from arcwise.domains import Domain
@@ -337,17 +337,9 @@ def _length(series: Series) -> str:
     each = (
         "a calendar month"
         if series.every == MONTH
-        else _duration(series.points[0].end - series.points[0].start)
+        else duration((series.points[0].end - series.points[0].start).total_seconds())
     )
     return f", {each} each"
-
-
-def _duration(time: timedelta) -> str:
-    for unit, seconds in (("day", 86_400), ("hour", 3600), ("minute", 60)):
-        number, rest = divmod(int(time.total_seconds()), seconds)
-        if not rest:
-            return f"{number} {unit}{'s' * (number != 1)}"
-    return f"{time.total_seconds():g} seconds"
 
 
 def _table(series: Series, name: str, bar: int) -> Iterator[_Row]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.analysis.charts import Axis, Chart, Layer
-from arcwise.digits import written
+from arcwise.digits import duration, written
 from arcwise.kernels.certificate import UNIT
 
 if TYPE_CHECKING:
@@ -41,9 +41,10 @@ class Limit(NamedTuple):
 
 def limits(caps: Caps, charge: Charge) -> list[Limit]:
     """Return what each cap comes to: for ever, then within the window; without caps nothing."""
+    window = duration(caps.window).removeprefix("1 ")  # "within any day"
     pairs = (
         ("in all, for ever", caps.lifetime_micro, caps.lifetime_delta_units),
-        (f"within any {_span(caps.window)}", caps.rolling_micro, caps.rolling_delta_units),
+        (f"within any {window}", caps.rolling_micro, caps.rolling_delta_units),
     )
     found = []
     for period, micro, units in pairs:
@@ -57,14 +58,6 @@ def limits(caps: Caps, charge: Charge) -> list[Limit]:
             spent = most * charge.micro_epsilon / 1e6
             found.append(Limit(period, most, spent, most * charge.delta_units / UNIT))
     return found
-
-
-def _span(seconds: int) -> str:
-    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds % size == 0:
-            count = seconds // size
-            return f"{count} {unit}s" if count > 1 else unit
-    return f"{seconds:,} seconds"
 
 
 class Belief(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.analysis.estimators.notes import note_lines
 from arcwise.analysis.tidy import in_unit
-from arcwise.digits import written
+from arcwise.digits import counted, duration, written
 from arcwise.domains import Circle
 from arcwise.tasks.words import caps_words
 
@@ -248,12 +248,9 @@ def spaced(unit: str | None, space: str = "\N{NO-BREAK SPACE}") -> str:
 
 
 def duration_words(seconds: float) -> str:
-    """Return a length of time in the largest unit of which it is a whole number."""
-    for unit, length in (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= length and seconds % length == 0:
-            number = int(seconds // length)
-            return f"{number} {unit}{'s' * (number != 1)}"
-    return f"{seconds:g} seconds"
+    """Return a length of time in the largest unit, up to weeks, of which it is a whole number."""
+    weeks, rest = divmod(seconds, 604_800)
+    return counted(int(weeks), "week") if weeks and not rest else duration(seconds)
 
 
 def _thousands(number: float) -> str:
