@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arcwise.cli.commands import CommandGroup
+from arcwise.cli.stored_task import named_task
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.administration import audited
 from arcwise.server.keys import SCOPES, new_key
@@ -21,7 +22,7 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arcwise.server.store import StoredKey
+    from arcwise.server.store import StoredKey, StoredTask
 
 __all__ = ["key"]
 
@@ -121,7 +122,7 @@ def revoke(*, key_id: str, url: str) -> None:
 def _task_ids(url: str, texts: Sequence[str]) -> list[str]:
     try:
         with closing(open_store(url, create=False)) as store:
-            stored = [entry.task for entry in store.tasks()]
+            stored = list(store.tasks())
     except StoreError:
         if not all(Path(text).is_file() for text in texts):
             raise
@@ -129,18 +130,12 @@ def _task_ids(url: str, texts: Sequence[str]) -> list[str]:
     return [_task_id(stored, text) for text in texts]
 
 
-def _task_id(stored: Sequence[Task], text: str) -> str:
-    found = {task.id for task in stored if text in (task.name, task.id)}
-    if len(found) > 1:
-        raise ParameterError(
-            f"--task must name one task, but {len(found)} have the name {text!r}: give an id, one of "
-            f"{', '.join(sorted(found))}"
-        )
-    if found:
-        return found.pop()
+def _task_id(stored: Sequence[StoredTask], text: str) -> str:
+    if (found := named_task(stored, text, "--task")) is not None:
+        return found.task.id
     if Path(text).is_file():
         return Task.load(text).id
-    names = ", ".join(sorted({task.name for task in stored})) or "none yet"
+    names = ", ".join(sorted({each.task.name for each in stored})) or "none yet"
     raise ParameterError(f"--task must be a name or id in the store ({names}), or a task file, got {text!r}")
 
 

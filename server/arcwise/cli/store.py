@@ -14,6 +14,7 @@ import click
 
 from arcwise.cli.commands import CommandGroup
 from arcwise.cli.new_file import whole_file
+from arcwise.cli.stored_task import named_task
 from arcwise.cli.terminal import progress_bar
 from arcwise.digits import counted
 from arcwise.server.administration import audited
@@ -267,20 +268,17 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
     that devices which still have reports are told to drop them; so do the entries of the audit log.
     """
     with _existing(url) as opened:
-        found = [each for each in opened.tasks() if task in (each.task.name, each.task.id)]
-        if not found:
+        found = named_task(opened.tasks(), task, "TASK")
+        if found is None:
             raise click.ClickException(f"the store has no task {task!r}: `arcwise store info` lists them")
-        if len(found) > 1:
-            ids = " and ".join(each.task.id for each in found)
-            raise click.ClickException(f"{task!r} is the name of {len(found)} tasks: give the id, {ids}")
-        task_id, name = found[0].task.id, found[0].task.name
-        if found[0].closed is None:
+        task_id, name = found.task.id, found.task.name
+        if found.closed is None:
             raise click.ClickException(
                 f"task {name} is open: close it first, with POST /v1/tasks/{task_id}/close or on the page "
                 "for operators"
             )
         folder = None if archive is None else _archive(archive, opened)
-        reports = opened.report_count(found[0].task)
+        reports = opened.report_count(found.task)
         if not yes:
             where = "" if archive is None else f" and in {archive}"
             click.confirm(

@@ -103,7 +103,9 @@ def test_two_tasks_of_one_name_need_an_id(url: str) -> None:
 
     with contextlib.closing(open_store(url)) as store:
         store.register([Task("same", Interval(0, 1), epsilon) for epsilon in (1.0, 2.0)])
-    assert "is the name of 2 tasks: give the id" in run(url, "same", "--yes").stderr
+    assert (
+        "TASK must name one task, but 2 have the name 'same': give an id" in run(url, "same", "--yes").stderr
+    )
 
 
 def test_the_files_of_an_archive_go_too(filled: str, tmp_path: Path) -> None:
