@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, sparse, stats
 
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.certificate import exp_lower_bound
@@ -378,6 +378,48 @@ def test_cores_are_the_best_of_all(epsilon: float, d: int, s: int, power: float)
 
     chosen = cost(BoxGridNoise.optimal(epsilon, (s,) * d, power=power))
     assert chosen <= min(cost(BoxGridNoise(epsilon, (s,) * d, (c,) * d)) for c in range(s + 1)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "d", "s", "reach"),
+    [
+        (4.0, 2, 2, 14),
+        (2.0, 2, 1, 14),
+        (3.0, 2, 3, 24),
+        (3.1, 3, 1, 9),
+    ],
+)
+def test_no_noise_on_the_grid_has_less_variance(epsilon: float, d: int, s: int, reach: int) -> None:
+    """By a linear program over all laws on the points within reach.
+
+    Laws that are the same for every order and sign of the components are enough: mixtures keep epsilon and
+    the variance. Beyond the reach nothing binds them, so the program is a little below what is possible.
+    """
+    points = list(itertools.combinations_with_replacement(range(reach + 1), d))
+    place = {point: n for n, point in enumerate(points)}
+    copies, cost = np.zeros(len(points)), np.zeros(len(points))
+    for point, n in place.items():
+        copies[n] = len(set(itertools.permutations(point))) * 2 ** sum(x > 0 for x in point)
+        cost[n] = copies[n] * sum(x * x for x in point) / d
+    pairs = set()
+    for point, n in place.items():
+        for change in itertools.product(range(-s, s + 1), repeat=d):
+            other = tuple(sorted(abs(x + t) for x, t in zip(point, change, strict=True)))
+            if other in place and place[other] != n:
+                pairs.add((n, place[other]))
+    rows = np.arange(len(pairs))
+    above, under = np.array(sorted(pairs)).T
+    bounds = sparse.csr_array(
+        (
+            np.repeat([1.0, -math.exp(epsilon)], len(pairs)),
+            (np.tile(rows, 2), np.concatenate([above, under])),
+        ),
+        shape=(len(pairs), len(points)),
+    )
+    least = optimize.linprog(
+        cost, A_ub=bounds, b_ub=np.zeros(len(pairs)), A_eq=copies[None], b_eq=[1.0], method="highs"
+    )
+    assert BoxGridNoise.optimal(epsilon, (s,) * d).var()[0] == pytest.approx(least.fun, rel=1e-4)
 
 
 def test_one_attribute_is_the_staircase_on_integers() -> None:
