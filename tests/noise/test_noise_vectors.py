@@ -566,4 +566,6 @@ def test_other_mistakes() -> None:
         BoxGridNoise.optimal(1.0, ())
     with pytest.raises(ParameterError, match=r"steps must be at least 2\*\*-32"):
         BoxGridNoise.for_values(1.0, (1.0,), steps=(1e-12,))
+    with pytest.raises(ParameterError, match=r"steps\[0\] must be positive"):
+        BoxGridNoise.for_values(1.0, (5e-324,))
     assert Laplace(1.0).var() == 2  # what the noise of one attribute is compared with elsewhere

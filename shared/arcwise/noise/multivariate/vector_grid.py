@@ -140,12 +140,13 @@ def checked_positive(name: str, values: Any, default: Sequence[float]) -> tuple[
     """
     if not isinstance(values, Iterable) or isinstance(values, str):
         raise ParameterError(f"{name} must be a sequence of numbers, got {values!r}")
-    numbers = tuple([checked_real(f"{name}[{j}]", value, above=0) for j, value in enumerate(values)])
-    if numbers and len(numbers) != len(default):
+    given = tuple(values) or tuple(default)
+    numbers = tuple([checked_real(f"{name}[{j}]", value, above=0) for j, value in enumerate(given)])
+    if len(numbers) != len(default):
         raise ParameterError(
             f"{name} and sensitivities must be equally long, got {len(numbers)} and {len(default)} numbers"
         )
-    return numbers or tuple(default)
+    return numbers
 
 
 def checked_grid_points(k: ArrayLike, dimension: int) -> IntArray:
