@@ -40,9 +40,9 @@ def add_session(database: Database, new: StoredSession) -> None:
             (new.digest, new.key_id, new.created, new.seen, new.ends),
         )
         database.writer.execute(
-            "DELETE FROM session WHERE api_key = ?1 AND digest NOT IN (SELECT digest FROM session"
-            " WHERE api_key = ?1 ORDER BY digest = ?2 DESC, created DESC, digest LIMIT ?3)",
-            (new.key_id, new.digest, MOST_SESSIONS),
+            "DELETE FROM session WHERE api_key = :key AND digest NOT IN (SELECT digest FROM session"
+            " WHERE api_key = :key ORDER BY digest = :new DESC, created DESC, digest LIMIT :most)",
+            {"key": new.key_id, "new": new.digest, "most": MOST_SESSIONS},
         )
 
 
@@ -85,8 +85,8 @@ def actions(database: Database, most: int, before: int | None) -> list[tuple[int
     with database.read() as connection:
         rows = connection.execute(
             "SELECT number, time, api_key, action, subject, outcome FROM action"
-            " WHERE ?1 IS NULL OR number < ?1 ORDER BY number DESC LIMIT ?2",
-            (before, most),
+            " WHERE :before IS NULL OR number < :before ORDER BY number DESC LIMIT :most",
+            {"before": before, "most": most},
         ).fetchall()
     return [(number, StoredAction(*row)) for number, *row in rows]
 

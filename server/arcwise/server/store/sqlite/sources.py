@@ -39,26 +39,26 @@ _INCOMING = (
 # Of the epochs that are replaced. What is there already stays: of a lake that has grown, only the new ids are
 # written. SQLite takes the tables of a CROSS JOIN in their order: another one would be quadratic.
 _FORGET = """
-    DELETE FROM batch WHERE source = ?1 AND EXISTS (
+    DELETE FROM batch WHERE source = :source AND EXISTS (
         SELECT 1 FROM replaced r WHERE r.task = batch.task AND r.epoch = batch.epoch AND NOT EXISTS (
             SELECT 1 FROM incoming i WHERE i.task = r.key AND i.id = batch.id AND i.epoch = batch.epoch))
 """
 _INSERT = """
     INSERT OR IGNORE INTO batch (task, id, epoch, source)
-    SELECT r.task, i.id, i.epoch, ?1
+    SELECT r.task, i.id, i.epoch, :source
     FROM incoming i CROSS JOIN replaced r ON r.key = i.task AND r.epoch = i.epoch
 """
 _KNOWN = """
     SELECT (SELECT name FROM source WHERE number = b.source), i.task, i.epoch, count(*)
     FROM incoming i CROSS JOIN replaced r ON r.key = i.task AND r.epoch = i.epoch
     CROSS JOIN batch b ON b.task = r.task AND b.id = i.id
-    WHERE b.source IS NOT ?1 OR b.epoch <> i.epoch
+    WHERE b.source IS NOT :source OR b.epoch <> i.epoch
     GROUP BY 1, 2, 3
 """
 _MOVED = """
     SELECT i.task, i.epoch, b.epoch, count(*)
     FROM incoming i CROSS JOIN task t ON t.id = i.task CROSS JOIN batch b ON b.task = t.number AND b.id = i.id
-    WHERE b.source = ?1 AND b.epoch <> i.epoch
+    WHERE b.source = :source AND b.epoch <> i.epoch
     GROUP BY 1, 2, 3
 """
 
@@ -122,7 +122,7 @@ def _left(
     counts: Mapping[Cell, IntArray],
     states: Mapping[bytes, tuple[int, int | None]],
 ) -> dict[Cell, IntArray]:
-    moved = connection.execute(_MOVED, (number,)).fetchall()
+    moved = connection.execute(_MOVED, {"source": number}).fetchall()
     batches = {}
     for key, before in {(key, before) for key, _, before, _ in moved}:
         (batches[key, before],) = connection.execute(
@@ -155,9 +155,9 @@ def _replace_ids(
         "INSERT INTO replaced (task, key, epoch) VALUES (?, ?, ?)",
         [(numbers[key], key, epoch) for key, epoch in plan.open],
     )
-    connection.execute(_FORGET, (number,))
-    connection.execute(_INSERT, (number,))
-    if rows := connection.execute(_KNOWN, (number,)).fetchall():
+    connection.execute(_FORGET, {"source": number})
+    connection.execute(_INSERT, {"source": number})
+    if rows := connection.execute(_KNOWN, {"source": number}).fetchall():
         raise known_batches(rows, name)
 
 

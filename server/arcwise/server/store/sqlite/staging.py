@@ -37,14 +37,16 @@ def stage(database: Database, number: int, epoch: int, batches: Sequence[Batch])
     while left:  # in few statements, for which see `SQLiteStore._insert_ids`, of few sizes
         size = min(_MOST_ROWS, 1 << (left.bit_length() - 1))
         part = batches[start : start + size]
-        values = [value for batch in part for value in (batch.batch_id, batch.codes)]
-        database.writer.execute(_insert_statement(size), (number, epoch, *values))
+        values: dict[str, bytes | int] = {"task": number, "epoch": epoch}
+        for row, batch in enumerate(part):
+            values[f"i{row}"], values[f"c{row}"] = batch.batch_id, batch.codes
+        database.writer.execute(_insert_statement(size), values)
         start, left = start + size, left - size
 
 
 @cache
 def _insert_statement(rows: int) -> str:
-    values = ", ".join(f"(?1, ?2, ?{2 * row + 3}, ?{2 * row + 4})" for row in range(rows))
+    values = ", ".join(f"(:task, :epoch, :i{row}, :c{row})" for row in range(rows))
     return f"INSERT INTO staged (task, epoch, id, codes) VALUES {values}"  # noqa: S608 (numbers)
 
 
@@ -86,8 +88,8 @@ def begin_files(database: Database, files: Iterable[ArchiveFile]) -> None:
     """Take note of files; see `StagingStore.begin_files`."""
     with database.errors("write to"), database.transaction():
         database.writer.executemany(
-            "INSERT INTO archive_file (name, task, epoch) SELECT ?1, number, ?3 FROM task WHERE id = ?2",
-            files,
+            "INSERT INTO archive_file (name, task, epoch) SELECT ?, number, ? FROM task WHERE id = ?",
+            [(name, epoch, task_id) for name, task_id, epoch in files],
         )
 
 

@@ -47,6 +47,8 @@ __all__ = ["SQLiteStore"]
 _LAST_EPOCH = (1 << 63) - 1
 _MOST_IDS = 512
 """Of one statement: SQLite before 3.32 takes 999 variables."""
+_NAMES = ("task", "epoch", *(f"id{number}" for number in range(_MOST_IDS)))
+"""Of its variables."""
 
 
 class _NotAllNew(Exception):  # noqa: N818 (a way out of a transaction, not an error)
@@ -183,7 +185,8 @@ class SQLiteStore(StagingStore):
             # Filled up with one that is known by then, so that few statements have to be prepared.
             size = 1 << (len(part) - 1).bit_length()
             part += part[-1:] * (size - len(part))
-            new += self._database.writer.execute(_insert_statement(size), (number, epoch, *part)).rowcount
+            values = dict(zip(_NAMES, (number, epoch, *part), strict=False))
+            new += self._database.writer.execute(_insert_statement(size), values).rowcount
         return new
 
     def _add_each(self, batches: Sequence[Batch], *, stage: bool) -> list[Outcome]:
@@ -485,5 +488,6 @@ def _path(url: str) -> Path:
 @cache
 def _insert_statement(ids: int) -> str:
     # IGNORE on the whole statement, not ON CONFLICT: what cannot fail half-way keeps no journal of its own.
-    values = ", ".join(f"(?1, ?{number}, ?2)" for number in range(3, 3 + ids))
+    # Not "?1" twice: Python 3.12.0 to 3.12.3 take it for a name, and warn.
+    values = ", ".join(f"(:task, :{name}, :epoch)" for name in _NAMES[2 : 2 + ids])
     return f"INSERT OR IGNORE INTO batch (task, id, epoch) VALUES {values}"  # noqa: S608 (numbers)

@@ -104,24 +104,24 @@ def delete_data(database: Database, task_id: str) -> DeletedData:
     with database.errors("write to"), database.transaction():
         execute = database.writer.execute
         row = execute("SELECT number, closed FROM task WHERE id = ?", (bytes.fromhex(task_id),)).fetchone()
-        number = (closed_number(task_id, row),)
+        task = {"task": closed_number(task_id, row)}
         deleted = DeletedData(
             *execute(
-                """SELECT (SELECT coalesce(sum(reports), 0) FROM total WHERE task = ?1),
-                          (SELECT count(*) FROM batch WHERE task = ?1),
-                          (SELECT count(*) FROM staged WHERE task = ?1)""",
-                number,
+                """SELECT (SELECT coalesce(sum(reports), 0) FROM total WHERE task = :task),
+                          (SELECT count(*) FROM batch WHERE task = :task),
+                          (SELECT count(*) FROM staged WHERE task = :task)""",
+                task,
             ).fetchone()
         )
         execute(
             """UPDATE task SET open_from = max(open_from,
-                   coalesce((SELECT max(epoch) + 1 FROM counts WHERE task = ?1), open_from),
-                   coalesce((SELECT max(epoch) + 1 FROM batch WHERE task = ?1), open_from))
-               WHERE number = ?1""",
-            number,
+                   coalesce((SELECT max(epoch) + 1 FROM counts WHERE task = :task), open_from),
+                   coalesce((SELECT max(epoch) + 1 FROM batch WHERE task = :task), open_from))
+               WHERE number = :task""",
+            task,
         )
         for table in ("counts", "total", "batch", "staged", "archive_file"):
-            execute(f"DELETE FROM {table} WHERE task = ?", number)  # noqa: S608 (words of ours)
+            execute(f"DELETE FROM {table} WHERE task = :task", task)  # noqa: S608 (words of ours)
         execute("UPDATE state SET replaced = replaced + 1")
     return deleted
 
