@@ -7,6 +7,7 @@ checkout. The sdist must hold all files that git has, and build the very same wh
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tarfile
@@ -193,6 +194,10 @@ def packages(folder: Path) -> Path:
         held = {name.partition("/")[2] for name in archive.getnames()}
     if lacks := {name for name in files if (ROOT / name).is_file()} - held:
         raise SystemExit(f"the sdist lacks {', '.join(sorted(lacks))}")
+    (metadata,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA"))
+    readme = zipfile.ZipFile(wheel).read(metadata).decode()
+    if relative := re.findall(r"\]\((?!https?:|#)[^)]*\)", readme):
+        raise SystemExit(f"README.md has links that a package index cannot follow: {', '.join(relative)}")
     print(f"packages: {sdist.name} and {wheel.name} ok")
     return wheel
 
