@@ -144,8 +144,9 @@ class Client(BaseClient[Uplink]):
     def opt_out(self) -> None:
         """Drop what is queued and report nothing more, until `opt_in`; spending stays written down.
 
-        A request that is under way cannot be called back. In memory, a shared uplink keeps what it has:
-        nobody can tell which of it is this device's.
+        A request that is under way cannot be called back. Where devices share a queue, nobody can tell whose
+        its codes are: an uplink in memory keeps what it has, and `PostgresLedgers` what is sealed into a
+        batch, even if it could not be sent yet.
 
         Raises
         ------
