@@ -152,6 +152,15 @@ def test_files_of_every_kind(text: str, args: list[str]) -> None:
     assert Task.load("x.json").domain == Interval(0, 100, clip=True, step=1)
 
 
+def test_empty_fields_of_a_csv_file_are_left_out_and_counted() -> None:
+    rows = ["id,age", *(f"{i},{age}" for i, age in enumerate(AGES)), "x,", "y, "]
+    Path("data").write_text("\n".join(rows), encoding="utf-8")
+    done = CliRunner().invoke(main, [*NEW, "--from-data", "data", "--column", "age"])
+    assert done.exit_code == 0, done.output
+    assert "note: 2 empty fields of --from-data left out" in done.output
+    assert Task.load("x.json").domain == Interval(0, 100, clip=True, step=1)
+
+
 @pytest.mark.parametrize(
     ("text", "args", "message"),
     [
@@ -170,6 +179,7 @@ def test_files_of_every_kind(text: str, args: list[str]) -> None:
         ("a,b\n1,2", [], "--from-data has 2 columns: name one with --column"),
         ("a,b\n1,2", ["--column", "c"], "--column must be one of a, b; got 'c'"),
         ("a,b\n1", ["--column", "b"], "must hold numbers, got '' in row 2"),
+        ("a,b\n1,\n2, ", ["--column", "b"], "--from-data must hold at least one number, got none"),
         ("[1, true]", [], "must hold numbers, got True as item 2"),
         ("[1, null]", [], "must hold numbers, got None as item 2"),
         ('{"a": 1}', [], "--from-data holds objects: name one of a with --column"),

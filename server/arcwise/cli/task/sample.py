@@ -14,6 +14,7 @@ import numpy as np
 from click.core import ParameterSource
 
 from arcwise.analysis.planning.mechanisms import domain_words
+from arcwise.digits import counted
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.lattice import MOST_VALUES, TOLERANCE
 
@@ -58,7 +59,7 @@ def read_sample(file: TextIO, column: str | None) -> FloatArray:
     """Return the numbers of a file, shape (n,), at least two different ones.
 
     One a line; a column of a CSV file, whose name may be left out where there is one column; a JSON array; or
-    JSON lines. Where these hold objects, the column is the key.
+    JSON lines. Where these hold objects, the column is the key. Empty fields of a CSV file are left out.
 
     Raises
     ------
@@ -126,13 +127,18 @@ def _of_rows(text: str, column: str | None) -> list[float]:
         place = rows[0].index(column)
     elif len(rows[0]) > 1:
         raise click.ClickException(f"--from-data has {len(rows[0])} columns: name one with --column")
-    found = []
+    found, missing = [], 0
     for line, row in enumerate(rows[header is not None :], 1 + (header is not None)):
+        if place < len(row) and not row[place].strip():
+            missing += 1
+            continue
         value = _number(row[place]) if place < len(row) else None
         if value is None:
             cell = row[place] if place < len(row) else ""
             raise click.ClickException(f"--from-data must hold numbers, got {cell!r} in row {line}")
         found.append(value)
+    if missing:
+        click.echo(f"note: {counted(missing, 'empty field')} of --from-data left out", err=True)
     return found
 
 
