@@ -194,6 +194,7 @@ def test_what_is_no_value_of_the_task_is_refused(form: str, values: list[Any], w
         ("a.csv", b"scores,\xff\n1,2\n", "must have a column 'score'; it has scores"),
         ("a.csv", b"score,score\n1,2\n", "must have one column 'score'; it has 2"),
         ("a.csv", b"score\n1\n2,3\n", "cannot read a.csv: CSV parse error"),
+        ("a.csv", b"score\n06:15\n", "must hold numbers in the unit of the domain, such as 6.25 for 06:15"),
         ("a.csv", bytes(range(256)), "a.csv"),
         ("a.parquet", b"", "cannot read a.parquet"),
         ("a.parquet", b"PAR1", "cannot read a.parquet"),

@@ -225,4 +225,6 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as error:
         words = getattr(error, "strerror", None) or str(error)
+        if "conversion error to double" in words:
+            words += "; --column must hold numbers in the unit of the domain, such as 6.25 for 06:15"
         raise click.ClickException(f"cannot read {path}: {words}") from error
