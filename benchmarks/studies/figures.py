@@ -22,6 +22,7 @@ from arcwise.analysis.threads import one_thread
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.closed_forms.optimal import half_window
+from arcwise.noise import IntegerNoise
 from arcwise.papers.opm_distribution import EPSILONS, MECHANISMS, POPULATIONS, errors_of
 from benchmarks.studies.few_reports import Wanted, students_width, study
 from benchmarks.studies.groups import rule_and_best
@@ -191,6 +192,22 @@ def central_releases() -> str:
     return _table(("local epsilon", *(f"{k} release{'s' * (k > 1)}" for k in counts)), rows)
 
 
+def integer_noise() -> str:
+    """Return the least mean of |X| on the integers under (epsilon, delta), and a closed form's excess."""
+    sensitivities = (1, 2, 3, 5, 8, 13)
+    rows = []
+    for epsilon in (0.5, 1.0, 2.0):
+        for delta in (1e-6, 1e-3, 0.05):
+            cells = []
+            for sensitivity in sensitivities:
+                best = IntegerNoise.optimal(epsilon, delta, sensitivity).abs_moment(1)
+                near = IntegerNoise.truncated_staircase(epsilon, delta, sensitivity).abs_moment(1)
+                excess = f" (+{max(0.0, near / best - 1):.2%})" if sensitivity > 1 else ""
+                cells.append(f"{best:.4g}{excess}")
+            rows.append([f"{epsilon:g}", f"{delta:g}", *cells])
+    return _table(("epsilon", "delta", *(f"sensitivity {each}" for each in sensitivities)), rows)
+
+
 def traffic() -> str:
     """Return how many reports and batches a second come from so many devices."""
     rows = []
@@ -250,6 +267,7 @@ TABLES = {
         traffic,
         central_epsilons,
         central_releases,
+        integer_noise,
     )
 }
 

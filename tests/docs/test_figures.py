@@ -21,7 +21,9 @@ ALL = [figures for page in PAGES for figures in figures_of(page)]
 
 # Of a dear table the tests compute some rows.
 SAMPLES = {"python -m benchmarks.studies.figures distributions": " --epsilon 1"}
-SLOW = re.compile(r"figures (bounds|errors|users|means|directions|widths|distributions|central_releases)")
+SLOW = re.compile(
+    r"figures (bounds|errors|users|means|directions|widths|distributions|central_releases|integer_noise)"
+)
 CASES = [
     pytest.param(one, id=str(one), marks=pytest.mark.slow if SLOW.search(one.command) else ()) for one in ALL
 ]

@@ -12,6 +12,7 @@ from arcwise.noise import (
     DiscreteNoise,
     DiscreteStaircase,
     Geometric,
+    IntegerNoise,
     Laplace,
     Staircase,
     TruncatedLaplace,
@@ -46,6 +47,9 @@ DISCRETE: tuple[DiscreteNoise, ...] = (
     DiscreteStaircase(0.1, 20, 20),
     DiscreteStaircase(9.0, 4, 1),
     DiscreteStaircase(0.5, 1, 1),
+    IntegerNoise.optimal(1.0, 1e-4),
+    IntegerNoise.optimal(0.6, 0.1, 3),
+    IntegerNoise.optimal(4.0, 0.5),
 )
 
 PURE = (Laplace, Staircase, Geometric, DiscreteStaircase)

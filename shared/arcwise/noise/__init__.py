@@ -18,6 +18,7 @@ from arcwise.noise.discrete_staircase import DiscreteStaircase, optimal_r
 from arcwise.noise.gaussian import AnalyticGaussian, gaussian_delta
 from arcwise.noise.geometric import Geometric
 from arcwise.noise.grid import GridNoise
+from arcwise.noise.integer_noise import IntegerNoise
 from arcwise.noise.laplace import Laplace
 from arcwise.noise.lower_bound import approximate_lower_bound
 from arcwise.noise.multivariate.body_staircase import BodyStaircase
@@ -53,6 +54,7 @@ __all__ = [
     "IndependentGridNoise",
     "IndependentLaplace",
     "IndependentStaircase",
+    "IntegerNoise",
     "Laplace",
     "Noise",
     "Staircase",

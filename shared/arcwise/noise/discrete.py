@@ -107,4 +107,5 @@ class DiscreteNoise(Noise):
             enough = self._cdf(middle) >= q
             high = np.where(active & enough, middle, high)
             low = np.where(active & ~enough, middle, low)
-        return np.where(q == 0.0, -np.inf, np.where(q == 1.0, np.inf, high + 0.0))
+        low_end, high_end = self.support
+        return np.where(q == 0.0, low_end, np.where(q == 1.0, high_end, high + 0.0))

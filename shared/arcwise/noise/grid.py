@@ -16,6 +16,7 @@ from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.grid_delta import exact_sum, largest_delta
+from arcwise.noise.integer_noise import IntegerNoise
 from arcwise.randomness import SYSTEM, Randomness
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from arcwise.kernels.certificate import Certificate
     from arcwise.noise.base import Noise
+    from arcwise.noise.expectation import Function
     from arcwise.typing import FloatArray, IntArray
 
 __all__ = ["GRID_POINTS_MAX", "GridNoise"]
@@ -147,6 +149,45 @@ class GridNoise:
         grid = cls.__new__(cls)
         grid._set(np.concatenate([side[::-1], np.array([centre], np.uint64), side]), -side.size, step)
         return grid
+
+    @classmethod
+    def for_integers(
+        cls,
+        epsilon: float,
+        delta: float,
+        sensitivity: int = 1,
+        *,
+        power: float = 1.0,
+        loss: Function | None = None,
+    ) -> GridNoise:
+        """Return the best noise for integers under (epsilon, delta), whose certificate keeps both.
+
+        Parameters
+        ----------
+        epsilon, delta, sensitivity, power, loss
+            As in `IntegerNoise.optimal`, of which this is the grid version: made at a slightly smaller
+            epsilon and delta, which leave room for rounding the masses to integers.
+
+        Raises
+        ------
+        ParameterError
+            When an argument is out of its bounds; delta must be at least 2**-50.
+
+        Examples
+        --------
+        >>> noise = GridNoise.for_integers(1.0, 1e-4)
+        >>> noise.certificate(1.0, 1).delta <= 1e-4 * 2**64
+        True
+        """
+        delta = checked_real("delta", delta, least=2.0**-50, below=1.0, advice=": weights have 64 bits")
+        for spare in (1e-9, 1e-7, 1e-5, 1e-3):
+            law = IntegerNoise.optimal(
+                epsilon * (1.0 - 1e-9), delta * (1.0 - spare), sensitivity, power=power, loss=loss
+            )
+            grid = cls.from_noise(law)
+            if grid.certificate(epsilon, sensitivity).delta <= delta * UNIT:
+                return grid
+        raise ParameterError(f"delta must be larger for weights of 64 bits, got {delta!r}")
 
     @property
     def weights(self) -> NDArray[np.uint64]:

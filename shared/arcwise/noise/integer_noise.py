@@ -1,0 +1,308 @@
+"""The best noise on the integers for (epsilon, delta), with a bounded support.
+
+At sensitivity 1 a law in closed form: geometric masses, cut off, with a weight at the ends of their own. At
+larger sensitivities a linear program, and a law in closed form that comes near it: the staircase, cut off
+likewise. Geng and Viswanath, "Optimal noise adding mechanisms for approximate differential privacy" (IEEE
+Transactions on Information Theory 2016), bound the cost on the integers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcwise.checks import checked_integer, checked_real
+from arcwise.errors import ParameterError
+from arcwise.noise.checks import checked_delta, checked_epsilon
+from arcwise.noise.discrete import DiscreteNoise
+from arcwise.noise.expectation import checked_loss, even_part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from arcwise.noise.expectation import Function, Values
+    from arcwise.typing import FloatArray
+
+__all__ = ["IntegerNoise"]
+
+SENSITIVITY_MAX = 2**10
+
+_PROGRAM_MOST = 2**17  # sensitivity times support: a program of some seconds
+_STAIRCASES_MOST = 2**24  # sensitivity times support: a second
+_LEAST_DELTA = 1e-7  # below, a program's tolerance counts, and the staircase is the best to 1e-7 of its loss
+_ROUNDING = 1e-15  # of a sum of differences of masses
+_SHRUNK = 1e-6  # of delta, left to the program's tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerNoise(DiscreteNoise):
+    """Noise on the integers -N, ..., N by its masses.
+
+    Parameters
+    ----------
+    masses
+        P(X = 0), P(X = 1), ..., P(X = N): non-negative, the last one positive, with both signs a sum of 1.
+
+    Raises
+    ------
+    ParameterError
+        When they are not that.
+
+    Examples
+    --------
+    >>> noise = IntegerNoise.optimal(1.0, 1e-4)
+    >>> round(noise.abs_moment(1), 6), noise.support
+    (0.849865, (-9.0, 9.0))
+    """
+
+    masses: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        masses = tuple([checked_real(f"masses[{n}]", mass, least=0) for n, mass in enumerate(self.masses)])
+        if len(masses) < 2 or not masses[-1] > 0.0 or not masses[0] > 0.0:
+            raise ParameterError("masses must be at least two, the first and the last one positive")
+        total = 2.0 * math.fsum(masses) - masses[0]
+        if abs(total - 1.0) > 1e-9:
+            raise ParameterError(f"masses must sum to 1 with both signs, got {total!r}")
+        object.__setattr__(self, "masses", masses)
+
+    @classmethod
+    def optimal(
+        cls,
+        epsilon: float,
+        delta: float,
+        sensitivity: int = 1,
+        *,
+        power: float = 1.0,
+        loss: Function | None = None,
+    ) -> IntegerNoise:
+        """Return the (epsilon, delta)-DP noise with the least ``E|X|^power``, or expectation of a loss.
+
+        At sensitivity 1, or a delta below 1e-7, `truncated_staircase`; else the solution of a linear program
+        over all symmetric laws on a bounded support.
+
+        Parameters
+        ----------
+        epsilon
+            More than 0, at most 50.
+        delta
+            More than 0, less than 1.
+        sensitivity
+            The largest change of the integer to be protected, from 1 to 1024.
+        power
+            More than 0; the default is the mean of ``|X|``.
+        loss
+            In place of a power: a function of an array of sizes ``|x|``, whole floats, shape (n,), that does
+            not fall.
+
+        Raises
+        ------
+        ParameterError
+            When an argument is out of its bounds, both a power and a loss are given, or the program would be
+            too large: then take `truncated_staircase`.
+        """
+        near = cls.truncated_staircase(epsilon, delta, sensitivity, power=power, loss=loss)
+        if sensitivity == 1 or delta < _LEAST_DELTA:
+            return near
+        most = len(near.masses) - 1 + 2 * sensitivity
+        if most * sensitivity > _PROGRAM_MOST:
+            raise ParameterError(
+                f"sensitivity must be smaller, or epsilon larger, for a program of {most} integers; "
+                "IntegerNoise.truncated_staircase has no such bound"
+            )
+        weights = _loss(power, loss)(np.arange(most + 1.0))
+        found = _program(float(epsilon), float(delta) * (1.0 - _SHRUNK), sensitivity, weights)
+        best = cls(tuple(np.trim_zeros(found, "b").tolist()))
+        better = best._cost(weights) < near._cost(weights)
+        return best if better and best.delta(epsilon, sensitivity) <= delta else near
+
+    @classmethod
+    def truncated_staircase(
+        cls,
+        epsilon: float,
+        delta: float,
+        sensitivity: int = 1,
+        *,
+        power: float = 1.0,
+        loss: Function | None = None,
+    ) -> IntegerNoise:
+        """Return the best of the staircases that are cut off, with a smaller mass at both ends.
+
+        Parameters and errors are those of `optimal`.
+
+        Notes
+        -----
+        The masses are ``a s(n)`` for n < m, with ``s(n) = e^(-epsilon floor((n + D - r) / D))``, the steps of
+        a `DiscreteStaircase` of the sensitivity D, and q at m. A shift by D uncovers what is within D of an
+        end, so a and q are the solution of
+
+            a (2 (s(0) + ... + s(m-1)) - s(0)) + 2 q = 1
+            a (s(m-D) + ... + s(m-1)) - (e^epsilon - 1) q = delta,
+
+        one for every r and m; of those with 0 <= q <= a s(m) and this delta for all shifts, the best counts.
+        At D = 1 all steps are e^(-epsilon n), and no law at all is better: tests compare it with a program.
+        """
+        epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, 1.0)
+        sensitivity = checked_integer("sensitivity", sensitivity, 1, SENSITIVITY_MAX)
+        found = _cut_staircases(epsilon, delta, sensitivity, _loss(power, loss))
+        for _, r, a, q, end in sorted(found):
+            steps = _steps(epsilon, sensitivity, r, end)
+            noise = cls((*(a * steps).tolist(), q))
+            if noise.delta(epsilon, sensitivity) <= delta * (1.0 + 1e-9) + _ROUNDING:
+                return noise
+        raise ParameterError(f"delta must be smaller for a staircase that is cut off, got {delta!r}")
+
+    def delta(self, epsilon: float, sensitivity: int) -> float:
+        """Return the least delta for shifts of at most `sensitivity`, in floats.
+
+        ``max over shifts d of sum_n max(0, P(X = n) - e^epsilon P(X = n + d))``. A `GridNoise` made of this
+        noise has a certificate of what its integers prove.
+        """
+        one = np.array(self.masses)
+        row = np.concatenate((one[:0:-1], one))
+        ratio = math.exp(checked_epsilon(epsilon, zero=True))
+        largest = 0.0
+        for shift in range(1, checked_integer("sensitivity", sensitivity, 1) + 1):
+            shifted = np.concatenate((row, np.zeros(shift)))[shift:]
+            largest = max(largest, float(np.maximum(row - ratio * shifted, 0.0).sum()))
+        return largest
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """-N and N."""
+        return 1.0 - len(self.masses), len(self.masses) - 1.0
+
+    @property
+    def _decay(self) -> float:
+        return max(math.log(self.masses[0] / self.masses[-1]), 1.0) / len(self.masses)
+
+    def entropy(self) -> float:
+        """Return the entropy in nats."""
+        one = np.array(self.masses)
+        part = one[one > 0.0]
+        terms = -part * np.log(part)
+        return float(2.0 * terms.sum() - terms[0])
+
+    def _cost(self, weights: FloatArray) -> float:
+        """Return the expectation of a loss that has these values at 0, 1, 2, ..."""
+        terms = np.array(self.masses) * weights[: len(self.masses)]
+        return float(2.0 * terms.sum() - terms[0])
+
+    def _expect(self, function: Values, _points: FloatArray) -> float:
+        return self._cost(even_part(function)(np.arange(float(len(self.masses)))))
+
+    def _abs_pmf(self, n: FloatArray) -> FloatArray:
+        inside = n < len(self.masses)
+        return np.where(inside, np.array(self.masses)[np.where(inside, n, 0.0).astype(np.int64)], 0.0)
+
+    def _tail(self, n: FloatArray) -> FloatArray:
+        tails = np.append(np.cumsum(self.masses[::-1])[::-1], 0.0)
+        inside = n < len(self.masses)  # not where n is NaN
+        places = np.where(inside, n, len(self.masses)).astype(np.int64)
+        found: FloatArray = np.where(np.isnan(n), np.nan, tails[places])
+        return found
+
+    def _abs_moment(self, power: float) -> float:
+        return self._cost(np.arange(float(len(self.masses))) ** power)
+
+    def _rvs(self, count: int, generator: np.random.Generator) -> NDArray[Any]:
+        one = np.array(self.masses)
+        ends = np.cumsum(np.concatenate((one[:0:-1], one)))
+        return np.searchsorted(ends[:-1], generator.random(count), side="right") - (one.size - 1)
+
+
+def _loss(power: float, loss: Function | None) -> Values:
+    """Return a loss, or a power of ``|x|``, as a checked function."""
+    if loss is not None:
+        return checked_loss(loss, power)
+    power = checked_real("power", power, above=0)
+    return checked_loss(lambda n: n**power, 1.0)
+
+
+def _steps(epsilon: float, sensitivity: int, r: int, count: int) -> FloatArray:
+    """Return s(0), ..., s(count - 1)."""
+    return np.asarray(np.exp(-epsilon * ((np.arange(count) + sensitivity - r) // sensitivity)))
+
+
+def _cut_staircases(
+    epsilon: float, delta: float, sensitivity: int, loss: Values
+) -> Iterator[tuple[float, int, float, float, int]]:
+    """Yield the staircases of all r that have an end with this delta: expected loss, r, a, q and m."""
+    most = math.ceil(sensitivity * (math.log1p(1.0 / delta) / epsilon + 3.0)) + 2 * sensitivity
+    if most * sensitivity > _STAIRCASES_MOST:
+        raise ParameterError(
+            f"sensitivity must be smaller, or epsilon larger: {sensitivity:,} staircases of up to {most:,} "
+            "integers are too many"
+        )
+    losses = loss(np.arange(float(most)))
+    m = np.arange(1, most)
+    beyond = sensitivity - m
+    for r in range(1, sensitivity + 1):
+        steps = _steps(epsilon, sensitivity, r, most)
+        sums = np.concatenate(([0.0], np.cumsum(steps)))
+        # s(m-D) + ... + s(m-1), where an index below 0 stands for its size
+        uncovered = sums[m] + np.where(
+            beyond > 0, sums[np.clip(beyond + 1, 0, most)] - 1.0, -sums[np.maximum(-beyond, 0)]
+        )
+        whole = 2.0 * sums[m] - 1.0
+        share = uncovered / whole
+        q = (share - delta) / (math.expm1(epsilon) + 2.0 * share)
+        a = (1.0 - 2.0 * q) / whole
+        costs = a * (2.0 * np.cumsum(steps * losses)[:-1] - losses[0]) + 2.0 * q * losses[1:]
+        for place in np.flatnonzero((q > 0.0) & (q <= a * steps[m] * (1.0 + 1e-12))).tolist():
+            yield float(costs[place]), r, float(a[place]), float(q[place]), place + 1
+
+
+def _program(epsilon: float, delta: float, sensitivity: int, weights: FloatArray) -> FloatArray:
+    """Return the masses of 0, 1, ..., N with the least expected weight: a linear program.
+
+    Its variables are the masses, and for each shift d and each n the positive part of
+    ``P(n) - e^epsilon P(n + d)``.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, hstack, vstack
+
+    size = weights.size
+    n = np.arange(1 - size, size)
+    ratio, excesses, budgets = math.exp(epsilon), [], []
+    for shift in range(1, sensitivity + 1):
+        inside = np.abs(n + shift) < size
+        rows = np.concatenate((np.arange(n.size), np.flatnonzero(inside)))
+        columns = np.concatenate((np.abs(n), np.abs(n + shift)[inside]))
+        values = np.concatenate((np.ones(n.size), np.full(int(inside.sum()), -ratio)))
+        excesses.append(coo_array((values, (rows, columns)), shape=(n.size, size)))
+        columns = np.arange((shift - 1) * n.size, shift * n.size)
+        budgets.append(
+            coo_array((np.ones(n.size), (np.zeros(n.size, int), columns)), shape=(1, sensitivity * n.size))
+        )
+    slack = coo_array(
+        (np.full(sensitivity * n.size, -1.0), (np.arange(sensitivity * n.size),) * 2),
+        shape=(sensitivity * n.size,) * 2,
+    )
+    budget = vstack(budgets)
+    matrix = vstack(
+        [
+            hstack([vstack(excesses), slack]),
+            hstack([coo_array((sensitivity, size)), budget]),
+        ]
+    )
+    twice = np.where(np.arange(size) == 0, 1.0, 2.0)
+    nothing = np.zeros(sensitivity * n.size)
+    solved = linprog(
+        np.concatenate((twice * weights, nothing)),
+        A_ub=matrix.tocsr(),
+        b_ub=np.concatenate((nothing, np.full(sensitivity, delta))),
+        A_eq=np.concatenate((twice, nothing))[None],
+        b_eq=[1.0],
+        method="highs-ds",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if not solved.success:
+        raise ParameterError(f"no solution was found for these arguments: {solved.message}")
+    masses = np.maximum(solved.x[:size], 0.0)
+    return np.asarray(masses / float(twice @ masses))
