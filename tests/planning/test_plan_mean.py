@@ -210,8 +210,9 @@ def test_several_populations_count_alike() -> None:
     each = [MeanCurve(mechanism, as_population(line, Interval(0, 100)), "population") for line in lines]
     expected = 100 * math.sqrt(sum(curve.variance for curve in each) / 3000)
     assert made.error == pytest.approx(expected, rel=1e-9)
-    # A list of values is one population, and no command can write it.
-    values = plan(Interval(0, 100), epsilon=2, reports=1000, population=[10.0, 20.0], compare=False)
-    assert (values.holds, values.chosen.command) == ("for the given population", "")
+    # A list of values is one population, and no command can write it: its design stands beside the goal's.
+    values = plan(Interval(0, 100), epsilon=2, reports=1000, population=[10.0, 20.0])
+    assert (values.holds, values.chosen.label) == ("for the given population", "LP design, mean")
+    assert next(row.command for row in values.rows if row.label == "LP design, population") == ""
     with pytest.raises(ParameterError, match="population must be a single one for a direction, got 2"):
         plan(Circle(1), epsilon=1, reports=10, population=["vonmises:0,1", "vonmises:0.5,1"])

@@ -11,8 +11,11 @@ from arcwise.analysis.mechanism_table import DEFAULT_DELTA, SORTS
 from arcwise.analysis.mechanism_table import compare as compare_mechanisms
 from arcwise.analysis.mechanism_table.output import write_csv, write_plot
 from arcwise.cli.domain import domain_options, lattice_options, read_domain
+from arcwise.cli.numbers import data_options
+from arcwise.cli.own_data import read_own_data
 from arcwise.cli.picture import checked_picture
 from arcwise.cli.terminal import number_table, progress_bar, wide_console, writing_files
+from arcwise.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
+_SORT_OF_DATA = "mean-squared"
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -29,6 +33,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
 @domain_options
 @lattice_options
+@data_options
 @click.option(
     "--delta",
     type=float,
@@ -44,9 +49,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--sort",
     type=click.Choice(SORTS),
-    default=SORTS[0],
-    show_default=True,
-    help="Column to sort by, ascending.",
+    help=f"Column to sort by, ascending; {SORTS[0]} unless given, and {_SORT_OF_DATA} with --data.",
 )
 @click.option(
     "--designs/--no-designs", default=True, help="Include designs by linear programming, which take seconds."
@@ -65,9 +68,11 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     circle: float | None,
     step: float | None,
     rounding: str | None,
+    data: Path | None,
+    column: str | None,
     delta: float,
     nodes: int | None,
-    sort: str,
+    sort: str | None,
     designs: bool,
     csv_file: Path | None,
     plot_file: Path | None,
@@ -78,16 +83,35 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     arcwise compare --epsilon 1 --domain 0:1
     arcwise compare --epsilon 1 --domain 0:10 --step 1
     arcwise compare --epsilon 2 --circle 360 --sort mean-absolute --csv circle.csv --plot circle.png
+    arcwise compare --epsilon 1 --data survey.csv --column age
+
+    With --data, averages are over those values, and bounds are taken from them unless given.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    domain = read_domain(domain_text, circle, step=step, rounding=rounding)
+    own = None
+    if data is None:
+        if column is not None:
+            raise click.UsageError("--column is for --data")
+        domain = read_domain(domain_text, circle, step=step, rounding=rounding)
+    else:
+        own = read_own_data(data, column, domain_text, circle, step=step, rounding=rounding)
+        domain = own.domain
+    sort = sort or (SORTS[0] if own is None else _SORT_OF_DATA)
+    average = "uniform inputs" if own is None else f"{counted(own.values.size, 'value')} of yours"
     with progress_bar() as progress:
         table = compare_mechanisms(
-            domain, epsilon, delta=delta, nodes=nodes, designs=designs, sort=sort, progress=progress
+            domain,
+            epsilon,
+            delta=delta,
+            nodes=nodes,
+            designs=designs,
+            sort=sort,
+            population=None if own is None else own.values,
+            progress=progress,
         )
     rows = table.rows
     if not rows:
         raise click.ClickException("; ".join(table.left_out.values()))
-    _print(rows, domain, epsilon, sort)
+    _print(rows, domain, epsilon, sort, average)
     for label, reason in table.left_out.items():
         click.echo(f"Left out: {label}: {reason}.")
     with writing_files():
@@ -95,11 +119,11 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
             write_csv(csv_file, rows)
             click.echo(f"wrote {csv_file}")
         if plot_file is not None:
-            write_plot(plot_file, rows, domain, epsilon)
+            write_plot(plot_file, rows, domain, epsilon, average=average)
             click.echo(f"wrote {plot_file}")
 
 
-def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: str) -> None:
+def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: str, average: str) -> None:
     circular = domain.circular
     distance = "d" if circular else "|y-x|"
     headings = [f"worst\n{distance}", f"mean\n{distance}", f"worst\n{distance}^2", f"mean\n{distance}^2"]
@@ -115,7 +139,7 @@ def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: s
         "\nSorted by "
         + sort
         + ". Worst: over every node, the quarters between nodes and 1,025 equal steps. Mean:\n"
-        "over uniform inputs. All summed over the integer rows, none simulated."
+        f"over {average}. All summed over the integer rows, none simulated."
     )
     if circular:
         click.echo("d: circular distance. rho_1: by how much the mean vector of the reports shrinks.")

@@ -11,6 +11,8 @@ import click
 from arcwise.analysis.planning import plan as make_plan
 from arcwise.analysis.planning.picture import write_csv
 from arcwise.cli.domain import domain_options, lattice_options, read_domain
+from arcwise.cli.numbers import data_options
+from arcwise.cli.own_data import read_own_data
 from arcwise.cli.picture import checked_picture
 from arcwise.cli.terminal import number_table, progress_bar, whole_number, wide_console, writing_files
 
@@ -43,6 +45,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Distribution of the values, as for `arcwise simulate --distribution`; the worst unless given. "
     "Several weigh the same.",
 )
+@data_options
 @click.option("--length", type=float, help="Resultant length of a direction's population; 0.5 unless given.")
 @click.option(
     "--target",
@@ -73,6 +76,8 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     reports: float | None,
     goal: str | None,
     populations: tuple[str, ...],
+    data: Path | None,
+    column: str | None,
     length: float | None,
     target: str,
     level: float,
@@ -90,6 +95,9 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     arcwise plan --domain 0:10 --step 1 --epsilon 1 --error 0.1
     arcwise plan --circle 360 --reports 1e5 --error 2 --length 0.3
     arcwise plan --domain 0:180 --epsilon 1 --error 1% --goal distribution
+    arcwise plan --data survey.csv --column age --epsilon 1 --error 1%
+
+    With --data, those values are the population, and bounds are taken from them unless given.
 
     Errors of means and directions are computed from the integers that devices sample from. Those of
     distributions are simulated, which takes ten seconds to a minute of one core, longer for smaller errors;
@@ -97,13 +105,23 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     if sum(value is not None for value in (epsilon, error, reports)) != 2:
         raise click.UsageError("give two of --epsilon, --error and --reports: the third is found")
+    population: Any = populations or None
+    if data is not None:
+        if populations:
+            raise click.UsageError("give one of --data and --population")
+        own = read_own_data(data, column, domain_text, circle, step=step, rounding=rounding)
+        domain, population = own.domain, own.values
+    elif column is not None:
+        raise click.UsageError("--column is for --data")
+    else:
+        domain = read_domain(domain_text, circle, step=step, rounding=rounding)
     made = _planned(
-        read_domain(domain_text, circle, step=step, rounding=rounding),
+        domain,
         epsilon=epsilon,
         error=error,
         reports=reports,
         goal=goal,
-        population=populations or None,
+        population=population,
         length=length,
         target=target,
         level=level,

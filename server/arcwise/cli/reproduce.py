@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
+from arcwise.cli.numbers import data_options
+from arcwise.cli.own_data import read_own_data
 from arcwise.cli.terminal import progress_bar, wide_console, writing_files
 from arcwise.extras import check_extra
 from arcwise.papers import find, reproductions, write_outcome
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from arcwise.papers import Outcome, Reproduction
 
 __all__ = ["reproduce"]
+
+_ON_DATA = "opm-distribution"
+"""The reproduction that takes other values in place of its populations."""
 
 
 @click.command()
@@ -40,13 +45,35 @@ __all__ = ["reproduce"]
     show_default=True,
     help="Format of pictures.",
 )
+@data_options
+@click.option(
+    "--domain",
+    "domain_text",
+    metavar="LOW:HIGH",
+    help="Range of the values of --data; taken from them unless given.",
+)
 @click.option("--full", is_flag=True, help="Use the size of the publication where the default is a sample.")
-def reproduce(name: str | None, listed: bool, output: Path, picture: str, full: bool) -> None:
+def reproduce(  # noqa: PLR0917 (click calls it by keyword)
+    name: str | None,
+    listed: bool,
+    output: Path,
+    picture: str,
+    data: Path | None,
+    column: str | None,
+    domain_text: str | None,
+    full: bool,
+) -> None:
     """Recompute a table or figure of a publication; the NAME "all" recomputes every one.
 
     Writes CSV files and a picture, prints the largest deviation from the published values where there are
     any, and says where the publication errs.
-    """
+
+    \b
+    arcwise reproduce opm-interval
+    arcwise reproduce opm-distribution --data survey.csv --column age
+
+    With --data, the experiment on distributions has a user for each of those values.
+    """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     console = wide_console(160)
     if listed or name is None:
         _print_list(console)
@@ -54,7 +81,17 @@ def reproduce(name: str | None, listed: bool, output: Path, picture: str, full: 
             console.print("\nGive one of these names, or all.")
         return
     check_extra("plots", "matplotlib")
-    chosen = list(reproductions().values()) if name == "all" else [find(name)]
+    if data is not None and name != _ON_DATA:
+        raise click.UsageError(f"--data is for the reproduction {_ON_DATA}, got {name}")
+    if data is None and (column is not None or domain_text is not None):
+        raise click.UsageError(f"{'--domain' if column is None else '--column'} is for --data")
+    chosen = (
+        [_of_data(data, column, domain_text)]
+        if data is not None
+        else list(reproductions().values())
+        if name == "all"
+        else [find(name)]
+    )
     started = time.monotonic()
     with writing_files():
         output.mkdir(parents=True, exist_ok=True)
@@ -65,6 +102,16 @@ def reproduce(name: str | None, listed: bool, output: Path, picture: str, full: 
             console,
             f"{len(chosen)} reproductions in {time.monotonic() - started:.0f} s, in {output.resolve()}",
         )
+
+
+def _of_data(data: Path, column: str | None, domain_text: str | None) -> Reproduction:
+    """Return the experiment on distributions with the values of a file."""
+    from arcwise.papers.opm_distribution import on_values
+
+    own = read_own_data(data, column, domain_text, None, stepped=False)
+    if own.domain.circular:
+        raise click.UsageError(f"{_ON_DATA} is on an interval: --domain takes LOW:HIGH, two numbers")
+    return on_values(own.domain.to_unit_many(own.values), f"the values of {column or data.stem}")
 
 
 def _run(console: Console, one: Reproduction, output: Path, picture: str, full: bool) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +17,12 @@ from arcwise.analysis.estimators.quantiles import LEVELS
 from arcwise.analysis.simulate import MAX_DEVICES, as_population, simulate_counts
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL
 from arcwise.analysis.simulate.truth import NO_DIRECTION
+from arcwise.cli.numbers import data_options
+from arcwise.cli.own_data import read_own_numbers
 from arcwise.cli.terminal import progress_bar, whole_number, wide_console, writing_files
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from arcwise.analysis import Estimate, Value
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.simulate import Population
@@ -64,12 +62,7 @@ def _devices(context: click.Context, option: click.Parameter, text: str | None) 
 @click.command(epilog=_POPULATIONS)
 @click.argument("task_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--distribution", help="What devices' values are drawn from, see below.")
-@click.option(
-    "--data",
-    type=click.File("r", encoding="utf-8-sig"),
-    help="File of values, one a line or a CSV column: devices' values are drawn from them; - reads stdin.",
-)
-@click.option("--column", help="Name of the column, when --data is a CSV file with a header.")
+@data_options
 @click.option(
     "--reports",
     metavar="N",
@@ -93,7 +86,7 @@ def _devices(context: click.Context, option: click.Parameter, text: str | None) 
 def simulate(  # noqa: PLR0917 (click calls it by keyword)
     task_file: Path,
     distribution: str | None,
-    data: TextIO | None,
+    data: Path | None,
     column: str | None,
     reports: int | None,
     fixed: bool,
@@ -117,7 +110,7 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
     if data is None and reports is None:
         raise click.UsageError("give --reports, the number of devices")
     with progress_bar("simulating", counted=False):
-        source = distribution or "" if data is None else _read(data, column)
+        source = distribution or "" if data is None else read_own_numbers(data, column)
         if reports is None:
             reports = len(source)
         population = as_population(source, task.domain)
@@ -136,27 +129,6 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
         with progress_bar("estimating", counted=False):
             result = estimate(task, counts, level=level, target=target)
         _print(result, population, task.domain, fixed=fixed)
-
-
-def _read(file: TextIO, column: str | None) -> FloatArray:
-    """Return the numbers of a file: one a line, or a column of a CSV file with a header."""
-    wanted = None
-    try:
-        if column is not None:
-            names = next(csv.reader([file.readline()]), [])
-            if column not in names:
-                raise click.ClickException(f"--column must be one of {', '.join(names)}; got {column!r}")
-            wanted = [names.index(column)]
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "loadtxt: input contained no data")  # reported below
-            table = np.loadtxt(file, delimiter=",", quotechar='"', usecols=wanted, ndmin=2)
-    except ValueError as error:
-        raise click.ClickException(f"--data must hold numbers, one a line or a --column: {error}") from None
-    if not table.size:
-        raise click.ClickException("--data must hold at least one number, got none")
-    if table.shape[1] != 1:
-        raise click.ClickException(f"--data has {table.shape[1]} columns: name one with --column")
-    return np.asarray(table[:, 0])
 
 
 def _print(result: Estimate, population: Population, domain: Domain, *, fixed: bool) -> None:

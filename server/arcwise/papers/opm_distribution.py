@@ -8,6 +8,7 @@ does not.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,11 +16,12 @@ import numpy as np
 from arcwise.analysis.estimators.wasserstein import histogram_distance, wasserstein
 from arcwise.analysis.grid import cell_edges
 from arcwise.analysis.likelihood.distribution import fit_held_out
-from arcwise.analysis.planning.distribution import users
+from arcwise.analysis.planning.distribution import FEWEST, users
 from arcwise.analysis.plotting.style import COLOURS
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.analysis.threads import one_thread
 from arcwise.domains import Interval
+from arcwise.errors import ParameterError
 from arcwise.mechanisms import (
     OptimalPiecewise,
     PiecewiseOpt,
@@ -34,9 +36,10 @@ from arcwise.papers.pictures import Panel, Picture, mark
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from arcwise.mechanisms import Mechanism
+    from arcwise.typing import FloatArray
 
 __all__ = [
     "EPSILONS",
@@ -48,6 +51,7 @@ __all__ = [
     "SURVEYS",
     "error_of",
     "errors_of",
+    "on_values",
 ]
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -57,6 +61,9 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 SURVEYS, _FULL_SURVEYS = 2, 20
 """How many of each population and epsilon; of the numbers of reports, too."""
+
+_OF_VALUES = 5
+"""Times as many where there is only one population."""
 
 _SEED = 20
 _UNIT = Interval(0, 1)
@@ -104,7 +111,7 @@ MECHANISMS = {
 PM-OPT as a table; "PTT, margins" the member that the slides' authors call the unbiased variant of OPM."""
 
 
-def error_of(mechanism: Mechanism, line: str, reports: int, seed: int) -> float:
+def error_of(mechanism: Mechanism, line: str | FloatArray, reports: int, seed: int) -> float:
     """Return the Wasserstein-1 distance of one survey's estimate to its users, as a share of the range.
 
     Parameters
@@ -112,14 +119,18 @@ def error_of(mechanism: Mechanism, line: str, reports: int, seed: int) -> float:
     mechanism
         On [0, 1].
     line
-        The population, as `as_population` takes it.
+        The population, as `as_population` takes it; or values, of which users are drawn, and which are the
+        users where there are as many.
     reports
         One for each user.
     seed
         Of users and devices. Users are the same for every mechanism.
     """
     generator = np.random.default_rng([_SEED, seed])
-    values, each = users(as_population(line, _UNIT), reports, generator)
+    if not isinstance(line, str) and line.size == reports:
+        values, each = line, 1
+    else:
+        values, each = users(as_population(line, _UNIT), reports, generator)
     counts = simulate_counts(mechanism, values, values.size * each, generator, fixed=True)
     fitted = fit_held_out(mechanism, counts.astype(np.float64)).probabilities
     if getattr(mechanism, "placement", "") == "clamp":
@@ -128,37 +139,82 @@ def error_of(mechanism: Mechanism, line: str, reports: int, seed: int) -> float:
     return wasserstein(mechanism, fitted, values)
 
 
-def errors_of(name: str, epsilon: float, surveys: int = SURVEYS) -> dict[str, list[float]]:
-    """Return, by population, the errors of so many surveys of `REPORTS` users by one of `MECHANISMS`."""
+def errors_of(
+    name: str,
+    epsilon: float,
+    surveys: int = SURVEYS,
+    populations: Mapping[str, str | FloatArray] = POPULATIONS,
+) -> dict[str, list[float]]:
+    """Return, by population, the errors of so many surveys by one of `MECHANISMS`.
+
+    A population that is a line has `REPORTS` users, one of values a user for each.
+    """
     mechanism = _made(name, epsilon)
     return {
-        population: [error_of(mechanism, line, REPORTS, 100 * place + survey) for survey in range(surveys)]
-        for place, (population, line) in enumerate(POPULATIONS.items())
+        population: [
+            error_of(mechanism, line, _reports(line), 100 * place + survey) for survey in range(surveys)
+        ]
+        for place, (population, line) in enumerate(populations.items())
     }
 
 
+def on_values(values: FloatArray, name: str) -> Reproduction:
+    """Return the experiment with one population: users who have these values, in shares of the range.
+
+    Parameters
+    ----------
+    values
+        Shape (n,), from 0 to 1; at least 10.
+    name
+        Of the population, for tables and pictures.
+
+    Raises
+    ------
+    ParameterError
+        When there are fewer.
+    """
+    if values.size < FEWEST:
+        raise ParameterError(f"values must be at least {FEWEST}, got {values.size}")
+    return Reproduction(
+        "opm-distribution-data",
+        f"this project, on {SOURCE}",
+        f"Wasserstein-1 error of the distribution of {name}: OPM inset and clamped, SW, PM-SUB, PM-OPT, PTT",
+        partial(_distribution, populations={name: values}, large=name),
+    )
+
+
+def _reports(line: str | FloatArray) -> int:
+    return REPORTS if isinstance(line, str) else line.size
+
+
 @one_thread()
-def _distribution(full: bool, progress: Progress) -> Outcome:
-    surveys = _FULL_SURVEYS if full else SURVEYS
+def _distribution(
+    full: bool,
+    progress: Progress,
+    populations: Mapping[str, str | FloatArray] = POPULATIONS,
+    large: str = _LARGE,
+) -> Outcome:
+    surveys = (_FULL_SURVEYS if full else SURVEYS) * (1 if len(populations) > 1 else _OF_VALUES)
     cells = [(epsilon, name) for epsilon in EPSILONS for name in MECHANISMS]
     steps = len(cells) + len(_FEW)
     found: dict[tuple[float, str, str], list[float]] = {}
     for done, (epsilon, name) in enumerate(cells):
         progress(done, steps)
-        for population, errors in errors_of(name, epsilon, surveys).items():
+        for population, errors in errors_of(name, epsilon, surveys, populations).items():
             found[epsilon, population, name] = errors
     sizes: dict[tuple[int, str], list[float]] = {}
     for done, name in enumerate(_FEW):
         progress(len(cells) + done, steps)
         mechanism = _made(name, 1.0)
         for reports in SIZES:
-            line = POPULATIONS[_LARGE]
+            line = populations[large]
             sizes[reports, name] = [error_of(mechanism, line, reports, survey) for survey in range(surveys)]
 
     means = {
-        (epsilon, name): _geometric([np.mean(found[epsilon, one, name]) for one in POPULATIONS])
+        (epsilon, name): _geometric([np.mean(found[epsilon, one, name]) for one in populations])
         for epsilon, name in cells
     }
+    users_each = _reports(populations[large])
     return Outcome(
         {
             "populations": Table(
@@ -167,30 +223,33 @@ def _distribution(full: bool, progress: Progress) -> Outcome:
                     (
                         epsilon,
                         population,
-                        REPORTS,
+                        _reports(line),
                         *_means(found[epsilon, population, name] for name in MECHANISMS),
                     )
                     for epsilon in EPSILONS
-                    for population in POPULATIONS
+                    for population, line in populations.items()
                 ],
             ),
             "means": Table(
                 ("epsilon", "reports", *_headings(MECHANISMS)),
-                [(epsilon, REPORTS, *(means[epsilon, name] for name in MECHANISMS)) for epsilon in EPSILONS],
+                [
+                    (epsilon, users_each, *(means[epsilon, name] for name in MECHANISMS))
+                    for epsilon in EPSILONS
+                ],
             ),
             "reports": Table(
                 ("epsilon", "population", "reports", *_headings(_FEW)),
-                [(1.0, _LARGE, reports, *_means(sizes[reports, name] for name in _FEW)) for reports in SIZES],
+                [(1.0, large, reports, *_means(sizes[reports, name] for name in _FEW)) for reports in SIZES],
             ),
         },
         Picture(
-            [[_over_epsilon(means), _over_reports(sizes)]],
+            [[_over_epsilon(means, populations), _over_reports(sizes, large)]],
             (7.6, 4.0),
             {"sharey": True},
             legend={"loc": "outside lower center", "ncols": 4},
         ),
         (),
-        _findings(found, means, sizes),
+        _findings(found, means, sizes, populations, large),
     )
 
 
@@ -212,7 +271,11 @@ def _geometric(values: list[Any]) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-def _over_epsilon(means: dict[tuple[float, str], float]) -> Panel:
+def _over_epsilon(
+    means: dict[tuple[float, str], float], populations: Mapping[str, str | FloatArray]
+) -> Panel:
+    whose = "six populations" if len(populations) > 1 else next(iter(populations))
+    reports = _reports(next(iter(populations.values())))
     marks = [
         mark("plot", EPSILONS, [1000 * means[at, name] for at in EPSILONS], label=name, **kind.style)
         for name, kind in MECHANISMS.items()
@@ -221,18 +284,19 @@ def _over_epsilon(means: dict[tuple[float, str], float]) -> Panel:
         marks,
         x=r"$\varepsilon$",
         y="Wasserstein-1 error, thousandths of the range",
-        title=f"six populations, {REPORTS:,} reports",
+        title=f"{whose}, {reports:,} reports",
         log="xy",
         legend=None,
     )
 
 
-def _over_reports(sizes: dict[tuple[int, str], list[float]]) -> Panel:
+def _over_reports(sizes: dict[tuple[int, str], list[float]], large: str) -> Panel:
     marks = [
         mark("plot", SIZES, [1000 * np.mean(sizes[size, name]) for size in SIZES], **MECHANISMS[name].style)
         for name in _FEW
     ]
-    title = rf"{_LARGE} population, $\varepsilon=1$"
+    whose = f"{large} population" if large in POPULATIONS else large
+    title = rf"{whose}, $\varepsilon=1$"
     return Panel(marks, x="reports", title=title, log="xy", legend=None)
 
 
@@ -240,7 +304,10 @@ def _findings(
     found: dict[tuple[float, str, str], list[float]],
     means: dict[tuple[float, str], float],
     sizes: dict[tuple[int, str], list[float]],
+    populations: Mapping[str, str | FloatArray],
+    large: str,
 ) -> list[str]:
+    whose = f"the {large} population" if large in POPULATIONS else large
     kernel: Any = _made("clamp", 1.0).kernel
     zone = kernel.window / (2 * kernel.codes)
     first, last = SIZES[0], SIZES[-1]
@@ -252,7 +319,7 @@ def _findings(
     ratios = {
         (epsilon, one): float(np.mean(found[epsilon, one, "clamp"]) / np.mean(found[epsilon, one, "inset"]))
         for epsilon in EPSILONS
-        for one in POPULATIONS
+        for one in populations
     }
     least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
     rest = {
@@ -263,21 +330,35 @@ def _findings(
     beside = ", ".join(f"{name} {min(each):.2f} to {max(each):.2f}" for name, each in rest.items())
     return [
         "The slides print no errors of distributions, so there is nothing to compare with. Every "
-        f"mechanism has the same users, {REPORTS:,} reports, as many nodes, and arcwise's estimate.",
+        f"mechanism has the same users, {_reports(populations[large]):,} reports, as many nodes, and "
+        "arcwise's estimate.",
+        *_by_epsilon(means, len(populations)),
         f"Clamped, all values below {zone:.4f} of the range give the same reports at epsilon 1, and so "
         f"do all above {1 - zone:.4f}. Users who are all at 0 look like users who are all at {zone:.4f}: "
         f"every estimate is at least {1000 * zone / 2:.0f} thousandths from one of the two, "
         "however many reports.",
-        f"With {first:,} to {last:,} reports of the {_LARGE} population at epsilon 1 the error falls "
+        f"With {first:,} to {last:,} reports of users like {whose} at epsilon 1 the error falls "
         f"{fall('inset')} with inset, {fall('clamp')} with clamp.",
         f"The clamp's error is {ratios[most]:.1f} times the inset's at epsilon {most[0]:g} ({most[1]}), and "
-        f"{ratios[least]:.2f} times at {least[0]:g} ({least[1]}: mass that is spread evenly over the end "
-        f"zones is right for a population that is even there).",
-        f"Geometric means over the inset's, by epsilon: {beside}. They are of few surveys: ratios from 0.8 "
+        f"{ratios[least]:.2f} times at {least[0]:g} ({least[1]}): mass that is spread evenly over the end "
+        "zones is right for a population that is even there.",
+        f"The others' over the inset's, by epsilon: {beside}. They are of few surveys: ratios from 0.8 "
         "to 1.25 may be chance.",
         "PTT without margins is PM-OPT on a table"
         + (": the difference of their errors is chance." if _same_law() else ", but NOT on this grid."),
     ]
+
+
+def _by_epsilon(means: dict[tuple[float, str], float], populations: int) -> list[str]:
+    """Return a sentence for each epsilon: the errors of all mechanisms, least first."""
+    whole = f"Geometric mean of the errors of {populations} populations"
+    what = "Wasserstein-1 error" if populations == 1 else whole
+    lines = []
+    for epsilon in EPSILONS:
+        ranked = sorted(MECHANISMS, key=lambda name: means[epsilon, name])
+        each = ", ".join(f"{name} {1000 * means[epsilon, name]:.3g}" for name in ranked)
+        lines.append(f"{what} at epsilon {epsilon:g}, in thousandths of the range: {each}.")
+    return lines
 
 
 def _same_law() -> bool:

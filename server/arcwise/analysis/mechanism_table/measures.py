@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.analysis.simulate.laws import Atoms
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.moments import laws
 from arcwise.tasks import Task
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
+    from arcwise.analysis.simulate import Population
     from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
@@ -31,8 +33,8 @@ class MechanismRow:
     """One mechanism at one epsilon: a line of the table.
 
     Errors are in the unit of the domain (to the power in question), for the worst of all inputs and on
-    average over inputs that are uniform on the domain: its values where it has a step. On a circle distances
-    are circular.
+    average over the population's values: without one over inputs that are uniform on the domain, its values
+    where it has a step. On a circle distances are circular.
 
     Attributes
     ----------
@@ -100,10 +102,18 @@ class MechanismRow:
         return self.delta / UNIT
 
 
-def measure(mechanism: Mechanism, label: str) -> MechanismRow:
-    """Return the row of a mechanism."""
+def measure(mechanism: Mechanism, label: str, population: Population | None = None) -> MechanismRow:
+    """Return the row of a mechanism.
+
+    Parameters
+    ----------
+    mechanism, label
+        Any, and what it is called.
+    population
+        On the unit domain, that averages are over; uniform inputs unless given.
+    """
     absolute, squared, truncated, mean, spread = _moments(mechanism, _grid(mechanism))
-    average = _average(mechanism)
+    average = _average(mechanism) if population is None else _average_over(mechanism, population)
     length = mechanism.domain.length
     area = length * length  # length**2 raises where a product becomes infinite
     certificate = mechanism.certificate()
@@ -166,6 +176,25 @@ def _average(mechanism: Mechanism) -> tuple[float, float, float]:
         units /= mechanism.kernel.nodes
     absolute, squared, truncated, _, _ = _moments(mechanism, units)
     return float(absolute.mean()), float(squared.mean()), float(truncated.mean())
+
+
+def _average_over(mechanism: Mechanism, population: Population) -> tuple[float, float, float]:
+    """Return the averages of ``|y-x|``, its square and ``|truncated y - x|`` over a population's values.
+
+    Exact for atoms, unless these are too many for the grid; of other populations a few thousand quantiles
+    that are equally far apart stand for all.
+    """
+    most = max(2 * _STEPS, _MOST // mechanism.kernel.codes)
+    if isinstance(population, Atoms) and population.places.size <= most:
+        units, mass = population.places, population.probabilities
+    else:
+        parts = most if isinstance(population, Atoms) else 2 * _STEPS
+        units, mass = population.quantiles((np.arange(parts) + 0.5) / parts), np.full(parts, 1.0 / parts)
+    lattice = mechanism.lattice
+    if lattice is not None and not mechanism.rounds:  # devices have the nearest values
+        units = np.floor(units * lattice.steps + 0.5) % lattice.size / lattice.steps
+    absolute, squared, truncated, _, _ = _moments(mechanism, units)
+    return float(mass @ absolute), float(mass @ squared), float(mass @ truncated)
 
 
 def _moments(

@@ -28,8 +28,22 @@ def write_csv(path: Path, rows: Sequence[MechanismRow]) -> None:
         write_rows(file, list(records[0]), records)
 
 
-def write_plot(path: Path, rows: Sequence[MechanismRow], domain: Domain, epsilon: float) -> None:
+def write_plot(
+    path: Path,
+    rows: Sequence[MechanismRow],
+    domain: Domain,
+    epsilon: float,
+    *,
+    average: str = "uniform inputs",
+) -> None:
     """Draw a dot plot, one line for each row in their order, best on top; PNG, SVG or PDF by the suffix.
+
+    Parameters
+    ----------
+    path, rows, domain, epsilon
+        What to write where.
+    average
+        What the rows' averages are over, in words.
 
     Raises
     ------
@@ -37,21 +51,21 @@ def write_plot(path: Path, rows: Sequence[MechanismRow], domain: Domain, epsilon
         When matplotlib is not installed.
     """
     with new_figure((8.0, 1.5 + 0.23 * len(rows))) as figure:
-        _draw(figure, rows, domain, epsilon)
+        _draw(figure, rows, domain, epsilon, average)
         figure.savefig(path)
 
 
-def _draw(figure: Figure, rows: Sequence[MechanismRow], domain: Domain, epsilon: float) -> None:
+def _draw(figure: Figure, rows: Sequence[MechanismRow], domain: Domain, epsilon: float, average: str) -> None:
     circular = domain.circular
     distance = "d(y, x)" if circular else "|y - x|"
     left, right = figure.subplots(1, 2, sharey=True)
-    _dots(left, [(row.mean_absolute, row.worst_absolute) for row in rows], COLOURS[0])
+    _dots(left, [(row.mean_absolute, row.worst_absolute) for row in rows], COLOURS[0], average)
     if not circular:
         left.plot(
             [row.worst_truncated for row in rows], range(len(rows)), "|", color="black", markersize=8,
             markeredgewidth=1.3, label="worst input, y truncated to the domain", zorder=3,
         )  # fmt: skip
-    _dots(right, [(row.mean_squared, row.worst_squared) for row in rows], COLOURS[0])
+    _dots(right, [(row.mean_squared, row.worst_squared) for row in rows], COLOURS[0], average)
     left.set_xlabel(f"expected {distance}")
     right.set_xlabel(f"expected {distance}²")
     labels = [f"{row.label} †" if row.delta else row.label for row in rows]
@@ -64,7 +78,7 @@ def _draw(figure: Figure, rows: Sequence[MechanismRow], domain: Domain, epsilon:
     figure.legend(handles, names, loc="outside lower center", ncols=3, title=note, title_fontsize=8.5)
 
 
-def _dots(axes: Axes, pairs: Sequence[tuple[float, float]], colour: str) -> None:
+def _dots(axes: Axes, pairs: Sequence[tuple[float, float]], colour: str, average: str) -> None:
     """Draw averages as rings and worst cases as dots, joined by lines, on a log axis; the first on top."""
     places = range(len(pairs))
     averages, worsts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -72,5 +86,5 @@ def _dots(axes: Axes, pairs: Sequence[tuple[float, float]], colour: str) -> None
     axes.hlines(places, averages, worsts, color=colour, linewidth=1.0, alpha=0.6)
     axes.plot(worsts, places, "o", color=colour, markersize=4, label="worst input")
     ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": colour, "markersize": 7.5}
-    axes.plot(averages, places, "o", label="average over uniform inputs", **ring)
+    axes.plot(averages, places, "o", label=f"average over {average}", **ring)
     axes.set_ylim(len(pairs) - 0.4, -0.6)

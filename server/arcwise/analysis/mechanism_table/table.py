@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arcwise.analysis.mechanism_table.candidates import candidates
 from arcwise.analysis.mechanism_table.measures import MechanismRow, measure
+from arcwise.analysis.simulate import as_population
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool, explained
 from arcwise.domains import Circle, Interval
@@ -73,6 +74,7 @@ def compare(
     nodes: int | None = None,
     designs: bool = True,
     sort: str = SORTS[0],
+    population: Any = None,
     progress: Progress | None = None,
 ) -> ComparisonTable:
     """Return one row for every registered mechanism that serves the domain, best first.
@@ -91,12 +93,15 @@ def compare(
         Whether to add the mechanisms that linear programming finds for this domain and epsilon (seconds).
     sort
         One of `SORTS`.
+    population
+        What averages are over, as `simulate_counts` takes it: values of the domain, a line such as
+        "normal:40,10", a `Population`. Uniform inputs unless given.
     progress
         Called before each mechanism and at the end.
 
     Raises
     ------
-    ParameterError
+    ParameterError, DomainError
         When an argument is out of its bounds. What only some mechanisms do not take leaves those out.
 
     Notes
@@ -122,6 +127,7 @@ def compare(
         nodes = check_nodes(nodes, MAX_CODES)
     if sort not in SORTS:
         raise ParameterError(f"sort must be one of {', '.join(SORTS)}; got {sort!r}")
+    values = None if population is None else as_population(population, domain)
     chosen = candidates(domain, epsilon, delta=delta, nodes=nodes, designs=designs)
     rows: list[MechanismRow] = []
     left_out: dict[str, str] = {}
@@ -133,7 +139,7 @@ def compare(
         except (ParameterError, CertificateError) as error:
             left_out[candidate.label] = str(error)
         else:
-            rows.append(measure(mechanism, candidate.label))
+            rows.append(measure(mechanism, candidate.label, values))
     if progress:
         progress(len(chosen), len(chosen), "")
     key = sort.replace("-", "_")

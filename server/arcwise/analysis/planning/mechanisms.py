@@ -136,13 +136,15 @@ def families(
     if first == "LP design, mean":
         if domain.discrete and not designable(domain):
             first = "optimal-piecewise, inset"
-        elif populations:
+        elif populations and lines:
             first = _FOR_POPULATION
+    # Of values there are no lines that `arcwise task new` could take: their design stands beside the goal's.
+    designed = bool(populations) and goal == "mean" and (not domain.discrete or designable(domain))
 
     def listed(at: float) -> dict[str, Callable[[], Mechanism]]:
         allowed = _UNUSED_DELTA if delta is None else delta
         own = {_FOR_POPULATION: partial(minimax, unit, at, population=populations)}
-        return (own if first == _FOR_POPULATION else {}) | {
+        return (own if designed else {}) | {
             candidate.label: candidate.make
             for candidate in candidates(unit, at, delta=allowed, nodes=None, designs=kind in _DESIGNS)
         }

@@ -60,7 +60,8 @@ def plan(
     population
         What the devices' values are drawn from, as `simulate_counts` takes it, such as "beta:2,5", or a list
         of several: a mean is planned for the average of their variances, with a mechanism that is designed
-        for it, and a distribution for the worst of them. Without one a mean is planned for the worst of all
+        for it if they are lines (beside it if they are values, which no task's command takes), and a
+        distribution for the worst of them. Without one a mean is planned for the worst of all
         populations, a direction for the worst of all with the resultant length `length`, and a distribution
         for the worst of three reference populations.
     length

@@ -11,6 +11,7 @@ from arcwise.cli.caps import caps_options, read_caps
 from arcwise.cli.commands import CommandGroup
 from arcwise.cli.domain import domain_options, lattice_options, read_domain
 from arcwise.cli.new_file import new_path, write_new
+from arcwise.cli.numbers import NUMBERS
 from arcwise.cli.task.checks import verified
 from arcwise.cli.task.making import NAMES, mechanism_for
 from arcwise.cli.task.sample import command_line, proposed, read_sample
@@ -20,8 +21,6 @@ from arcwise.tasks import DAY, Task
 from arcwise.tasks.group import load_task_or_group
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from typing_extensions import Unpack
 
     from arcwise.cli.caps import CapOptions
@@ -75,10 +74,10 @@ def task() -> None:
 @click.option(
     "--from-data",
     "sample",
-    type=click.File("r", encoding="utf-8-sig"),
+    type=NUMBERS,
     metavar="FILE",
-    help="Propose domain, step and clipping from a sample: numbers, one a line, a CSV column, or JSON; - "
-    "reads stdin. Other options that are given take precedence.",
+    help="Propose domain, step and clipping from a sample: numbers, one a line, a column of CSV, JSON or "
+    "Parquet; - reads stdin. Other options that are given take precedence.",
 )
 @click.option("--column", help="Name of the column or the key, when --from-data has several.")
 @click.option("--dry-run", is_flag=True, help="Show the task without writing it.")
@@ -113,7 +112,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     nodes: int | None,
     power: float | None,
     populations: tuple[str, ...],
-    sample: TextIO | None,
+    sample: Path | None,
     column: str | None,
     dry_run: bool,
     expected_reports: int | None,

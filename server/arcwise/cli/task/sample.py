@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 import shlex
 from dataclasses import dataclass
@@ -14,12 +12,12 @@ import numpy as np
 from click.core import ParameterSource
 
 from arcwise.analysis.planning.mechanisms import domain_words
-from arcwise.digits import counted
+from arcwise.cli.numbers import read_numbers
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.lattice import MOST_VALUES, TOLERANCE
 
 if TYPE_CHECKING:
-    from typing import TextIO
+    from pathlib import Path
 
     from arcwise.typing import FloatArray
 
@@ -55,40 +53,15 @@ class Proposal:
     notes: tuple[str, ...]
 
 
-def read_sample(file: TextIO, column: str | None) -> FloatArray:
-    """Return the numbers of a file, shape (n,), at least two different ones.
-
-    One a line; a column of a CSV file, whose name may be left out where there is one column; a JSON array; or
-    JSON lines. Where these hold objects, the column is the key. Empty fields of a CSV file are left out.
+def read_sample(path: Path, column: str | None) -> FloatArray:
+    """Return the numbers of a file, shape (n,), at least two different ones: see `read_numbers`.
 
     Raises
     ------
     click.ClickException
         When it holds no numbers, one that is not finite, or a single one again and again.
     """
-    try:
-        text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"--from-data cannot be read: {error}") from None
-    stripped = text.lstrip()
-    try:
-        if stripped.startswith("["):
-            found = _of_items(json.loads(text), column)
-        elif stripped.startswith("{"):
-            found = _of_items([json.loads(line) for line in text.splitlines() if line.strip()], column)
-        else:
-            found = _of_rows(text, column)
-    except json.JSONDecodeError as error:
-        raise click.ClickException(f"--from-data is not JSON: {error}") from None
-    if not found:
-        raise click.ClickException("--from-data must hold at least one number, got none")
-    values = np.array(found, dtype=np.float64)
-    if not np.isfinite(values).all():
-        first = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise click.ClickException(
-            f"--from-data must hold finite numbers, got {float(values[first])!r} as number {first + 1}: "
-            "leave missing values out"
-        )
+    values = read_numbers(path, column, option="--from-data")
     if values.min() == values.max():
         raise click.ClickException(
             f"--from-data must hold different numbers, got {float(values[0]):.12g} only: give --domain "
@@ -97,60 +70,13 @@ def read_sample(file: TextIO, column: str | None) -> FloatArray:
     return values
 
 
-def _of_items(items: Any, column: str | None) -> list[float]:
-    found = []
-    for place, item in enumerate(items, 1):
-        value = item.get(column) if isinstance(item, dict) and column is not None else item
-        if isinstance(item, dict) and column is None:
-            raise click.ClickException(f"--from-data holds objects: name one of {_names(item)} with --column")
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            known = f" of {_names(item)}" if isinstance(item, dict) else ""
-            raise click.ClickException(f"--from-data must hold numbers, got {value!r} as item {place}{known}")
-        found.append(float(value))
-    return found
-
-
-def _names(item: dict[str, Any]) -> str:
-    return ", ".join(map(str, item))
-
-
-def _of_rows(text: str, column: str | None) -> list[float]:
-    """Return the column of a CSV file; a first line that is not a number is its header."""
-    rows = [row for row in csv.reader(text.splitlines()) if row]
-    if not rows:
-        return []
-    header = rows[0] if column is not None or _number(rows[0][-1]) is None else None
-    place = 0
-    if column is not None:
-        if column not in (header or []):
-            raise click.ClickException(f"--column must be one of {', '.join(rows[0])}; got {column!r}")
-        place = rows[0].index(column)
-    elif len(rows[0]) > 1:
-        raise click.ClickException(f"--from-data has {len(rows[0])} columns: name one with --column")
-    found, missing = [], 0
-    for line, row in enumerate(rows[header is not None :], 1 + (header is not None)):
-        if place < len(row) and not row[place].strip():
-            missing += 1
-            continue
-        value = _number(row[place]) if place < len(row) else None
-        if value is None:
-            cell = row[place] if place < len(row) else ""
-            raise click.ClickException(f"--from-data must hold numbers, got {cell!r} in row {line}")
-        found.append(value)
-    if missing:
-        click.echo(f"note: {counted(missing, 'empty field')} of --from-data left out", err=True)
-    return found
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def proposed(
-    values: FloatArray, given: Domain | None, *, step: float | None, rounding: str | None
+    values: FloatArray,
+    given: Domain | None,
+    *,
+    step: float | None,
+    rounding: str | None,
+    stepped: bool = True,
 ) -> Proposal:
     """Return a domain for values like these.
 
@@ -162,12 +88,14 @@ def proposed(
         A domain without a step whose bounds are kept; None to take bounds from the values.
     step, rounding
         That are kept; None to propose them.
+    stepped
+        Whether a step is proposed with bounds; otherwise there is none.
     """
     notes = []
     taken = None
     if given is None:
         low, high, tail = _range(values)
-        step = _step_of_line(values, high - low) if step is None else step
+        step = _step_of_line(values, high - low) if step is None and stepped else step
         low, high = _outward(low, high, step)
         taken = Interval(low, high, clip=True)
         outside = int(((values < low) | (values > high)).sum())

@@ -1,0 +1,205 @@
+"""Numbers that people have in a file, and what they say of a domain: `--data` and `--from-data`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from arcwise.columns import read_column
+from arcwise.digits import counted
+from arcwise.errors import DomainError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from arcwise.typing import FloatArray
+
+__all__ = ["NUMBERS", "data_options", "read_numbers"]
+
+NUMBERS = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+"""The type of an option whose file `read_numbers` reads; - is stdin."""
+
+_MISSING = frozenset(("", "n/a", "na", "nan", "null", "none", "#n/a", "#na", "<na>", "-nan"))
+"""Cells that hold no number, in small letters."""
+
+_PARQUET = (".parquet", ".pq")
+
+
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options `--data` and `--column`."""
+    column = click.option(
+        "--column", metavar="NAME", help="The column or the key of the values, when --data has several."
+    )
+    data = click.option(
+        "--data",
+        type=NUMBERS,
+        metavar="FILE",
+        help="Values of your own: numbers, one a line, a column of CSV, JSON, JSON lines or Parquet; - reads "
+        "stdin. Rows without a value are left out.",
+    )
+    return data(column(command))
+
+
+def read_numbers(
+    path: Path, column: str | None, *, option: str = "--data", missing: bool = False
+) -> FloatArray:
+    """Return the numbers of a file, shape (n,), at least one; NaN where a value is missing.
+
+    One a line; a column of a CSV file, whose name may be left out where there is one column; a JSON array;
+    JSON lines; or a column of a Parquet file. Where JSON holds objects, the column is the key. Empty
+    fields of a CSV file are left out.
+
+    Parameters
+    ----------
+    path
+        Of the file; "-" is stdin. The suffix says only whether it is Parquet, or separated by tabs.
+    column
+        The name of the column or the key.
+    option
+        That named the file, for errors.
+    missing
+        Whether values may be missing; empty fields of a CSV file are then missing values.
+
+    Raises
+    ------
+    click.ClickException
+        When it cannot be read, has no such column, or holds something else than finite numbers.
+    """
+    if path.suffix.lower() in _PARQUET:
+        values = _of_parquet(path, column, option)
+    else:
+        values = np.array(_Text(path, column, option, missing=missing).numbers(), dtype=np.float64)
+    wrong = np.isinf(values) if missing else ~np.isfinite(values)
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        raise click.ClickException(
+            f"{option} must hold finite numbers, got {float(values[first])!r} as number {first + 1}: "
+            "leave missing values out"
+        )
+    if not values.size or np.isnan(values).all():
+        raise click.ClickException(f"{option} must hold at least one number, got none")
+    return values
+
+
+def _of_parquet(path: Path, column: str | None, option: str) -> FloatArray:
+    from arcwise.cli.randomize.reading import read_rows
+    from arcwise.extras import check_extra
+
+    check_extra("lake", "pyarrow", user=f"{option} with a Parquet file")
+    if column is None:
+        from pyarrow import ArrowException, parquet
+
+        try:
+            names = parquet.read_schema(path).names
+        except (ArrowException, OSError) as error:
+            raise click.ClickException(f"cannot read {path}: {error}") from None
+        if len(names) != 1:
+            raise click.ClickException(f"{option} has {len(names)} columns: name one with --column")
+        column = str(names[0])
+    try:
+        parts = [read_column(rows.values, column) for rows in read_rows(path, column, None)]
+    except DomainError as error:
+        raise click.ClickException(f"{option}: {error}") from None
+    return np.concatenate([np.empty(0), *parts])
+
+
+class _Text:
+    """The numbers of a text: JSON where it starts like that, lines or CSV otherwise."""
+
+    def __init__(self, path: Path, column: str | None, option: str, *, missing: bool) -> None:
+        self._path, self._column, self._option, self._missing = path, column, option, missing
+
+    def numbers(self) -> list[float]:
+        try:
+            with click.open_file(str(self._path), "r", encoding="utf-8-sig") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.ClickException(f"{self._option} cannot be read: {error}") from None
+        stripped = text.removeprefix("\ufeff").lstrip()  # a mark that stdin has is no encoding's
+        try:
+            if stripped.startswith("["):
+                return self._of_items(json.loads(stripped))
+            if stripped.startswith("{"):
+                return self._of_items(json.loads(line) for line in stripped.splitlines() if line.strip())
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise click.ClickException(f"{self._option} is not JSON: {error}") from None
+        return self._of_rows(text.removeprefix("\ufeff"))
+
+    def _of_items(self, items: Iterable[Any]) -> list[float]:
+        found, column = [], self._column
+        known = False
+        for place, item in enumerate(items, 1):
+            is_object = isinstance(item, dict)
+            if is_object and column is None:
+                raise click.ClickException(
+                    f"{self._option} holds objects: name one of {_names(item)} with --column"
+                )
+            value = item.get(column) if is_object else item
+            known |= is_object and column in item
+            if value is None and self._missing:
+                found.append(float("nan"))
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                of = f" of {_names(item)}" if is_object else ""
+                raise click.ClickException(
+                    f"{self._option} must hold numbers, got {value!r} as item {place}{of}"
+                )
+            found.append(float(value))
+        return found
+
+    def _of_rows(self, text: str) -> list[float]:
+        """Return the column of a CSV file; a first line that is not a number is its header."""
+        delimiter = "\t" if self._path.suffix.lower() == ".tsv" else ","
+        rows = (row for row in csv.reader(text.splitlines(keepends=True), delimiter=delimiter) if row)
+        try:
+            return self._of_lines(rows)
+        except csv.Error as error:
+            raise click.ClickException(f"{self._option} is not CSV: {error}") from None
+
+    def _of_lines(self, rows: Iterable[list[str]]) -> list[float]:
+        rows = iter(rows)
+        first = next(rows, None)
+        if first is None:
+            return []
+        column, place = self._column, 0
+        header = column is not None or _number(first[-1]) is None
+        if column is not None:
+            if column not in first:
+                raise click.ClickException(f"--column must be one of {', '.join(first)}; got {column!r}")
+            place = first.index(column)
+        elif len(first) > 1:
+            raise click.ClickException(f"{self._option} has {len(first)} columns: name one with --column")
+        found = [] if header else [self._of_cell(first, place, 1)]
+        found += [self._of_cell(row, place, line) for line, row in enumerate(rows, 2)]
+        present = [value for value in found if value is not None]
+        if empty := len(found) - len(present):
+            click.echo(f"note: {counted(empty, 'empty field')} of {self._option} left out", err=True)
+        return present
+
+    def _of_cell(self, row: list[str], place: int, line: int) -> float | None:
+        """Return the number of a field; None for an empty one where no value may be missing."""
+        if not self._missing and place < len(row) and not row[place].strip():
+            return None
+        cell = row[place] if place < len(row) else ""
+        value = _number(cell)
+        if value is None and self._missing and cell.strip().lower() in _MISSING:
+            return float("nan")
+        if value is None:
+            raise click.ClickException(f"{self._option} must hold numbers, got {cell!r} in row {line}")
+        return value
+
+
+def _names(item: dict[str, Any]) -> str:
+    return ", ".join(map(str, item))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
