@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from arcwise.errors import MissingExtraError
 
-__all__ = ["check_extra"]
+__all__ = ["check_extra", "installed"]
 
 
 def check_extra(extra: str, *libraries: str, user: str = "this") -> None:
@@ -21,6 +21,11 @@ def check_extra(extra: str, *libraries: str, user: str = "this") -> None:
     user
         What needs them.
     """
-    missing = [name for name in libraries if find_spec(name) is None]
+    missing = [name for name in libraries if not installed(name)]
     if missing:
         raise MissingExtraError(f"{user} needs {', '.join(missing)}: pip install 'arcwise[{extra}]'")
+
+
+def installed(library: str) -> bool:
+    """Return whether the package of a library is there, without importing it."""
+    return find_spec(library) is not None

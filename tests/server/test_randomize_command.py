@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from click.testing import CliRunner, Result
 
 from arcwise.analysis import count_table
-from arcwise.cli import main
-from arcwise.cli.randomize import reading, writing
-from arcwise.cli.randomize.reading import read_seconds
+from arcwise.cli import main, reading
+from arcwise.cli.randomize import writing
+from arcwise.cli.reading import read_seconds
 from arcwise.domains import Interval
 from arcwise.errors import DomainError
 from arcwise.tasks import DAY, Task
@@ -228,13 +229,65 @@ def test_files_that_must_not_be_written() -> None:
     assert "must end with .parquet" in bad("scores.xlsx", code=2)
 
 
-def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "arcwise.extras.find_spec", lambda name: None if name == "pyarrow" else sys.modules[name].__spec__
-    )
-    assert "arcwise randomize needs pyarrow: pip install 'arcwise[lake]'" in bad(
-        write("csv", score=VALUES), code=2
-    )
+@pytest.fixture
+def without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arcwise.extras.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # an import fails
+
+
+@pytest.mark.usefixtures("without_pyarrow")
+def test_parquet_without_pyarrow_names_the_extra() -> None:
+    words = "needs pyarrow: pip install 'arcwise[lake]'"
+    assert f"arcwise randomize of reports.parquet {words}" in bad(write("csv", score=VALUES), code=2)
+    Path("values.pq").write_bytes(b"PAR1")
+    assert f"arcwise randomize of values.pq {words}" in bad("values.pq", output="reports.csv", code=2)
+
+
+@pytest.mark.usefixtures("without_pyarrow")
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
+@pytest.mark.parametrize("output", ["reports.jsonl", "reports.csv"])
+def test_text_needs_no_pyarrow(form: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_BLOCK", 64)
+    times = [time.isoformat() for time in TIMES]
+    values = [None if n % 7 == 0 else value for n, value in enumerate(VALUES)]
+    name = write(form, other=["x,\ny"] * 300, score=values, at=times)
+    words = good(name, "--time", "at", "--missing", "drop", output=output)
+    assert "257 reports in 13 epochs; left out 43 rows without a value" in words
+    kept = [value for value in values if value is not None]
+    assert SCORE.count(read(output)["codes"].explode()).tolist() == np.bincount(kept, minlength=11).tolist()
+
+
+@pytest.mark.usefixtures("without_pyarrow")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("score\n1\nx\n", "line 3: 'x' is not a number"),
+        ("score,a\n1,2\n3\n", "line 3: 1 cells, not 2"),
+        ("a\n1\n", "must have a column 'score'; it has a"),
+        ("score\n1\n\n2\nNA\n", "2 of 4 rows have no value in 'score'"),
+        ("", "it has none"),
+        ("score\n\xff\n", "cannot read"),
+        ('score\n1\n"2', "wrote reports.csv: 2 reports"),
+    ],
+)
+def test_text_that_is_wrong_without_pyarrow(text: str, words: str) -> None:
+    Path("scores.csv").write_bytes(text.encode("latin-1"))
+    assert words in " ".join(run("scores.csv", output="reports.csv").output.split())
+
+
+def test_the_same_cells_are_missing_with_and_without_pyarrow() -> None:
+    assert frozenset(pyarrow.csv.ConvertOptions().null_values) == reading.MISSING
+
+
+@pytest.mark.usefixtures("without_pyarrow")
+def test_times_without_pyarrow() -> None:
+    texts = ["2026-03-01T00:00:00Z", None, "1772323200.5"]
+    np.testing.assert_array_equal(read_seconds(texts), [1_772_323_200, math.nan, 1_772_323_200.5])
+    np.testing.assert_array_equal(read_seconds([3, None]), [3, math.nan])
+    with pytest.raises(DomainError, match="times must be of one kind"):
+        read_seconds([1, "2026-03-01"])
+    with pytest.raises(DomainError, match="got 'soon' at index 0"):
+        read_seconds(["soon"])
 
 
 @pytest.mark.parametrize(

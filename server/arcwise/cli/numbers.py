@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from arcwise.cli.reading import MISSING, PARQUET, read_rows
 from arcwise.columns import read_column
 from arcwise.digits import counted
 from arcwise.errors import DomainError
+from arcwise.extras import check_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,11 +25,6 @@ __all__ = ["NUMBERS", "data_options", "read_numbers"]
 
 NUMBERS = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 """The type of an option whose file `read_numbers` reads; - is stdin."""
-
-_MISSING = frozenset(("", "n/a", "na", "nan", "null", "none", "#n/a", "#na", "<na>", "-nan"))
-"""Cells that hold no number, in small letters."""
-
-_PARQUET = (".parquet", ".pq")
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,7 +67,7 @@ def read_numbers(
     click.ClickException
         When it cannot be read, has no such column, or holds something else than finite numbers.
     """
-    if path.suffix.lower() in _PARQUET:
+    if path.suffix.lower() in PARQUET:
         values = _of_parquet(path, column, option)
     else:
         values = np.array(_Text(path, column, option, missing=missing).numbers(), dtype=np.float64)
@@ -87,9 +84,6 @@ def read_numbers(
 
 
 def _of_parquet(path: Path, column: str | None, option: str) -> FloatArray:
-    from arcwise.cli.randomize.reading import read_rows
-    from arcwise.extras import check_extra
-
     check_extra("lake", "pyarrow", user=f"{option} with a Parquet file")
     if column is None:
         from pyarrow import ArrowException, parquet
@@ -187,7 +181,7 @@ class _Text:
             return None
         cell = row[place] if place < len(row) else ""
         value = _number(cell)
-        if value is None and self._missing and cell.strip().lower() in _MISSING:
+        if value is None and self._missing and cell.strip() in MISSING:
             return float("nan")
         if value is None:
             raise click.ClickException(f"{self._option} must hold numbers, got {cell!r} in row {line}")

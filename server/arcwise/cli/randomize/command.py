@@ -11,8 +11,8 @@ import numpy as np
 
 from arcwise.analysis.timeseries.epochs import DAYS_AHEAD, epochs_in
 from arcwise.cli.new_file import new_path, whole_file
-from arcwise.cli.randomize.reading import READABLE, read_rows, read_seconds
 from arcwise.cli.randomize.writing import WRITABLE, open_reports
+from arcwise.cli.reading import PARQUET, READABLE, read_rows, read_seconds
 from arcwise.cli.terminal import progress_bar
 from arcwise.columns import read_column
 from arcwise.digits import counted
@@ -22,7 +22,7 @@ from arcwise.tasks import Task
 from arcwise.wire import MAX_EPOCH
 
 if TYPE_CHECKING:
-    from arcwise.cli.randomize.reading import Rows
+    from arcwise.cli.reading import Rows
     from arcwise.typing import FloatArray, IntArray
 
 __all__ = ["randomize"]
@@ -77,9 +77,9 @@ def randomize(  # noqa: PLR0917 (click calls it by keyword)
     spends the task's epsilon again.
 
     The output has a row for each batch: task_id, epoch, batch_id and codes, a list in ascending order. CSV
-    has a row for each report, with an id of its own. It appears when it is whole.
+    has a row for each report, with an id of its own. It appears when it is whole. Parquet needs pyarrow, from
+    the extra lake; CSV and JSON lines do not.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    check_extra("lake", "pyarrow", user="arcwise randomize")
     task = Task.load(task_file)
     path = new_path(task.name, output, force)
     if path.exists() and path.samefile(file):
@@ -87,6 +87,8 @@ def randomize(  # noqa: PLR0917 (click calls it by keyword)
     for name, known in ((file, READABLE), (path, WRITABLE)):
         if name.suffix.lower() not in known:
             raise click.UsageError(f"{name} must end with {', '.join(known)}, which says what is in it")
+        if name.suffix.lower() in PARQUET:
+            check_extra("lake", "pyarrow", user=f"arcwise randomize of {name.name}")
     sieve = _Sieve(task, missing, time.time())
     with whole_file(path) as part, open_reports(part, path.suffix.lower(), task) as reports:
         with progress_bar(counted=False) as show:

@@ -1,8 +1,12 @@
-"""Columns of files, block by block: Parquet and CSV by pyarrow, JSON lines by the standard library."""
+"""Columns of files, block by block: Parquet and CSV by pyarrow, JSON lines by the standard library.
+
+Without pyarrow the standard library reads CSV too, several times as slowly.
+"""
 
 from __future__ import annotations
 
 import csv as standard_csv
+import io
 import json
 import math
 from contextlib import contextmanager, suppress
@@ -15,6 +19,7 @@ import numpy as np
 from arcwise.checks import shown
 from arcwise.columns import read_column
 from arcwise.errors import DomainError
+from arcwise.extras import installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +27,18 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["READABLE", "Rows", "read_rows", "read_seconds"]
+__all__ = ["MISSING", "PARQUET", "READABLE", "Rows", "read_rows", "read_seconds"]
+
+MISSING = frozenset(
+    (
+        *("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan"),
+        *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+    )
+)
+"""Cells of CSV that hold no value: those of pyarrow."""
+
+PARQUET = (".parquet", ".pq")
+"""Suffixes of files that pyarrow alone reads."""
 
 _BLOCK = 1 << 16
 """Rows that are in memory at once."""
@@ -78,6 +94,8 @@ def read_seconds(times: Any) -> FloatArray:
     DomainError
         When it is nothing of these; it names the first text that is no time.
     """
+    if not installed("pyarrow"):
+        return _plain_seconds(times)
     import pyarrow as pa
 
     try:
@@ -100,6 +118,16 @@ def read_seconds(times: Any) -> FloatArray:
     since = column.cast(pa.int64())
     seconds: FloatArray = read_column(since) / 1e6
     return seconds
+
+
+def _plain_seconds(times: list[Any]) -> FloatArray:
+    """Return `read_seconds` of texts or numbers, of which CSV and JSON lines are."""
+    texts = [time is None or isinstance(time, str) for time in times]
+    if not all(texts):
+        if any(isinstance(time, str) for time in times):
+            raise DomainError("times must be of one kind: these are texts and others")
+        return read_column(times, "times")
+    return np.array([_seconds(*each) for each in enumerate(times)], dtype=np.float64)
 
 
 def _seconds(index: int, text: str | None) -> float:
@@ -132,6 +160,9 @@ def _parquet(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]
 
 
 def _csv(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
+    if not installed("pyarrow"):
+        yield from _plain_csv(path, names)
+        return
     import pyarrow as pa
     from pyarrow import csv
 
@@ -161,6 +192,49 @@ def _csv(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
             if batch.num_rows:
                 times = batch.column(1) if len(names) > 1 else None
                 yield batch.column(0), times, min(file.tell(), total), total
+
+
+def _plain_csv(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    total = path.stat().st_size
+    with path.open("rb") as file:
+        lines = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        reader = standard_csv.reader(lines, delimiter=delimiter)
+        try:
+            heads = next(reader, [])
+            for name in names:
+                _check_name(path, name, heads)
+            places = [heads.index(name) for name in names]
+            rows: list[list[Any]] = []
+            for cells in reader:
+                if not cells and len(heads) > 1:
+                    continue
+                if cells and len(cells) != len(heads):
+                    raise click.ClickException(
+                        f"cannot read {path}, line {reader.line_num}: {len(cells)} cells, not {len(heads)}"
+                    )
+                found: list[Any] = [cells[place] if cells else "" for place in places]
+                found[1:] = [None if cell in MISSING else cell for cell in found[1:]]
+                found[0] = _number_of(path, reader.line_num, found[0])
+                rows.append(found)
+                if len(rows) == _BLOCK:
+                    yield *_columns(rows, names), min(file.tell(), total), total
+                    rows = []
+            if rows:
+                yield *_columns(rows, names), total, total
+        except (standard_csv.Error, UnicodeDecodeError) as error:
+            raise click.ClickException(f"cannot read {path}, line {reader.line_num}: {error}") from None
+
+
+def _number_of(path: Path, line: int, cell: str) -> float | None:
+    if cell in MISSING:
+        return None
+    try:
+        return float(cell)
+    except ValueError:
+        raise click.ClickException(
+            f"cannot read {path}, line {line}: {shown(cell)} is not a number"
+        ) from None
 
 
 def _json(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
@@ -219,11 +293,14 @@ def _check_name(path: Path, name: str, names: list[str]) -> None:
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Turn what goes wrong with a file into a message that names it."""
-    import pyarrow as pa
+    errors: tuple[type[Exception], ...] = (OSError,)
+    if installed("pyarrow"):
+        import pyarrow as pa
 
+        errors += (pa.ArrowException,)
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except errors as error:
         words = getattr(error, "strerror", None) or str(error)
         if "conversion error to double" in words:
             words += "; --column must hold numbers in the unit of the domain, such as 6.25 for 06:15"
