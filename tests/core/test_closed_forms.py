@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
@@ -252,3 +253,45 @@ def test_a_width_is_a_share_of_the_circle() -> None:
     for width in (0.0, 1.0, -0.1, math.nan, 1.5):
         with pytest.raises(ParameterError, match=r"width must be .*, as a share of the circle"):
             OptimalCircular(Circle(360), 1.0, width=width)
+
+
+@pytest.mark.parametrize(("epsilon", "power"), [(0.6, 1.0), (1.7, 1.0), (1.7, 2.0), (3.4, 2.0), (2.3, 1.5)])
+def test_no_density_within_the_factor_has_a_smaller_worst_case(epsilon: float, power: float) -> None:
+    """A linear program over all densities on cells whose values differ by at most e^epsilon, input 0."""
+    cells = 400
+    edges = np.linspace(0.0, 1.0, cells + 1) ** (power + 1) / (power + 1)
+    loss = np.append(
+        np.diff(edges), 0.0
+    )  # of a density of 1 on each cell; the last variable is the least one
+    low = np.hstack([-np.eye(cells), np.ones((cells, 1))])
+    high = np.hstack([np.eye(cells), np.full((cells, 1), -math.exp(epsilon))])
+    mass = np.append(np.full(cells, 1.0 / cells), 0.0)[None, :]
+    found = linprog(
+        loss, np.vstack([low, high]), np.zeros(2 * cells), A_eq=mass, b_eq=[1.0], bounds=(0, None)
+    )
+    assert found.status == 0
+    ours = interval_expected_error(0.0, epsilon, power)
+    assert found.fun == pytest.approx(ours, rel=1e-3)
+    assert found.fun >= ours * (1 - 1e-9)  # cells cut the window where they end, so they are never better
+
+
+@pytest.mark.parametrize("epsilon", [0.8, 1.3])
+def test_a_density_of_two_narrow_peaks_has_a_smaller_worst_case(epsilon: float) -> None:
+    """It is private, as no point is more than e^epsilon times as dense for one input as for another."""
+    inside = 1e-3  # of the mass is spread evenly, whatever the input
+    likely = math.exp(epsilon) / (1 + math.exp(epsilon))
+    place, half = math.expm1(epsilon) / (4 * math.exp(epsilon)), 1e-4
+    ends = [(place - half, place + half), (1 - place - half, 1 - place + half)]
+
+    def error(x: float) -> float:
+        total = inside * (x**2 + (1 - x) ** 2) / 2
+        first = likely if x <= 0.5 else 1 - likely
+        for (low, high), share in zip(ends, (first, 1 - first), strict=True):
+            points = np.linspace(low, high, 201)
+            total += (1 - inside) * share * float(np.abs(points - x).mean())
+        return total
+
+    levels = [(1 - inside) * share / (2 * half) + inside for share in (likely, 1 - likely)]
+    assert max(levels) <= math.exp(epsilon) * min(levels)
+    worst = max(error(x) for x in np.linspace(0.0, 1.0, 401).tolist())
+    assert worst < 0.98 * interval_expected_error(0.0, epsilon)

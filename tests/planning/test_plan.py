@@ -19,6 +19,7 @@ from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
+from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.tasks import Task
 
 MINUTES, HEADING = Interval(0, 180), Circle(360)
@@ -82,7 +83,18 @@ def test_rows_are_sorted_and_in_relation_to_the_best(reports_needed: Plan) -> No
 def test_without_a_delta_no_mechanism_spends_one() -> None:
     made = plan(MINUTES, epsilon=1.0, reports=10**5)  # the design is there from the tests before
     assert not any(row.delta for row in made.rows)
-    assert "gaussian" not in made.left_out
+    left_out = {label for label, why in made.left_out.items() if "delta" in why}
+    assert {"gaussian", "truncated-laplace", "uniform-atom"} <= left_out
+
+
+def test_every_registered_mechanism_of_the_domain_is_planned_or_left_out_with_a_reason(
+    reports_needed: Plan,
+) -> None:
+    for made in (reports_needed, plan(MINUTES, epsilon=1.0, reports=10**5)):
+        told = {row.label for row in made.rows} | set(made.left_out)
+        names = {name for (name, _), cls in MECHANISMS.items() if cls.domain_type is Interval}
+        assert names - {"designed-table"} == {label.partition(", ")[0] for label in told} - {"LP design"}
+        assert all(made.left_out.values())
 
 
 def test_the_clamp_is_left_out_and_the_plan_says_why(reports_needed: Plan) -> None:

@@ -53,7 +53,7 @@ def _gap(full: bool, progress: Progress) -> Outcome:
         least = [
             value / _optimum(epsilon, power) for epsilon, value in zip(epsilons, bounds[power], strict=True)
         ]
-        marks = [mark("axhline", 1.0, color=COLOURS[0], label="OPM, the best density on $[0, 1]$")]
+        marks = [mark("axhline", 1.0, color=COLOURS[0], label="OPM, the best piecewise density on $[0, 1]$")]
         if power == 1.0:
             ratio = by_hand / np.array([_optimum(epsilon, power) for epsilon in EPSILONS])
             label = r"randomised response on $\{a, 1-a\}$"
@@ -112,7 +112,7 @@ def _findings(designs: dict[float, list[float]], by_hand: np.ndarray, full: bool
         "one on the value's side of 1/2 with probability e^epsilon / (1 + e^epsilon), where "
         f"a = (e^epsilon - 1) / (4 e^epsilon). At epsilon 1, a = {a:.4f}, the worst case is "
         f"{by_hand[one]:.4f}, which is (1 + e^-epsilon) / 4 = {(1.0 + math.exp(-1.0)) / 4.0:.4f}; OPM has "
-        f"{ours[one]:.4f}. Two atoms are better than any density for epsilon {below(by_hand, ours)}."
+        f"{ours[one]:.4f}. Two atoms are better than any such density for epsilon {below(by_hand, ours)}."
     ]
     for power in _POWERS:
         parts = [

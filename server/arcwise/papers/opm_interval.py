@@ -145,9 +145,9 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
         for power in _POWERS
     ]
     findings.append(
-        "OPM is the best density of finitely many pieces with outputs in [0, 1]. Truncation puts atoms at "
-        "the ends, which no density has, and they are worth having: the lowest error that the source says "
-        "OPM has does not hold for the worst case."
+        "OPM is the best density with outputs in [0, 1] whose levels differ by at most e^epsilon. Truncation "
+        "puts atoms at the ends, which no density has, and they are worth having: the lowest error that the "
+        "source says OPM has does not hold for the worst case."
     )
     return Outcome(
         {

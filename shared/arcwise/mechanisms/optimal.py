@@ -34,7 +34,7 @@ class OptimalPiecewise(WindowMechanism):
     """The 3-piece mechanism on an interval: by default the Piecewise Mechanism, or the clamped optimum.
 
     "inset" is the Piecewise Mechanism of Wang et al. (ICDE 2019); "clamp" is the optimum of Zheng, Mishra and
-    Hu (PETS 2025), which has the least error of a single report.
+    Hu (PETS 2025), which has the least error of a single report among piecewise densities.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ class OptimalPiecewise(WindowMechanism):
         "inset" (default): the window's start moves from the first code to the last possible one as the value
         moves from low to high, so every value has its own law and `decode` is unbiased. "clamp": the window
         is centred on the value and pushed inside at the ends, which has the least worst-case error of a
-        single report among all densities on the domain (designed tables have less: `arcwise compare`), and
+        single report among densities on the domain that vary by at most a factor e^epsilon, those of the
+        paper (others, and designed tables, have less: `arcwise compare`), and
         makes all values within C of an end indistinguishable: no estimator can recover a mean or a
         distribution there.
     nodes

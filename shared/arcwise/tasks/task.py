@@ -67,7 +67,7 @@ class Task(Document):
         The privacy loss of one report, from 0.01 to 20; from 0 with a mechanism that spends a delta.
     goal
         What the reports are for; picks the mechanism. Interval: "distribution" (default; gives the mean,
-        quantiles and the distribution) or "value" (least error of a single report). Circle: "direction"
+        quantiles and the distribution) or "value" (a small error of each single report). Circle: "direction"
         (default) or "distribution". The goal "mean" needs a mechanism that a solver designs: `arcwise task
         new --goal mean` writes such a task, `arcwise.analysis.design.minimax` gives the mechanism.
     mechanism

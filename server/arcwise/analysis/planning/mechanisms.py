@@ -44,6 +44,7 @@ _WHY_NO_CLAMP = (
     "values near an end give the same reports, so no number of them reaches a small error; "
     "it is the optimum for a single value (goal value)"
 )
+_WHY_NO_DELTA = "it spends a delta: say which one is allowed"
 _UNUSED_DELTA = 1e-6
 """What families that spend a delta are listed with when none is allowed, to be left out by their name."""
 
@@ -161,33 +162,35 @@ def families(
         return make
 
     labels = [label for label in listed(epsilon) if _serves(label, kind)]
-    approximate = {name for (name, _), cls in MECHANISMS.items() if cls.approximate}
-
-    def spends(label: str) -> bool:
-        return label.partition(", ")[0] in approximate
-
-    labels = [label for label in labels if delta is not None or not spends(label)]
+    labels = [label for label in labels if delta is not None or not _spends(label)]
     labels.sort(key=lambda label: label != first)
     return [
         Family(
             label,
             label == first,
             maker(label),
-            delta if spends(label) else None,
+            delta if _spends(label) else None,
             lines if label == _FOR_POPULATION else (),
         )
         for label in labels[: None if compare else 1]
     ]
 
 
-def unserving(domain: Domain, epsilon: float) -> dict[str, str]:
+def unserving(domain: Domain, epsilon: float, delta: float | None) -> dict[str, str]:
     """Return, by label, why a mechanism of this domain serves none of the goals that can be planned."""
     unit = domain.unit()
-    return {
-        candidate.label: _WHY_NO_CLAMP
+    labels = [
+        candidate.label
         for candidate in candidates(unit, epsilon, delta=_UNUSED_DELTA, nodes=None, designs=False)
-        if _CLAMP in candidate.label
-    }
+    ]
+    clamped = {label: _WHY_NO_CLAMP for label in labels if _CLAMP in label}
+    return clamped | {label: _WHY_NO_DELTA for label in labels if delta is None and _spends(label)}
+
+
+def _spends(label: str) -> bool:
+    """Return whether reports of the mechanism with this label spend a delta."""
+    approximate = {name for (name, _), cls in MECHANISMS.items() if cls.approximate}
+    return label.partition(", ")[0] in approximate
 
 
 def _serves(label: str, kind: tuple[str, type[Interval] | type[Circle]]) -> bool:

@@ -122,7 +122,7 @@ def plan(
     work = Work(request, members, progress)
     rows, left_out, curve = work.rows()
     if compare:
-        left_out |= unserving(domain, request.epsilon or TRIAL)
+        left_out |= unserving(domain, request.epsilon or TRIAL, delta)
     smallest = min(getattr(row, work.compared) for row in rows)
     rows = [replace(row, relative=getattr(row, work.compared) / smallest) for row in rows]
     rows.sort(key=lambda row: (row.relative, not row.chosen, row.label))

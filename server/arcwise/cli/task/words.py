@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from arcwise.analysis.planning.fineness import fineness, worst_unit_variance
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
-from arcwise.mechanisms import OptimalPiecewise, Piecewise
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, Piecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
 from arcwise.tasks.words import caps_words
@@ -82,6 +82,12 @@ def _delta(task: Task) -> str:
 
 def _name(mechanism: Mechanism) -> str:
     words = f"{mechanism.name} {mechanism.version}, placement {mechanism.placement}"
+    if isinstance(mechanism, OptimalCircular):
+        optimum = OptimalCircular(mechanism.domain, mechanism.epsilon, nodes=mechanism.kernel.nodes)
+        if mechanism.kernel == optimum.kernel:
+            return f"{words}: the optimum of Zheng, Mishra and Hu for a single value on a circle"
+        width = mechanism.kernel.window / mechanism.kernel.codes
+        return f"{words}: the optimum's shape with another window, {width:.3g} of the circle"
     if not isinstance(mechanism, OptimalPiecewise):
         return words
     if mechanism.placement == "clamp":
