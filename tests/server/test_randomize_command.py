@@ -261,7 +261,7 @@ def test_text_needs_no_pyarrow(form: str, output: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("score\n1\nx\n", "line 3: 'x' is not a number"),
+        ("score\n1\n06:15\n", "line 3: '06:15' is not a number; --column must hold numbers in the unit"),
         ("score,a\n1,2\n3\n", "line 3: 1 cells, not 2"),
         ("a\n1\n", "must have a column 'score'; it has a"),
         ("score\n1\n\n2\nNA\n", "2 of 4 rows have no value in 'score'"),

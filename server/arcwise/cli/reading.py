@@ -40,6 +40,7 @@ MISSING = frozenset(
 PARQUET = (".parquet", ".pq")
 """Suffixes of files that pyarrow alone reads."""
 
+_IN_UNIT = "--column must hold numbers in the unit of the domain, such as 6.25 for 06:15"
 _BLOCK = 1 << 16
 """Rows that are in memory at once."""
 
@@ -233,7 +234,7 @@ def _number_of(path: Path, line: int, cell: str) -> float | None:
         return float(cell)
     except ValueError:
         raise click.ClickException(
-            f"cannot read {path}, line {line}: {shown(cell)} is not a number"
+            f"cannot read {path}, line {line}: {shown(cell)} is not a number; {_IN_UNIT}"
         ) from None
 
 
@@ -303,5 +304,5 @@ def _reading(path: Path) -> Iterator[None]:
     except errors as error:
         words = getattr(error, "strerror", None) or str(error)
         if "conversion error to double" in words:
-            words += "; --column must hold numbers in the unit of the domain, such as 6.25 for 06:15"
+            words += f"; {_IN_UNIT}"
         raise click.ClickException(f"cannot read {path}: {words}") from error
