@@ -13,6 +13,12 @@ from arcwise.lazy import lazy_names
 if TYPE_CHECKING:
     from arcwise.analysis.auditing.audit import audit
     from arcwise.analysis.auditing.result import Audit
+    from arcwise.analysis.auditing.tradeoff import (
+        Tradeoff,
+        least_missed_detection,
+        tradeoff,
+        worst_tradeoff,
+    )
     from arcwise.analysis.central_privacy.statement import CentralPrivacy, central, central_witness
     from arcwise.analysis.counting.batches import count_batches
     from arcwise.analysis.counting.result import BatchCounts
@@ -48,6 +54,7 @@ __all__ = [
     "Reader",
     "Rejected",
     "Series",
+    "Tradeoff",
     "Value",
     "audit",
     "central",
@@ -60,12 +67,15 @@ __all__ = [
     "estimate",
     "fit_test",
     "group_reports",
+    "least_missed_detection",
     "minimax",
     "plan",
     "post_stratify",
     "series",
     "simulate_counts",
     "tidy_rows",
+    "tradeoff",
+    "worst_tradeoff",
 ]
 
 check_extra("analysis", "scipy", "threadpoolctl", user="arcwise.analysis")
@@ -75,6 +85,7 @@ __getattr__ = lazy_names(
     {
         "auditing.audit": ("audit",),
         "auditing.result": ("Audit",),
+        "auditing.tradeoff": ("Tradeoff", "least_missed_detection", "tradeoff", "worst_tradeoff"),
         "central_privacy.statement": ("CentralPrivacy", "central", "central_witness"),
         "counting.batches": ("count_batches",),
         "counting.result": ("BatchCounts",),

@@ -138,7 +138,7 @@ def _print_checks(console: Console, outcome: Outcome) -> None:
     if largest is not None:
         _say(
             console,
-            f"  {len(outcome.checks)} published values; largest deviation {largest.deviation:.2g} relative: "
+            f"  {_counted(outcome)}; largest deviation {largest.deviation:.2g} relative: "
             f"{largest.what}, published {largest.published:g}, computed {largest.computed:.6g}",
         )
     for check in outcome.checks:
@@ -154,6 +154,18 @@ def _print_checks(console: Console, outcome: Outcome) -> None:
                 f"  DEVIATES beyond rounding in print: {check.what}, published {check.published:g}, "
                 f"computed {check.computed:.6g}",
             )
+
+
+def _counted(outcome: Outcome) -> str:
+    """Return how many values and how many formulas, limits and claims are checked, in words."""
+    formulas = sum(check.formula for check in outcome.checks)
+    values = len(outcome.checks) - formulas
+    parts = [
+        f"{count} published {what}{'' if count == 1 else 's'}"
+        for count, what in ((values, "value"), (formulas, "formula or limit"))
+        if count
+    ]
+    return ", ".join(parts).replace("formula or limits", "formulas or limits")
 
 
 def _print_list(console: Console) -> None:

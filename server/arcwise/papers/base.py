@@ -52,20 +52,22 @@ class Table:
 
 @dataclass(frozen=True)
 class Check:
-    """One published value beside the one computed here.
+    """One published value, formula, limit or claim beside what is computed here.
 
     Attributes
     ----------
     what
         Which value, in words.
     published
-        As it is printed in the source.
+        As it is printed in the source, or follows from what is.
     computed
         As it came out.
     tolerance
         The largest relative deviation that rounding in print explains.
     erratum
         Why the published value is wrong, where it is; "" otherwise.
+    formula
+        Whether the source prints no number but a formula, a limit or a claim, of which this is a value.
     """
 
     what: str
@@ -73,6 +75,7 @@ class Check:
     computed: float
     tolerance: float = 5e-3
     erratum: str = ""
+    formula: bool = False
 
     @property
     def deviation(self) -> float:

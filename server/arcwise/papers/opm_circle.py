@@ -121,7 +121,7 @@ def _window_check(epsilon: float) -> Check:
 
     found = minimize_scalar(error, bounds=(1e-6, 0.5), method="bounded", options={"xatol": 1e-12})
     what = f"half window C at epsilon {epsilon:g} (printed formula, against direct minimisation)"
-    return Check(what, printed, _TURN * float(found.x), tolerance=1e-6)
+    return Check(what, printed, _TURN * float(found.x), tolerance=1e-6, formula=True)
 
 
 def _distance_check() -> Check:
@@ -132,6 +132,7 @@ def _distance_check() -> Check:
         "L_mod(y, x) = min(L(y, x), L(y, 2 pi - x)) for L = |y-x|, y = 0.1, x = 2 pi - 0.3",
         printed,
         min(abs(y - x), _TURN - abs(y - x)),
+        formula=True,
         erratum="2 pi - x is the mirror image of x, so the formula measures to the wrong point and changes "
         "as the circle turns. The circular distance is min(|y-x|, 2 pi - |y-x|): for that, the source's "
         "window is the best",

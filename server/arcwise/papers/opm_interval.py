@@ -86,7 +86,7 @@ def _window_check(epsilon: float) -> Check:
 
     found = minimize_scalar(end_error, bounds=(1e-6, 0.5), method="bounded", options={"xatol": 1e-12})
     what = f"half window C at epsilon {epsilon:g} (printed formula, against direct minimisation)"
-    return Check(what, printed, float(found.x), tolerance=1e-6)
+    return Check(what, printed, float(found.x), tolerance=1e-6, formula=True)
 
 
 def _half_at_end() -> Check:

@@ -145,7 +145,7 @@ def _hypothesis(count: int, found: dict[tuple[bool, float, int], _Search]) -> Ch
         if m > 3
     )
     what = f"share of the error that 4 or 5 pieces save over 3, largest of {count:,} random epsilons"
-    return Check(what, 0.0, max(saved, 0.0), tolerance=1e-12)
+    return Check(what, 0.0, max(saved, 0.0), tolerance=1e-12, formula=True)
 
 
 def _findings(

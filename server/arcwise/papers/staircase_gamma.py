@@ -24,11 +24,23 @@ def _gamma(_full: bool, _progress: Progress) -> Outcome:
     curves = {p: np.array([optimal_gamma(e, p) for e in epsilons]) for p in powers}
     heuristic = np.array([heuristic_gamma(e) for e in epsilons])
     checks = [
-        Check(f"gamma for |x|^{p:g} as epsilon goes to 0", 0.5, optimal_gamma(1e-6, p), tolerance=1e-6)
+        Check(
+            f"gamma for |x|^{p:g} as epsilon goes to 0",
+            0.5,
+            optimal_gamma(1e-6, p),
+            tolerance=1e-6,
+            formula=True,
+        )
         for p in powers
     ]
     checks += [
-        Check(f"gamma for |x|^{p:g} as epsilon grows (50)", 0.0, optimal_gamma(50.0, p), tolerance=1e-3)
+        Check(
+            f"gamma for |x|^{p:g} as epsilon grows (50)",
+            0.0,
+            optimal_gamma(50.0, p),
+            tolerance=1e-3,
+            formula=True,
+        )
         for p in powers
     ]
 
@@ -112,6 +124,7 @@ def _heuristic(_full: bool, _progress: Progress) -> Outcome:
                 1.0 / 3.0,
                 float(far.cdf(far.gamma) - far.cdf(-far.gamma)),
                 tolerance=1e-9,
+                formula=True,
             )
         ],
         [

@@ -65,6 +65,7 @@ def _optimal_r(full: bool, progress: Progress) -> Outcome:
             Geometric(e).abs_moment(p),
             DiscreteStaircase.optimal(e, 1, power=p).abs_moment(p),
             tolerance=1e-12,
+            formula=True,
         )
         for p in (1, 2)
         for e in epsilons
@@ -77,6 +78,7 @@ def _optimal_r(full: bool, progress: Progress) -> Outcome:
             optimal_gamma(e, p),
             optimal_r(e, large, p) / large,
             tolerance=1.0 / (large * optimal_gamma(e, p)),
+            formula=True,
         )
         for p in (1, 2)
         for e in epsilons

@@ -138,15 +138,17 @@ def _asymptotics(_full: bool, _progress: Progress) -> Outcome:
             1.0 / 24.0,
             (1.0 / small - best(small, 1)) / small,
             tolerance=1e-4,
+            formula=True,
         ),
         Check(
             "Laplace less optimal power at small epsilon: 1/12",
             1.0 / 12.0,
             2.0 / small**2 - best(small, 2),
             tolerance=1e-4,
+            formula=True,
         ),
-        Check("rate of the amplitude at large epsilon: 1/2", 0.5, slope(1), tolerance=1e-6),
-        Check("rate of the power at large epsilon: 2/3", 2.0 / 3.0, slope(2), tolerance=1e-5),
+        Check("rate of the amplitude at large epsilon: 1/2", 0.5, slope(1), tolerance=1e-6, formula=True),
+        Check("rate of the power at large epsilon: 2/3", 2.0 / 3.0, slope(2), tolerance=1e-5, formula=True),
     ]
 
     limits = (

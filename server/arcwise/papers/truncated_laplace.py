@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from arcwise.analysis.plotting.style import COLOURS, DASHES
-from arcwise.noise import AnalyticGaussian, Staircase, TruncatedLaplace
+from arcwise.noise import AnalyticGaussian, Laplace, Staircase, TruncatedLaplace
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark
 
@@ -100,6 +100,7 @@ def _gaussian(full: bool, progress: Progress) -> Outcome:
                 ratio,
                 tolerance=0.0,
                 erratum=why,
+                formula=True,
             )
             for what, (e, ratio) in zip(("amplitudes", "powers"), worst, strict=True)
         ],
@@ -124,18 +125,30 @@ def _limit_checks() -> list[Check]:
         low = 1e-7
         first, second = 1.0 - 2.0 * delta, (1.0 - delta) * (1.0 - 2.0 * delta)
         where = f"as epsilon goes to 0, delta {delta:g}"
-        checks.append(Check(f"V1_low / V1_upp {where}", first, tightness(low, delta, 1), tolerance=1e-5))
-        checks.append(Check(f"V2_low / V2_upp {where}", second, tightness(low, delta, 2), tolerance=1e-5))
+        checks.append(
+            Check(f"V1_low / V1_upp {where}", first, tightness(low, delta, 1), tolerance=1e-5, formula=True)
+        )
+        checks.append(
+            Check(f"V2_low / V2_upp {where}", second, tightness(low, delta, 2), tolerance=1e-5, formula=True)
+        )
     for e in (0.1, 1.0, 4.0):
         first = e / math.expm1(e)
         second = e**2 * (1.0 + math.exp(e)) / (2.0 * math.expm1(e) ** 2)
         where = f"as delta goes to 0, epsilon {e:g}"
-        checks.append(Check(f"V1_low / V1_upp {where}", first, tightness(e, 1e-13, 1), tolerance=1e-6))
-        checks.append(Check(f"V2_low / V2_upp {where}", second, tightness(e, 1e-13, 2), tolerance=1e-6))
+        checks.append(
+            Check(f"V1_low / V1_upp {where}", first, tightness(e, 1e-13, 1), tolerance=1e-6, formula=True)
+        )
+        checks.append(
+            Check(f"V2_low / V2_upp {where}", second, tightness(e, 1e-13, 2), tolerance=1e-6, formula=True)
+        )
     both = 1e-5
     checks += [
         Check(
-            f"V{p}_low / V{p}_upp as epsilon = delta goes to 0", 1.0, tightness(both, both, p), tolerance=1e-4
+            f"V{p}_low / V{p}_upp as epsilon = delta goes to 0",
+            1.0,
+            tightness(both, both, p),
+            tolerance=1e-4,
+            formula=True,
         )
         for p in (1, 2)
     ]
@@ -232,7 +245,56 @@ def _tightness(full: bool, progress: Progress) -> Outcome:
     )
 
 
+def _density(_full: bool, _progress: Progress) -> Outcome:
+    x = np.linspace(-6.0, 6.0, 1201)
+    shown = {delta: TruncatedLaplace(1.0, delta) for delta in (0.01, 0.1, 0.3)}
+    marks = [
+        mark(
+            "plot",
+            x,
+            np.where(abs(x) <= noise.half_support, noise.pdf(x), 0.0),
+            label=_delta_label(delta),
+            **look(k, k),
+        )
+        for k, (delta, noise) in enumerate(shown.items())
+    ]
+    marks.append(mark("plot", x, Laplace(1.0).pdf(x), label=r"Laplace, $\delta$ = 0", **look(3, 3)))
+    panel = Panel(
+        marks, x="noise, in units of the sensitivity", y="density", xlim=(-6.0, 6.0), ylim=(0.0, None)
+    )
+    beyond = [
+        Check(
+            f"mass in the last sensitivity before A at delta {delta:g} (formula)",
+            delta,
+            float(noise.cdf(noise.half_support) - noise.cdf(noise.half_support - 1.0)),
+            tolerance=1e-12,
+            formula=True,
+        )
+        for delta, noise in shown.items()
+    ]
+    ends = ", ".join(
+        f"A = {noise.half_support:.4f} and B = {noise.peak:.4f} at delta {delta:g}"
+        for delta, noise in shown.items()
+    )
+    return Outcome(
+        {
+            "": Table.of(
+                x=x, laplace=Laplace(1.0).pdf(x), **{f"delta_{d:g}": n.pdf(x) for d, n in shown.items()}
+            )
+        },
+        Picture([[panel]]),
+        beyond,
+        [f"At epsilon 1 the density is B e^(-|x|) up to A and 0 beyond: {ends}."],
+    )
+
+
 REPRODUCTIONS = (
+    Reproduction(
+        "truncated-laplace-density",
+        f"{_SOURCE}, the truncated Laplacian mechanism",
+        "density of truncated Laplace noise at epsilon 1",
+        _density,
+    ),
     Reproduction(
         "truncated-laplace-gaussian",
         f"{_SOURCE}, comparison with the optimal Gaussian mechanism",

@@ -70,6 +70,7 @@ def _cost(_full: bool, progress: Progress) -> Outcome:
                 _printed_cost(delta, power),
                 _programmed_cost(delta, power),
                 tolerance=1e-6,
+                formula=True,
             )
         )
     progress(2 * len(_CHECKED), 2 * len(_CHECKED))
@@ -149,6 +150,7 @@ def _alpha(_full: bool, _progress: Progress) -> Outcome:
                     (power + 1.0) * delta - power,
                     float(found.x),
                     tolerance=1e-6,
+                    formula=True,
                 )
             )
     shown = [(power, UniformAtom.optimal(0.75, power=power)) for power in (1.0, 2.0, 3.0)]

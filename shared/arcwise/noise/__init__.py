@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from arcwise.noise.abstract_staircase import AbstractStaircase
 from arcwise.noise.base import Noise
+from arcwise.noise.concentration import Concentration, compare_concentration
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.discrete_staircase import DiscreteStaircase, optimal_r
@@ -43,6 +44,7 @@ __all__ = [
     "BoxComponent",
     "BoxGridNoise",
     "BoxStaircase",
+    "Concentration",
     "ConfidenceBox",
     "ConfidenceDiamond",
     "ContinuousNoise",
@@ -62,6 +64,7 @@ __all__ = [
     "UniformAtom",
     "VectorGridNoise",
     "approximate_lower_bound",
+    "compare_concentration",
     "gaussian_delta",
     "heuristic_gamma",
     "interval_gamma",

@@ -1,0 +1,251 @@
+"""The hypothesis-testing region of a mechanism: how well any test can tell two inputs from one report.
+
+An attacker who knows that the input is one of two decides by a report. The false alarm is the probability of
+rejecting the first input where it is true, the missed detection that of keeping it where the second is true
+(Geng and Viswanath, section I-A1, equations 3 to 11). Everything here is exact: the probabilities are the
+kernel's integers over 2^64, and the best tests are those of Neyman and Pearson.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cmp_to_key
+from typing import TYPE_CHECKING
+
+from arcwise.checks import checked_integer, checked_real, shown
+from arcwise.errors import ParameterError
+from arcwise.kernels.base import Kernel
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms.base import Mechanism
+from arcwise.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Tradeoff", "least_missed_detection", "tradeoff", "worst_tradeoff"]
+
+_MOST_WORK = 2**23
+"""Pairs of nodes times codes that are compared for the worst pair: some seconds."""
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """What tests between two inputs can reach: all points on and above a convex, falling polygon.
+
+    Attributes
+    ----------
+    inputs
+        The first and the second input: values of a mechanism's domain, nodes of a kernel.
+    false_alarm
+        Of the corners, ascending from 0 to 1; exact.
+    missed_detection
+        Of the same corners: the least there is at that false alarm, falling from at most 1 to 0; exact.
+    """
+
+    inputs: tuple[float, float]
+    false_alarm: tuple[Fraction, ...]
+    missed_detection: tuple[Fraction, ...]
+
+    def least_missed_detection(self, false_alarm: float | Fraction) -> Fraction:
+        """Return the least missed detection of all tests with at most this false alarm, from 0 to 1."""
+        at = _share("false_alarm", false_alarm)
+        after = bisect_right(self.false_alarm, at)
+        if after == len(self.false_alarm):
+            return self.missed_detection[-1]
+        left, right = self.false_alarm[after - 1], self.false_alarm[after]
+        low, high = self.missed_detection[after - 1], self.missed_detection[after]
+        return low + (high - low) * (at - left) / (right - left)
+
+    @property
+    def least_sum(self) -> Fraction:
+        """The least sum of both errors: 1 less the total variation distance of the two inputs' reports."""
+        return min(a + b for a, b in zip(self.false_alarm, self.missed_detection, strict=True))
+
+    def delta(self, epsilon: float) -> float:
+        """Return the least delta with ``missed >= 1 - delta - e^epsilon false alarm`` at every test.
+
+        Of these two inputs in this order, for an epsilon of at least 0; rounded to a float.
+        """
+        growth = Fraction(math.exp(checked_real("epsilon", epsilon, least=0)))
+        corners = zip(self.false_alarm, self.missed_detection, strict=True)
+        return float(max(1 - b - growth * a for a, b in corners))
+
+
+def least_missed_detection(false_alarm: float, epsilon: float, delta: float = 0.0) -> float:
+    """Return what the missed detection of no test is below, by (epsilon, delta)-DP alone.
+
+    Parameters
+    ----------
+    false_alarm
+        From 0 to 1.
+    epsilon
+        At least 0.
+    delta
+        From 0 to 1.
+
+    Notes
+    -----
+    ``max(0, 1 - delta - e^epsilon a, e^-epsilon (1 - delta - a))`` for the false alarm a, equations 10 and 11
+    with a delta.
+
+    Examples
+    --------
+    >>> round(least_missed_detection(0.1, 1.0), 6)
+    0.728172
+    """
+    a = checked_real("false_alarm", false_alarm, least=0, most=1)
+    epsilon = checked_real("epsilon", epsilon, least=0)
+    rest = 1.0 - checked_real("delta", delta, least=0, most=1)
+    steep = rest - math.exp(min(epsilon, 700.0)) * a if a else rest
+    return max(0.0, steep, math.exp(-epsilon) * (rest - a))
+
+
+def tradeoff(mechanism: Mechanism | Task | Kernel, first: float, second: float) -> Tradeoff:
+    """Return how well tests tell two inputs of a mechanism from one report.
+
+    Parameters
+    ----------
+    mechanism
+        A `Mechanism`, a `Task`, or a `Kernel`, of which the inputs are nodes.
+    first, second
+        Two inputs. A value between two nodes is rounded to one of them by chance, as on a device.
+
+    Raises
+    ------
+    ParameterError
+        When the first argument is nothing of these.
+    DomainError
+        When an input is not in the domain.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> from arcwise.mechanisms import RandomizedResponse
+    >>> region = tradeoff(RandomizedResponse(Interval(0, 1, step=1), epsilon=1.0), 0, 1)
+    >>> [round(float(a), 4) for a in region.false_alarm]
+    [0.0, 0.2689, 1.0]
+    >>> [round(float(b), 4) for b in region.missed_detection]
+    [1.0, 0.2689, 0.0]
+    """
+    return _region((first, second), _row(mechanism, first), _row(mechanism, second))
+
+
+def worst_tradeoff(mechanism: Mechanism | Task | Kernel) -> Tradeoff:
+    """Return the region of the two inputs that are told apart best: with the least sum of both errors.
+
+    No value between two nodes is worse than the nodes, so these are compared, all pairs of them.
+
+    Parameters
+    ----------
+    mechanism
+        A `Mechanism`, a `Task`, or a `Kernel`, of which the inputs are nodes.
+
+    Raises
+    ------
+    ParameterError
+        When the argument is nothing of these, or has too many nodes and codes to compare all pairs.
+    """
+    kernel = _kernel(mechanism)
+    pairs = kernel.nodes - 1 if kernel.circular else kernel.nodes * (kernel.nodes - 1) // 2
+    if pairs * kernel.codes > _MOST_WORK:
+        raise ParameterError(
+            f"mechanism must have fewer nodes and codes: pairs of nodes times codes must be at most "
+            f"{_MOST_WORK:,}, got {pairs:,} pairs and {kernel.codes:,} codes; name two inputs instead"
+        )
+    rows = [kernel.row(node) for node in range(kernel.nodes)]
+    firsts = range(1) if kernel.circular else range(kernel.nodes)  # turning a circle moves every pair
+    best = max(
+        ((s, t) for s in firsts for t in range(s + 1, kernel.nodes)),
+        key=lambda pair: sum(abs(v - w) for v, w in zip(rows[pair[0]], rows[pair[1]], strict=True)),
+    )
+    first, second = (_value(mechanism, node) for node in best)
+    return _region(
+        (first, second), [Fraction(w) for w in rows[best[0]]], [Fraction(w) for w in rows[best[1]]]
+    )
+
+
+def _kernel(mechanism: object) -> Kernel:
+    if isinstance(mechanism, Task):
+        mechanism = mechanism.mechanism
+    if isinstance(mechanism, Mechanism):
+        return mechanism.kernel
+    if isinstance(mechanism, Kernel):
+        return mechanism
+    raise ParameterError(f"mechanism must be a Mechanism, a Task or a Kernel, got {shown(mechanism)}")
+
+
+def _own(mechanism: object) -> Mechanism | None:
+    own = mechanism.mechanism if isinstance(mechanism, Task) else mechanism
+    return own if isinstance(own, Mechanism) else None
+
+
+def _value(mechanism: object, node: int) -> float:
+    """Return a value at a node: of a clamped mechanism, the end beyond the first and the last node."""
+    own = _own(mechanism)
+    if own is None:
+        return float(node)
+    if own.lattice is not None:
+        return float(own.domain.values()[int(own.node_places()[node])])
+    import numpy as np
+
+    units = own.node_units(np.array([float(node)]))
+    return float(own.domain.from_unit(units % 1.0 if own.kernel.circular else units.clip(0.0, 1.0))[0])
+
+
+def _row(mechanism: object, value: float) -> list[Fraction]:
+    """Return the weights of an input's reports: a mixture of two rows where it lies between two nodes."""
+    kernel, own = _kernel(mechanism), _own(mechanism)
+    if own is None:
+        whole = int(value) if float(value).is_integer() else value
+        node = checked_integer("first and second", whole, 0, kernel.nodes - 1)
+        return [Fraction(weight) for weight in kernel.row(node)]
+    position = own.locate(value)
+    node = int(position)
+    # A device compares 53 bits of a draw with the fraction.
+    share = Fraction(math.ceil((position - node) * 2**53), 2**53)
+    low = kernel.row(node % kernel.nodes)
+    if not share:
+        return [Fraction(weight) for weight in low]
+    high = kernel.row((node + 1) % kernel.nodes)
+    return [v + share * (w - v) for v, w in zip(low, high, strict=True)]
+
+
+def _region(inputs: tuple[float, float], first: Sequence[Fraction], second: Sequence[Fraction]) -> Tradeoff:
+    """Return the lower boundary: codes are rejected in falling order of the ratio of both weights."""
+    codes = [(v, w) for v, w in zip(first, second, strict=True) if v or w]
+    codes.sort(key=cmp_to_key(_by_ratio))
+    alarm, missed = [Fraction(0)], [Fraction(1)]
+    last: tuple[Fraction, Fraction] | None = None
+    for v, w in codes:
+        a, b = alarm[-1] + v / UNIT, missed[-1] - w / UNIT
+        if last is not None and _by_ratio(last, (v, w)) == 0:
+            alarm[-1], missed[-1] = a, b  # the same ratio: one edge
+        elif not v and last is None:
+            missed[-1] = b  # the first input never gives it: rejected without a false alarm
+            continue
+        else:
+            alarm.append(a)
+            missed.append(b)
+        last = (v, w)
+    while len(missed) > 1 and missed[-2] == 0:  # what the second input never gives is not rejected
+        alarm.pop()
+        missed.pop()
+    if alarm[-1] < 1:
+        alarm.append(Fraction(1))
+        missed.append(Fraction(0))
+    return Tradeoff(inputs, tuple(alarm), tuple(missed))
+
+
+def _by_ratio(one: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> int:
+    left, right = one[1] * other[0], other[1] * one[0]
+    return (left < right) - (left > right)
+
+
+def _share(name: str, value: float | Fraction) -> Fraction:
+    exact = value if isinstance(value, Fraction) else Fraction(checked_real(name, value, least=0, most=1))
+    if not 0 <= exact <= 1:
+        raise ParameterError(f"{name} must be from 0 to 1, got {value!r}")
+    return exact
