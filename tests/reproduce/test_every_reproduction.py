@@ -78,6 +78,14 @@ def test_writes_numbers_and_a_picture(name: str, tmp_path: Path) -> None:
     assert len(picture) > 10_000  # an empty figure has less than half of it
 
 
+def test_only_numbers_in_print_count_as_published(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["reproduce", "opm-density", "--output", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "  1 published formula or limit; largest" in result.output
+    result = CliRunner().invoke(main, ["reproduce", "soria-comas-figure-6", "--output", str(tmp_path)])
+    assert "  3 published values; largest" in result.output
+
+
 def test_the_same_numbers_draw_the_same_svg(tmp_path: Path) -> None:
     found = outcome("staircase-gain")
     (tmp_path / "again").mkdir()

@@ -10,7 +10,7 @@ import pytest
 from arcwise.analysis.design import randomized_response, worst_case
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.rounding import integer_rows
-from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise, PiecewiseTransformation
 from arcwise.mechanisms.closed_forms.laplace import (
     clamped_laplace_expected_error,
     renormalised_laplace_expected_error,
@@ -41,6 +41,7 @@ from arcwise.papers.interval_laws import (
 from tests.support.outcomes import outcome
 
 UNIT = Interval(0.0, 1.0)
+RADIANS = "(radians, to the power)"
 
 
 def table(name: str, key: str) -> list[dict[str, float | str]]:
@@ -136,6 +137,7 @@ def test_curves_against_integer_kernels(epsilon: float) -> None:
         "Laplace, truncated": MECHANISMS["laplace", 1](UNIT, epsilon, reach=0.0, nodes=129),  # type: ignore[call-arg]
         "Laplace, bounded": MECHANISMS["bounded-laplace", 1](UNIT, epsilon, nodes=129),  # type: ignore[call-arg]
         "staircase, truncated": MECHANISMS["staircase", 1](UNIT, epsilon, reach=0.0, nodes=129),  # type: ignore[call-arg]
+        "PTT, truncated": PiecewiseTransformation(UNIT, epsilon, nodes=513),
     }
     assert kernels.keys() == {line.name for line in LINES}
     for line in LINES:
@@ -202,15 +204,16 @@ def test_untruncated_outputs_are_worse_than_truncated() -> None:
 
 def test_circular_opm_is_the_optimum_and_the_slides_distance_is_none() -> None:
     for row in table("opm-circle", "worst"):
-        ours = float(row["OPM, circular"])
-        assert ours == pytest.approx(float(row["bound"]), rel=1e-9)
-        assert ours < min(float(row[name]) for name in ("OPM of the interval", "von Mises", "Purkayastha"))
+        ours = float(row[f"OPM, circular {RADIANS}"])
+        assert ours == pytest.approx(float(row[f"bound {RADIANS}"]), rel=1e-9)
+        others = [f"{name} {RADIANS}" for name in ("OPM of the interval", "von Mises", "Purkayastha")]
+        assert ours < min(float(row[name]) for name in others)
     (erratum,) = [check for check in outcome("opm-circle").checks if check.erratum]
     assert erratum.computed == pytest.approx(0.4)
     assert erratum.published == pytest.approx(0.2)
     one = next(row for row in table("opm-circle", "worst") if row["power"] == 1.0 and row["epsilon"] == 1.0)
-    assert one["von Mises"] == pytest.approx(1.2616839674055889, rel=1e-10)
-    assert one["Purkayastha"] == pytest.approx(1.3132589067287368, rel=1e-10)
+    assert one[f"von Mises {RADIANS}"] == pytest.approx(1.2616839674055889, rel=1e-10)
+    assert one[f"Purkayastha {RADIANS}"] == pytest.approx(1.3132589067287368, rel=1e-10)
 
 
 @pytest.mark.slow

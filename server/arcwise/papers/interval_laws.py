@@ -21,6 +21,7 @@ from arcwise.papers.exact import bounded_noise_error, interval_error, truncated_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from arcwise.mechanisms.closed_forms.piecewise import PiecewiseMember
     from arcwise.typing import FloatArray
 
 
@@ -65,9 +66,12 @@ def optimal_pieces(x: FloatArray, epsilon: float, power: float) -> Pieces:
     return _three((0.0, 1.0), np.clip(x - c, 0.0, 1.0 - 2.0 * c), 2.0 * c, epsilon)
 
 
-def piecewise_pieces(x: FloatArray, epsilon: float) -> Pieces:
-    """Return PM's density for inputs in [0, 1]: its outputs reach from (1-A)/2 to (1+A)/2."""
-    s = piecewise_parameter(epsilon)
+def piecewise_pieces(x: FloatArray, epsilon: float, member: PiecewiseMember = "pm") -> Pieces:
+    """Return PM's density for inputs in [0, 1]: its outputs reach from (1-A)/2 to (1+A)/2.
+
+    The member "pm-opt" is PTT's of least worst-case variance.
+    """
+    s = piecewise_parameter(epsilon, member)
     length = least_half_range(epsilon, s)
     low, window = (1.0 - length) / 2.0, length / (s + 1.0)
     return _three((low, low + length), low + (length - window) * x, window, epsilon)
@@ -111,6 +115,10 @@ def _piecewise(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     return interval_error(x, *piecewise_pieces(x, epsilon), power)
 
 
+def _transformation(x: FloatArray, epsilon: float, power: float) -> FloatArray:
+    return interval_error(x, *piecewise_pieces(x, epsilon, "pm-opt"), power)
+
+
 def _square_wave(x: FloatArray, epsilon: float, power: float) -> FloatArray:
     return interval_error(x, *square_wave_pieces(x, epsilon), power)
 
@@ -134,6 +142,7 @@ LINES = (
     Line("Laplace, truncated", _laplace, COLOURS[3], (0, (1, 1.2))),
     Line("Laplace, bounded", _bounded_laplace, COLOURS[4], (0, (3, 1, 1, 1, 1, 1))),
     Line("staircase, truncated", _staircase, COLOURS[5], (0, (2, 1))),
+    Line("PTT, truncated", _transformation, COLOURS[6], (0, (1, 3))),
 )
 """OPM for the power in question, and what it is compared with."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -29,6 +29,9 @@ _X = np.linspace(0.0, 1.0, 401)
 _TURN = 2.0 * math.pi
 _SHOWN = 2.0
 _POWERS = (1.0, 2.0)
+_LIMIT = "bound for all mechanisms"
+_THIN: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": (0, (1, 1))}
+_UNIT = "(radians, to the power)"
 
 
 class _Line(NamedTuple):
@@ -83,23 +86,24 @@ def _circle(_full: bool, _progress: Progress) -> Outcome:
 
     turn = mark("set_xticks", [0.0, math.pi, _TURN], ["0", r"$\pi$", r"$2\pi$"])
     y, title = r"$\mathrm{E}\,d(y,x)$ in radians", rf"$\varepsilon={_SHOWN:g}$"
-    over = [*marks(_TURN * _X, domain, 1.0), turn]
+    over = [*marks(_TURN * _X, domain, 1.0), turn, mark("plot", [], [], label=_LIMIT, **_THIN)]
     panels = [Panel(over, "input $x$", y, title, xlim=(0.0, _TURN), ylim=(0.0, None), legend=None)]
     for power, name in zip(_POWERS, ("d(y,x)", "d(y,x)^2"), strict=True):
         y = rf"worst-case $\mathrm{{E}}\,{name}$"
-        over = marks(EPSILONS, worst, power)
+        bound = [_bound(epsilon, power) for epsilon in EPSILONS]
+        over = [*marks(EPSILONS, worst, power), mark("plot", EPSILONS, bound, label=_LIMIT, **_THIN)]
         panels.append(Panel(over, r"$\varepsilon$", y, xlim=(0.0, 8.0), log="y", legend=None))
 
     over_domain, over_epsilon = {}, {}
     for power in _POWERS:
-        curves = {line.name: domain[power, line.name] for line in _LINES}
-        over_domain[power,] = {"x": _TURN * _X, **curves}
-        curves = {line.name: worst[power, line.name] for line in _LINES}
+        curves = {f"{line.name} {_UNIT}": domain[power, line.name] for line in _LINES}
+        over_domain[power,] = {"x (radians)": _TURN * _X, **curves}
+        curves = {f"{line.name} {_UNIT}": worst[power, line.name] for line in _LINES}
         bound = [_bound(epsilon, power) for epsilon in EPSILONS]
-        over_epsilon[power,] = {"epsilon": EPSILONS, **curves, "bound": bound}
+        over_epsilon[power,] = {"epsilon": EPSILONS, **curves, f"bound {_UNIT}": bound}
     return Outcome(
         {"domain": Table.stacked(("power",), over_domain), "worst": Table.stacked(("power",), over_epsilon)},
-        Picture([panels], (9.2, 3.3), legend={"loc": "outside lower center", "ncols": 4}),
+        Picture([panels], (9.2, 3.3), legend={"loc": "outside lower center", "ncols": 5}),
         [*(_window_check(epsilon) for epsilon in (1.0, 4.0)), _distance_check()],
         _findings(worst, domain),
     )

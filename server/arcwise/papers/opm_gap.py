@@ -23,11 +23,12 @@ from arcwise.papers.pictures import Panel, Picture, mark
 __all__ = ["REPRODUCTIONS"]
 
 _POWERS = (1.0, 2.0)
+_LAST = 5.0
 _NAMES = {1.0: "|y-x|", 2.0: "(y-x)^2"}
 
 
 def _gap(full: bool, progress: Progress) -> Outcome:
-    epsilons = FULL_EPSILONS if full else BOUND_EPSILONS
+    epsilons = [each for each in (FULL_EPSILONS if full else BOUND_EPSILONS) if each <= _LAST]
     steps = len(_POWERS) * (len(epsilons) + len(DESIGN_EPSILONS))
     bounds: dict[float, list[float]] = {}
     designs: dict[float, list[float]] = {}
@@ -71,7 +72,7 @@ def _gap(full: bool, progress: Progress) -> Outcome:
                 x=r"$\varepsilon$",
                 y="relative to OPM" if power == 1.0 else "",
                 title=rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$",
-                xlim=(0.0, 5.0),
+                xlim=(0.0, _LAST),
                 ylim=(0.5, 1.15),
                 legend=None,
             )
