@@ -151,8 +151,8 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
     )
     if not full:
         findings.append(
-            "The bound of E |y-x| is looser above epsilon 5, where it is of 65 inputs: at 8 more inputs raise "
-            "it by a fifth and more; --full takes them."
+            "The bound of E |y-x| is looser above epsilon 5, where it is of 65 inputs: at 8 more inputs "
+            "raise it by a fifth and more; --full takes them."
         )
     return Outcome(
         {
