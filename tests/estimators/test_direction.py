@@ -162,7 +162,7 @@ def test_reports_of_no_population_are_said_to_be_that() -> None:
 @pytest.mark.parametrize("n", [3, 5, pytest.param(8, marks=pytest.mark.slow)])
 def test_few_reports_are_covered(n: int) -> None:
     # 400 surveys; at a coverage of 0.95 fewer than 364 have probability 4e-4.
-    mechanism = OptimalCircular(Circle(2 * math.pi), 20.0)
+    mechanism = OptimalCircular(Circle(2 * math.pi), 20.0, nodes=128)
     at = (np.arange(128) + mechanism.kernel.window / 2) / 128 * 2 * math.pi
     law = np.exp(2 * np.cos(at - 1.0))
     law /= law.sum()
@@ -212,7 +212,7 @@ def test_few_reports_and_few_cells() -> None:
 @pytest.mark.parametrize("population", ["uniform:220,227.2", "atom:1.4"])
 def test_a_length_holds_what_rounding_to_nodes_shrinks(population: str) -> None:
     """Of 20 surveys at 0.95, 4 or more miss with a probability of 0.016; all were seen to."""
-    mechanism = OptimalCircular(Circle(360), 12.0)
+    mechanism = OptimalCircular(Circle(360), 12.0, nodes=128)
     truth = abs(as_population(population, mechanism.domain).trigonometric_moment())
     generator = np.random.default_rng(8)
     missed = 0
@@ -228,7 +228,7 @@ def test_a_length_holds_what_rounding_to_nodes_shrinks(population: str) -> None:
 @pytest.mark.parametrize("population", ["0.5*atom:100 + rest*atom:250", "0.7*atom:91.4 + rest*atom:180"])
 def test_a_direction_holds_what_rounding_to_nodes_turns(population: str) -> None:
     """Of 20 surveys at 0.95, 4 or more miss with a probability of 0.016."""
-    mechanism = OptimalCircular(Circle(360), 12.0)
+    mechanism = OptimalCircular(Circle(360), 12.0, nodes=128)
     truth = math.degrees(cmath.phase(as_population(population, mechanism.domain).trigonometric_moment()))
     generator = np.random.default_rng(9)
     missed = 0
