@@ -15,7 +15,7 @@ __all__ = ["REPRODUCTIONS"]
 
 _EPSILON = 1.0
 _INTERVAL = (0.0, 0.3, 0.5)
-_CIRCLE = (0.25 * math.pi, math.pi)
+_CIRCLE = (0.25 * math.pi, 1.25 * math.pi)
 _TURN = 2.0 * math.pi
 
 
@@ -30,7 +30,7 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
         interval.append(mark("stairs", levels, places, label=label, **style))
         rows += [("interval", x, *row) for row in zip(places[:-1], places[1:], levels, strict=True)]
     circle: list[Mark] = []
-    for k, (x, name) in enumerate(zip(_CIRCLE, (r"\pi/4", r"\pi"), strict=True)):
+    for k, (x, name) in enumerate(zip(_CIRCLE, (r"\pi/4", r"5\pi/4"), strict=True)):
         start, end = (x - _TURN * c) % _TURN, (x + _TURN * c) % _TURN
         places = np.array([0.0, min(start, end), max(start, end), _TURN])
         heights = np.array([q, p, q] if start < end else [p, q, p]) / _TURN

@@ -151,8 +151,8 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
     )
     if not full:
         findings.append(
-            "The bound of E |y-x| is looser above epsilon 5, where it is of 65 inputs: at 8 more inputs "
-            "raise it by a fifth and more; --full takes them."
+            "The bound of E |y-x| is looser above epsilon 5, where it is of 65 inputs, and above 7 of 97: "
+            "129 inputs raise it by 1.0 % at 6, by 1.6 % at 7 and by 0.02 % at 8."
         )
     return Outcome(
         {
