@@ -202,6 +202,27 @@ def test_untruncated_outputs_are_worse_than_truncated() -> None:
     assert pm["own range"] == pytest.approx(4 * 1.3058993630109212, rel=1e-12)
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+def test_ptt_on_its_own_domain_has_the_least_variance_of_its_family(epsilon: float) -> None:
+    # At the input 1 the window is the last 1/(s+1) of [-a, a], and a is what makes the mean 1.
+    def variance(s: float) -> float:
+        window = 2.0 / (s + 1.0)
+        low = 1.0 / (2.0 + math.expm1(epsilon) * window)
+        extra = math.expm1(epsilon) * low
+        mean = extra * (1.0 - (1.0 - window) ** 2) / 2.0
+        square = low * 2.0 / 3.0 + extra * (1.0 - (1.0 - window) ** 3) / 3.0
+        return square / mean**2 - 1.0
+
+    # The end is the worst input here; the search takes every member.
+    least = min(variance(s) for s in np.geomspace(1.0, math.exp(epsilon), 20_001))
+    (row,) = [
+        row
+        for row in table("opm-own-domains", "worst")
+        if (row["mechanism"], row["power"], row["epsilon"]) == ("PTT", 2.0, epsilon)
+    ]
+    assert row["own range"] == pytest.approx(least, rel=1e-6)
+
+
 def test_circular_opm_is_the_optimum_and_the_slides_distance_is_none() -> None:
     for row in table("opm-circle", "worst"):
         ours = float(row[f"OPM, circular {RADIANS}"])

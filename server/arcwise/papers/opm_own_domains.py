@@ -1,7 +1,8 @@
-"""Zheng, Mishra and Hu: PM and SW, with truncation and without, each beside OPM on its own domain."""
+"""Zheng, Mishra and Hu: PM, SW and PTT, with truncation and without, each beside OPM on its own domain."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,22 +21,30 @@ from arcwise.papers.interval_laws import (
 from arcwise.papers.pictures import Panel, Picture, mark
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arcwise.papers.interval_laws import Pieces
     from arcwise.typing import FloatArray
 
 
 __all__ = ["REPRODUCTIONS"]
 
 _X = np.linspace(0.0, 1.0, 401)
-_LENGTHS = {"PM": 2.0, "SW": 1.0}
-"""PM takes inputs in [-1, 1], SW in [0, 1]; an error scales with the length."""
+_LENGTHS = {"PM": 2.0, "SW": 1.0, "PTT": 2.0}
+"""PM and PTT take inputs in [-1, 1], SW in [0, 1]; an error scales with the length."""
 _SHOWN = 2.0
 _DASHES = {"own range": (0, (1, 1.2)), "truncated": (0, (6, 2)), "OPM": "-"}
-_COLOURS = {"PM": COLOURS[1], "SW": COLOURS[2]}
+_COLOURS = {"PM": COLOURS[1], "SW": COLOURS[2], "PTT": COLOURS[6]}
+_PIECES: dict[str, Callable[[FloatArray, float], Pieces]] = {
+    "PM": piecewise_pieces,
+    "SW": square_wave_pieces,
+    "PTT": partial(piecewise_pieces, member="pm-opt"),
+}
 
 
 def _errors(mechanism: str, x: FloatArray, epsilon: float, power: float) -> dict[str, FloatArray]:
     """Return the errors on the mechanism's own domain, at the position x of it from 0 to 1."""
-    pieces = piecewise_pieces(x, epsilon) if mechanism == "PM" else square_wave_pieces(x, epsilon)
+    pieces = _PIECES[mechanism](x, epsilon)
     scale = _LENGTHS[mechanism] ** power
     return {
         "own range": scale * interval_error(x, *pieces, power, truncate=False),
@@ -54,7 +63,8 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
         errors = [_errors(mechanism, half, float(epsilon), power) for epsilon in EPSILONS]
         worst[mechanism, power] = {name: np.array([e[name].max() for e in errors]) for name in _DASHES}
 
-    upper, lower = [], []
+    upper: list[Panel] = []
+    lower: list[Panel] = []
     for mechanism, length in _LENGTHS.items():
         inputs = _X * length - (length - 1.0)
         looks = {
@@ -70,7 +80,7 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
             Panel(
                 [mark("plot", inputs, shown[mechanism][name], **style) for name, style in looks.items()],
                 x="input $x$",
-                y=r"$\mathrm{E}\,|y-x|$",
+                y="" if upper else r"$\mathrm{E}\,|y-x|$",
                 title=rf"{mechanism} on $[{inputs[0]:g},\,1]$, $\varepsilon={_SHOWN:g}$",
                 xlim=(inputs[0], inputs[-1]),
                 ylim=(0.0, None),
@@ -80,7 +90,7 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
             Panel(
                 [mark("plot", EPSILONS, over[name] / over["OPM"], **style) for name, style in looks.items()],
                 x=r"$\varepsilon$",
-                y=r"worst $\mathrm{E}\,|y-x|$, OPM $=1$",
+                y="" if lower else r"worst $\mathrm{E}\,|y-x|$, OPM $=1$",
                 xlim=(0.0, 8.0),
                 ylim=(0.8, 2.0),
                 legend=None,
@@ -114,7 +124,7 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
             "domain": Table.stacked(("mechanism",), over_domain),
             "worst": Table.stacked(("mechanism", "power"), over_epsilon),
         },
-        Picture([upper, lower], (7.2, 5.2)),
+        Picture([upper, lower], (9.2, 5.2)),
         (),
         findings,
     )
@@ -124,7 +134,7 @@ REPRODUCTIONS = (
     Reproduction(
         "opm-own-domains",
         f"{SOURCE}: comparison of expected errors",
-        "PM on [-1, 1] and SW on [0, 1], truncated or not, against OPM there",
+        "PM and PTT on [-1, 1] and SW on [0, 1], truncated or not, against OPM there",
         _own_domains,
     ),
 )
