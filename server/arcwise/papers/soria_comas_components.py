@@ -54,7 +54,7 @@ def _figure_6(_full: bool, _progress: Progress) -> Outcome:
         for i, a in list(enumerate(first))[sample]
     ]
     return Outcome(
-        {"": Table(("x_1", "x_2", "laplace_density", "box_density"), rows)},
+        {"": Table(("x_1", "x_2", "laplace_density (per unit area)", "box_density (per unit area)"), rows)},
         Picture([panels], (6.8, 3.8), {"sharey": True}, colours="density per unit of area"),
         [
             printed("variance of either component of Laplace noise", "242", LAPLACE.var()),

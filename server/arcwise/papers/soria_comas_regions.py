@@ -81,7 +81,17 @@ def _table_3(_full: bool, _progress: Progress) -> Outcome:
     )
 
     return Outcome(
-        {"": Table(("level", "alpha", "size", "size_with_scales_2_and_20"), rows)},
+        {
+            "": Table(
+                (
+                    "level",
+                    "alpha (units of the attributes)",
+                    "size (unit areas)",
+                    "size_with_scales_2_and_20 (unit areas)",
+                ),
+                rows,
+            )
+        },
         Picture([[panel]]),
         checks,
         [

@@ -40,7 +40,15 @@ def _figure_1(_full: bool, _progress: Progress) -> Outcome:
         ylim=(0.0, 0.56),
     )
     return Outcome(
-        {"": Table.of(x=x, laplace_density=inner, constructed_density=outer)},
+        {
+            "": Table.of(
+                **{
+                    "x (sensitivities)": x,
+                    "laplace_density (per sensitivity)": inner,
+                    "constructed_density (per sensitivity)": outer,
+                }
+            )
+        },
         Picture([[panel]]),
         [
             Check(f"mass from {k} to {k + 1} (formula)", laplace_mass, mass, tolerance=1e-12, formula=True)

@@ -61,7 +61,15 @@ def _table_1(_full: bool, _progress: Progress) -> Outcome:
     share = 100.0 * (1.0 - ratio[-1])
     return Outcome(
         {
-            "values": Table(("epsilon", "laplace_variance", "least_variance", "d"), rows),
+            "values": Table(
+                (
+                    "epsilon",
+                    "laplace_variance (sensitivities squared)",
+                    "least_variance (sensitivities squared)",
+                    "d (sensitivities)",
+                ),
+                rows,
+            ),
             "curve": Table.of(epsilon=_CURVE, ratio=ratio),
         },
         Picture([[panel]]),
@@ -120,7 +128,14 @@ def _table_2(_full: bool, _progress: Progress) -> Outcome:
     return Outcome(
         {
             "values": Table(
-                ("epsilon", "laplace_size", "shortest_size", "d", "size_at_least_variance"), rows
+                (
+                    "epsilon",
+                    *(
+                        f"{name} (sensitivities)"
+                        for name in ("laplace_size", "shortest_size", "d", "size_at_least_variance")
+                    ),
+                ),
+                rows,
             ),
             "curve": Table.of(
                 epsilon=_CURVE, shortest_over_laplace=shortest, least_variance_over_laplace=least
@@ -168,7 +183,11 @@ def _figure_2(_full: bool, _progress: Progress) -> Outcome:
         xlim=(0.0, 1.0),
     )
     return Outcome(
-        {"curve": Table.of(d=half_steps, variance=variances)},
+        {
+            "curve": Table.of(
+                **{"d (sensitivities)": half_steps, "variance (sensitivities squared)": variances}
+            )
+        },
         Picture([[panel]]),
         [
             printed("d of least variance", "0.416737", best.half_step),
@@ -206,7 +225,7 @@ def _figure_3(_full: bool, _progress: Progress) -> Outcome:
         xlim=(0.0, 1.0),
     )
     return Outcome(
-        {"curve": Table.of(d=half_steps, size=sizes)},
+        {"curve": Table.of(**{"d (sensitivities)": half_steps, "size (sensitivities)": sizes})},
         Picture([[panel]]),
         [printed("d of the shortest interval", "0.993", best.half_step)],
         [

@@ -55,7 +55,17 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
         )
 
     return Outcome(
-        {"": Table(("epsilon", "x", "laplace_density", "staircase_density"), rows)},
+        {
+            "": Table(
+                (
+                    "epsilon",
+                    "x (sensitivities)",
+                    "laplace_density (per sensitivity)",
+                    "staircase_density (per sensitivity)",
+                ),
+                rows,
+            )
+        },
         Picture([panels], (7.2, 3.2)),
         [],
         [
@@ -172,7 +182,13 @@ def _asymptotics(_full: bool, _progress: Progress) -> Outcome:
     return Outcome(
         {
             "": Table(
-                ("epsilon", "staircase_1", "laplace_1", "staircase_2", "laplace_2"),
+                (
+                    "epsilon",
+                    "staircase_1 (sensitivities)",
+                    "laplace_1 (sensitivities)",
+                    "staircase_2 (sensitivities squared)",
+                    "laplace_2 (sensitivities squared)",
+                ),
                 np.column_stack([epsilons, table]).tolist(),
             )
         },

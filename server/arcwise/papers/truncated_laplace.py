@@ -220,9 +220,14 @@ def _tightness(full: bool, progress: Progress) -> Outcome:
                     "delta",
                     "epsilon",
                     *(
-                        f"{name}_{p}"
-                        for p in (1, 2)
-                        for name in ("lower", "upper", "ratio", "ratio_with_staircase")
+                        name
+                        for p, unit in ((1, "(sensitivities)"), (2, "(sensitivities squared)"))
+                        for name in (
+                            f"lower_{p} {unit}",
+                            f"upper_{p} {unit}",
+                            f"ratio_{p}",
+                            f"ratio_with_staircase_{p}",
+                        )
                     ),
                 ),
                 rows,
@@ -279,7 +284,11 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
     return Outcome(
         {
             "": Table.of(
-                x=x, laplace=Laplace(1.0).pdf(x), **{f"delta_{d:g}": n.pdf(x) for d, n in shown.items()}
+                **{
+                    "x (sensitivities)": x,
+                    "laplace (per sensitivity)": Laplace(1.0).pdf(x),
+                    **{f"delta_{d:g} (per sensitivity)": n.pdf(x) for d, n in shown.items()},
+                }
             )
         },
         Picture([[panel]]),

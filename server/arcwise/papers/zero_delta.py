@@ -102,7 +102,14 @@ def _cost(_full: bool, progress: Progress) -> Outcome:
     return Outcome(
         {
             "": Table(
-                ("delta", *(f"{name}_{p}" for p in (1, 2) for name in ("optimal", "uniform", "gaussian"))),
+                (
+                    "delta",
+                    *(
+                        f"{name}_{p} {unit}"
+                        for p, unit in ((1, "(sensitivities)"), (2, "(sensitivities squared)"))
+                        for name in ("optimal", "uniform", "gaussian")
+                    ),
+                ),
                 rows,
             )
         },
