@@ -108,6 +108,30 @@ def test_no_law_is_better_at_larger_sensitivities(epsilon: float, delta: float, 
     assert max(each.delta(epsilon, sensitivity) for each in (best, near)) <= delta * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("delta", [1e-11, 3e-6, 0.04, 0.35, 0.97])
+@pytest.mark.parametrize("epsilon", [0.06, 1.7, 9.0, 33.0])
+def test_a_staircase_that_is_cut_off_spends_exactly_delta(epsilon: float, delta: float) -> None:
+    """By the masses of both sides and all shifts, and no half line leaves room for a shorter tail."""
+    for sensitivity in (1, 2, 6, 11):
+        for power in (0.5, 3.0):
+            near = IntegerNoise.truncated_staircase(epsilon, delta, sensitivity, power=power)
+            assert near.delta(epsilon, sensitivity) == pytest.approx(delta, rel=1e-9, abs=2e-15)
+            n = np.arange(1.0, near.support[1] + 1)
+            least = (near.sf(n - 1) - delta) * math.exp(-epsilon)
+            assert near.sf(n + sensitivity - 1) == pytest.approx(np.maximum(least, 0), rel=1e-6, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sensitivity", "ratio"),
+    [(2.3, 0.007, 2, 1.003), (0.35, 0.03, 3, 1.002), (3.7, 0.009, 4, 1.006), (1.6, 0.3, 6, 1.1)],
+)
+def test_the_staircase_is_near_the_best(epsilon: float, delta: float, sensitivity: int, ratio: float) -> None:
+    near = IntegerNoise.truncated_staircase(epsilon, delta, sensitivity)
+    end = near.support[1] + sensitivity
+    least = least_loss(epsilon, delta, sensitivity, abs(np.arange(-end, end + 1)))
+    assert least * (1 - 1e-9) <= near.abs_moment(1) <= ratio * least
+
+
 @pytest.mark.parametrize("delta", [1e-9, 1e-13])
 def test_a_small_delta_costs_hardly_more_than_none(delta: float) -> None:
     best = IntegerNoise.optimal(0.8, delta, 3)

@@ -1,9 +1,9 @@
 """The best noise on the integers for (epsilon, delta), with a bounded support.
 
-At sensitivity 1 a law in closed form: geometric masses, cut off, with a weight at the ends of their own. At
-larger sensitivities a linear program, and a law in closed form that comes near it: the staircase, cut off
-likewise. Geng and Viswanath, "Optimal noise adding mechanisms for approximate differential privacy" (IEEE
-Transactions on Information Theory 2016), bound the cost on the integers.
+In closed form a staircase that is cut off, with smaller masses towards its ends: at sensitivity 1 no law is
+better, and at larger sensitivities it is near to the best, which a linear program finds. Geng and Viswanath,
+"Optimal noise adding mechanisms for approximate differential privacy" (IEEE Transactions on Information
+Theory 2016), bound the cost on the integers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.expectation import checked_loss, even_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from arcwise.noise.expectation import Function, Values
@@ -35,7 +33,6 @@ SENSITIVITY_MAX = 2**10
 _PROGRAM_MOST = 2**17  # sensitivity times support: a program of some seconds
 _STAIRCASES_MOST = 2**24  # sensitivity times support: a second
 _LEAST_DELTA = 1e-7  # below, a program's tolerance counts, and the staircase is the best to 1e-7 of its loss
-_ROUNDING = 1e-15  # of a sum of differences of masses
 _SHRUNK = 1e-6  # of delta, left to the program's tolerance
 
 
@@ -131,31 +128,46 @@ class IntegerNoise(DiscreteNoise):
         power: float = 1.0,
         loss: Function | None = None,
     ) -> IntegerNoise:
-        """Return the best of the staircases that are cut off, with a smaller mass at both ends.
+        """Return the best of the staircases that are cut off, with smaller masses towards both ends.
 
-        Parameters and errors are those of `optimal`.
+        Parameters and errors are those of `optimal`, but for the size of the program.
 
         Notes
         -----
-        The masses are ``a s(n)`` for n < m, with ``s(n) = e^(-epsilon floor((n + D - r) / D))``, the steps of
-        a `DiscreteStaircase` of the sensitivity D, and q at m. A shift by D uncovers what is within D of an
-        end, so a and q are the solution of
+        With b = e^-epsilon and ``G(n) = P(X >= n)``, privacy for half lines is ``G(n) <= e^epsilon G(n + D) +
+        delta`` at the sensitivity D. The masses of 0, ..., D are those of a `DiscreteStaircase`, a for n < r
+        and b a from r on; what follows is the least that half lines allow,
 
-            a (2 (s(0) + ... + s(m-1)) - s(0)) + 2 q = 1
-            a (s(m-D) + ... + s(m-1)) - (e^epsilon - 1) q = delta,
+            G(n + D) = max(0, b (G(n) - delta)),   a = (1 - b + 2 b delta) / (2 (r + b (D - r)) - (1 - b)),
 
-        one for every r and m; of those with 0 <= q <= a s(m) and this delta for all shifts, the best counts.
-        At D = 1 all steps are e^(-epsilon n), and no law at all is better: tests compare it with a program.
+        the latter from ``P(X >= 0) = e^epsilon G(D) + delta``. So each mass is b times that D before it, but
+        for the last D. Where G(1) would be below delta, nothing is beyond D, 0 has ``delta - G(1)`` more, and
+        ``a = (1 - delta) / (r + b (D - r + 1))``. Either way ``H(n) = G(n) - e^epsilon G(n + D)`` rises up to
+        n = 0, where it is delta, and does not rise again: no set gains more than a half line. Masses fall
+        with ``|n|``, so shorter shifts gain less.
+
+        At D = 1 no law at all is better, for any loss: ``G(1) >= (1 - delta) / (1 + e^epsilon)`` by symmetry,
+        and by induction every other G is as small as half lines allow. These are the values at the integers
+        of the canonical noise of Awan and Vadhan (arXiv 2108.04303).
         """
         epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, 1.0)
         sensitivity = checked_integer("sensitivity", sensitivity, 1, SENSITIVITY_MAX)
-        found = _cut_staircases(epsilon, delta, sensitivity, _loss(power, loss))
-        for _, r, a, q, end in sorted(found):
-            steps = _steps(epsilon, sensitivity, r, end)
-            noise = cls((*(a * steps).tolist(), q))
-            if noise.delta(epsilon, sensitivity) <= delta * (1.0 + 1e-9) + _ROUNDING:
-                return noise
-        raise ParameterError(f"delta must be smaller for a staircase that is cut off, got {delta!r}")
+        # Half the mass has gone after log(1 + (e^epsilon - 1) / (2 delta)) / epsilon periods.
+        most = sensitivity * (math.ceil(math.log1p(math.expm1(epsilon) / (2.0 * delta)) / epsilon) + 2)
+        if most * sensitivity > _STAIRCASES_MOST:
+            raise ParameterError(
+                f"sensitivity must be smaller, or epsilon larger: {sensitivity:,} staircases of up to "
+                f"{most:,} integers are too many"
+            )
+        losses = _loss(power, loss)(np.arange(float(most)))
+        best, least = np.zeros(0), math.inf
+        for r in range(1, sensitivity + 1):
+            masses = _cut_staircase(epsilon, delta, sensitivity, r)
+            terms = masses * losses[: masses.size]
+            cost = float(2.0 * terms.sum() - terms[0])
+            if cost < least:
+                best, least = masses, cost
+        return cls(tuple(best.tolist()))
 
     def delta(self, epsilon: float, sensitivity: int) -> float:
         """Return the least delta for shifts of at most `sensitivity`, in floats.
@@ -224,38 +236,27 @@ def _loss(power: float, loss: Function | None) -> Values:
     return checked_loss(lambda n: n**power, 1.0)
 
 
-def _steps(epsilon: float, sensitivity: int, r: int, count: int) -> FloatArray:
-    """Return s(0), ..., s(count - 1)."""
-    return np.asarray(np.exp(-epsilon * ((np.arange(count) + sensitivity - r) // sensitivity)))
-
-
-def _cut_staircases(
-    epsilon: float, delta: float, sensitivity: int, loss: Values
-) -> Iterator[tuple[float, int, float, float, int]]:
-    """Yield the staircases of all r that have an end with this delta: expected loss, r, a, q and m."""
-    most = math.ceil(sensitivity * (math.log1p(1.0 / delta) / epsilon + 3.0)) + 2 * sensitivity
-    if most * sensitivity > _STAIRCASES_MOST:
-        raise ParameterError(
-            f"sensitivity must be smaller, or epsilon larger: {sensitivity:,} staircases of up to {most:,} "
-            "integers are too many"
-        )
-    losses = loss(np.arange(float(most)))
-    m = np.arange(1, most)
-    beyond = sensitivity - m
-    for r in range(1, sensitivity + 1):
-        steps = _steps(epsilon, sensitivity, r, most)
-        sums = np.concatenate(([0.0], np.cumsum(steps)))
-        # s(m-D) + ... + s(m-1), where an index below 0 stands for its size
-        uncovered = sums[m] + np.where(
-            beyond > 0, sums[np.clip(beyond + 1, 0, most)] - 1.0, -sums[np.maximum(-beyond, 0)]
-        )
-        whole = 2.0 * sums[m] - 1.0
-        share = uncovered / whole
-        q = (share - delta) / (math.expm1(epsilon) + 2.0 * share)
-        a = (1.0 - 2.0 * q) / whole
-        costs = a * (2.0 * np.cumsum(steps * losses)[:-1] - losses[0]) + 2.0 * q * losses[1:]
-        for place in np.flatnonzero((q > 0.0) & (q <= a * steps[m] * (1.0 + 1e-12))).tolist():
-            yield float(costs[place]), r, float(a[place]), float(q[place]), place + 1
+def _cut_staircase(epsilon: float, delta: float, sensitivity: int, r: int) -> FloatArray:
+    """Return the masses of 0, 1, ..., N of the staircase that is cut off, as `IntegerNoise` says."""
+    b, above = math.exp(-epsilon), -math.expm1(-epsilon)
+    lower = sensitivity - r + 1
+    whole = 2.0 * (r - 1 + b * lower) + above  # 2 (r + b (D - r)) - (1 - b)
+    a, first = (above + 2.0 * b * delta) / whole, (r - 1 + b * (lower - delta)) / whole
+    if first < delta:
+        a = (1.0 - delta) / (r + b * lower)
+        first = a * (r - 1 + b * lower)
+    # G(D), ..., G(1), from the smallest on, so that nothing cancels.
+    masses = a * np.where(np.arange(sensitivity) < r, 1.0, b)
+    last = b * (a + max(first - delta, 0.0))
+    tails = np.cumsum(np.concatenate(([last], masses[:0:-1])))[::-1]
+    # G(n + k D) = delta (e^(epsilon (periods - k)) - 1) / (e^epsilon - 1), as long as that is positive.
+    periods = np.log1p(tails * math.expm1(epsilon) / delta) / epsilon
+    k = np.arange(math.ceil(periods[0]) + 1)[:, None]
+    tails = delta * np.expm1(np.maximum(epsilon * (periods - k), 0.0)) / math.expm1(epsilon)
+    tails = np.trim_zeros(tails.ravel(), "b")
+    n = np.arange(1, tails.size)
+    inner = a * np.exp(-epsilon * ((n + sensitivity - r) // sensitivity))
+    return np.concatenate(([1.0 - 2.0 * first], inner, tails[-1:]))
 
 
 def _program(epsilon: float, delta: float, sensitivity: int, weights: FloatArray) -> FloatArray:
