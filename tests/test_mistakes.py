@@ -226,6 +226,7 @@ RETURNED = {
     ),
     *(
         "Audit",
+        "Tradeoff",
         "PostgresLedger",
         "AsyncTransport",
         "Transport",

@@ -315,6 +315,6 @@ def test_shift_of_randomised_response(share: float, honest: float) -> None:
 
 
 def test_a_task_with_more_codes_than_a_test_can_handle_is_refused() -> None:
-    mechanism = OptimalCircular(Circle(1), 14.0, nodes=128)
+    mechanism = OptimalCircular(Circle(1), 14.0)
     with pytest.raises(ParameterError, match="task must have at most 2,048 codes for a fit test, got 4,391"):
         fit_test(mechanism, np.ones(mechanism.kernel.codes, dtype=np.int64))

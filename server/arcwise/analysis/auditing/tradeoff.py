@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
-from arcwise.checks import checked_integer, checked_real, shown
+from arcwise.checks import checked_integer, checked_real, explained, shown
 from arcwise.errors import ParameterError
 from arcwise.kernels.base import Kernel
 from arcwise.kernels.certificate import UNIT
@@ -74,6 +74,7 @@ class Tradeoff:
         return float(max(1 - b - growth * a for a, b in corners))
 
 
+@explained
 def least_missed_detection(false_alarm: float, epsilon: float, delta: float = 0.0) -> float:
     """Return what the missed detection of no test is below, by (epsilon, delta)-DP alone.
 
@@ -103,6 +104,7 @@ def least_missed_detection(false_alarm: float, epsilon: float, delta: float = 0.
     return max(0.0, steep, math.exp(-epsilon) * (rest - a))
 
 
+@explained
 def tradeoff(mechanism: Mechanism | Task | Kernel, first: float, second: float) -> Tradeoff:
     """Return how well tests tell two inputs of a mechanism from one report.
 
@@ -133,6 +135,7 @@ def tradeoff(mechanism: Mechanism | Task | Kernel, first: float, second: float) 
     return _region((first, second), _row(mechanism, first), _row(mechanism, second))
 
 
+@explained
 def worst_tradeoff(mechanism: Mechanism | Task | Kernel) -> Tradeoff:
     """Return the region of the two inputs that are told apart best: with the least sum of both errors.
 
