@@ -133,6 +133,61 @@ def test_a_loss_with_a_jump_takes_the_first_step_to_it() -> None:
     )
 
 
+def mixture(delta: float, sensitivity: float, loss: Function) -> float:
+    """Return the least loss over mixtures of uniform laws on [-h, h] and 0: all densities that fall.
+
+    Such a law is (0, delta)-DP where its mass within half a sensitivity of 0 is at most delta.
+    """
+    fine = np.linspace(0.0, 40.0 * sensitivity / delta, 400_001)
+    middle = (fine[1:] + fine[:-1]) / 2
+    means = np.cumsum(np.broadcast_to(loss(middle), middle.shape)) / np.arange(1, fine.size)
+    h = fine[1:]
+    keep = h >= sensitivity / 2
+    inside = np.concatenate(([1.0], sensitivity / 2 / h[keep][::40]))
+    costs = np.concatenate(([float(loss(np.zeros(1))[0])], means[keep][::40]))
+    found = linprog(costs, A_ub=inside[None], b_ub=[delta], A_eq=np.ones((1, costs.size)), b_eq=[1.0])
+    return float(found.fun)
+
+
+@pytest.mark.parametrize(
+    ("delta", "sensitivity", "loss", "atom"),
+    [
+        (0.07, 1.4, huber(3.0), False),
+        (0.58, 0.9, huber(0.2), True),
+        (0.83, 2.2, huber(1.1), True),
+        (0.55, 1.7, lambda z: 0.4 * z**0.7 + z**2.2 + 5.0, False),
+        (0.91, 0.6, lambda z: 0.4 * z**0.7 + z**2.2 + 5.0, True),
+        (0.4, 1.0, np.log1p, False),
+        (0.5, 1.0, np.log1p, True),
+        (0.2, 1.3, lambda z: np.where(z < 2.0, 0.0, 1.0), False),
+    ],
+)
+def test_the_atom_for_any_loss_is_the_best(
+    delta: float, sensitivity: float, loss: Function, atom: bool
+) -> None:
+    best = UniformAtom.optimal(delta, sensitivity, loss=loss)
+    found = best.expect(lambda x: loss(abs(x)), points=[2.0])
+    assert (best.alpha > 0) is atom
+    least = mixture(delta, sensitivity, loss)
+    assert least * (1 - 1e-4) <= found <= least * (1 + 1e-4)
+    for share in np.linspace(0, 0.999, 30):
+        other = UniformAtom(delta, sensitivity, share * delta)
+        assert other.expect(lambda x: loss(abs(x)), points=[2.0]) >= found * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("power", [0.4, 1.0, 2.0, 5.5])
+@pytest.mark.parametrize("delta", [0.003, 0.6, 0.97])
+def test_a_power_has_its_atom(delta: float, power: float) -> None:
+    found = UniformAtom.optimal(delta, 1.3, loss=lambda z: 2.0 * z**power + 0.5)
+    assert found.alpha == pytest.approx(UniformAtom.optimal(delta, 1.3, power=power).alpha, abs=1e-8)
+
+
+def test_a_loss_that_is_bounded_by_little_has_no_best_atom() -> None:
+    """The longer the noise, the less of it is near 0, and farther than 0.1 all costs the same."""
+    with pytest.raises(ParameterError, match="no atom is best"):
+        UniformAtom.optimal(0.4, loss=lambda z: np.where(z < 0.1, 0.0, 1.0))
+
+
 LOSSES: dict[str, Function] = {
     "huber": huber(2.5),
     "root": lambda x: np.sqrt(abs(x)) + 0.5,
@@ -210,5 +265,7 @@ def test_a_loss_that_is_none_is_refused(loss: Any, words: str) -> None:
 
 
 def test_a_loss_and_a_power_are_too_much() -> None:
+    with pytest.raises(ParameterError, match="either power or loss"):
+        UniformAtom.optimal(0.3, power=2.0, loss=huber(1.0))
     with pytest.raises(ParameterError, match="either power or loss"):
         Staircase.optimal(1.0, power=2.0, loss=huber(1.0))

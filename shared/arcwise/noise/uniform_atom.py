@@ -15,12 +15,15 @@ from arcwise.checks import checked_real
 from arcwise.errors import ParameterError
 from arcwise.noise.checks import checked_delta
 from arcwise.noise.continuous import ContinuousNoise
+from arcwise.noise.expectation import checked_loss, integral
 
 if TYPE_CHECKING:
-    from arcwise.noise.expectation import Values
+    from arcwise.noise.expectation import Function, Values
     from arcwise.typing import FloatArray
 
-__all__ = ["UniformAtom", "optimal_alpha"]
+__all__ = ["UniformAtom", "alpha_for_loss", "optimal_alpha"]
+
+_DOUBLINGS = 30  # of the support, in search of the best
 
 
 def optimal_alpha(delta: float, power: float = 1.0) -> float:
@@ -35,6 +38,42 @@ def optimal_alpha(delta: float, power: float = 1.0) -> float:
     """
     delta, power = checked_delta(delta, 1.0), checked_real("power", power, above=0)
     return max(0.0, delta - power * (1.0 - delta))
+
+
+def alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
+    """Return the atom with the least expectation of a loss, a function of ``|x|`` that does not fall.
+
+    Notes
+    -----
+    With s the sensitivity and F(h) the integral of ``loss - loss(0)`` up to h, the expectation is
+    ``loss(0) + (1 - delta) F(h) / (h - s/2)`` for h from ``s / (2 delta)`` on, where there is no atom. F is
+    convex, and the slope has the sign of ``(loss(h) - loss(0)) (h - s/2) - F(h)``, which does not fall.
+
+    Raises
+    ------
+    ParameterError
+        When the expectation falls with ever longer noise: a loss that is bounded by too little.
+    """
+    from scipy import optimize
+
+    delta = checked_delta(delta, 1.0)
+    half = sensitivity / 2.0
+    zero = float(loss(np.zeros(1))[0])
+
+    def slope(h: float) -> float:
+        end = float(loss(np.array([h]))[0])
+        # Less h loss(h) on both sides, of which a bounded loss would leave rounding alone.
+        return integral(lambda z: end - loss(z), [(0.0, h)]) - (end - zero) * half
+
+    low = high = half / delta
+    for _ in range(_DOUBLINGS):
+        if slope(high) >= 0.0:
+            break
+        low, high = high, 2.0 * high
+    else:
+        raise ParameterError("loss must not be bounded by so little: no atom is best, but ever larger ones")
+    h = low if high == low else float(optimize.brentq(slope, low, high, xtol=1e-300, rtol=1e-14))
+    return max(0.0, (delta * h - half) / (h - half))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +117,33 @@ class UniformAtom(ContinuousNoise):
             raise ParameterError(f"alpha must be less than delta = {self.delta!r}, got {self.alpha!r}")
 
     @classmethod
-    def optimal(cls, delta: float, sensitivity: float = 1.0, *, power: float = 1.0) -> UniformAtom:
-        """Return the member with the least ``E|X|^power``, any power > 0.
+    def optimal(
+        cls, delta: float, sensitivity: float = 1.0, *, power: float = 1.0, loss: Function | None = None
+    ) -> UniformAtom:
+        """Return the member with the least ``E|X|^power``, or the least expectation of any other loss.
 
-        It is the best of all (0, delta)-DP additive noise whose density falls with ``|x|`` (Theorem 3).
+        It is the best of all (0, delta)-DP additive noise whose density falls with ``|x|`` (Theorem 3 for
+        powers; the main result for every loss that is symmetric and does not fall with ``|x|``).
+
+        Parameters
+        ----------
+        delta, sensitivity
+            As in `UniformAtom`.
+        power
+            More than 0; the default is the mean of ``|X|``.
+        loss
+            In place of a power: a function of an array of sizes ``|x|``, shape (n,), in the noise's unit.
+
+        Raises
+        ------
+        ParameterError
+            When an argument is out of its bounds, both a power and a loss are given, or the loss falls
+            somewhere or is bounded by so little that no member is the best.
         """
-        return cls(delta, sensitivity, optimal_alpha(delta, power))
+        if loss is None:
+            return cls(delta, sensitivity, optimal_alpha(delta, power))
+        sensitivity = checked_real("sensitivity", sensitivity, above=0)
+        return cls(delta, sensitivity, alpha_for_loss(delta, sensitivity, checked_loss(loss, power)))
 
     @property
     def density(self) -> float:
