@@ -67,8 +67,8 @@ def test_the_program_prints_what_it_reads(url: str) -> None:
         exec(compile(PROGRAM.replace(BASE, url), "http.md", "exec"), {})
     names, estimate, weeks, difference = shown.getvalue().splitlines()
     assert names == "['delay']"
-    assert re.fullmatch(r"4\d\.\d+ \[.*\] 0\.\d+ \[.*\]", estimate)
-    assert re.fullmatch(r"(49|50|51)\.\d+ \[.*\] \S+", weeks)
+    assert re.fullmatch(r"4\d(\.\d+)? \[.*\] 0\.\d+ \[.*\]", estimate)
+    assert re.fullmatch(r"(49|50|51)(\.\d+)? \[.*\] \S+", weeks)
     assert float(difference.split(" ")[0]) == pytest.approx(7.0, abs=3.0)
 
 
