@@ -12,7 +12,6 @@ import pytest
 
 from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
-from tests.support.cases import mostly_slow
 from tests.support.chromium import PHONE
 from tests.support.page_stores import MILLION
 
@@ -76,7 +75,7 @@ def test_a_key_opens_what_was_asked_for_and_leaves_no_trace(
         window.check()
 
 
-@pytest.mark.parametrize("key", mostly_slow(["wrong", "revoked", "ingest"], every=3))
+@pytest.mark.parametrize("key", ["wrong", "revoked", "ingest"])
 def test_a_key_that_opens_nothing_is_refused_in_words(
     tab: Callable[..., Any], keyed_site: Site, key: str
 ) -> None:
