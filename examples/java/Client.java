@@ -44,6 +44,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Queue;
+import java.util.Set;
 import java.util.TreeMap;
 
 public final class Client {
@@ -533,6 +534,8 @@ public final class Client {
         }
     }
 
+    static final Set<String> CENTRAL = Set.of("delta", "epsilon", "honest", "releases", "reports", "reports_each");
+
     record Task(byte[] bytes, String id, String name, Domain domain, double epsilon, long epochSeconds, long charge,
                 Caps caps, String placement, Kernel kernel) {
 
@@ -549,7 +552,7 @@ public final class Client {
             List<String> goals = domain.circular
                 ? List.of("direction", "distribution") : List.of("distribution", "mean", "value");
             check(fields.get(4) instanceof String goal && goals.contains(goal), "the goal does not fit the domain");
-            if (fields.size() == 9) checkOptional(fields.get(8));
+            Map<?, ?> optional = fields.size() == 9 ? checkedOptional(fields.get(8)) : Map.of();
             Epsilon exact = new Epsilon(epsilon);
             List<?> mechanism = list(fields.get(7), "the mechanism", 3);
             check(mechanism.get(0) instanceof String && BigInteger.ONE.equals(mechanism.get(1)),
@@ -561,17 +564,50 @@ public final class Client {
             String placement = (String) kernelFields.get(1);
             int numbered = placement.equals("clamp") ? kernel.codes() : kernel.nodes();
             check(!domain.isNumbered() || domain.size == numbered, "the kernel does not fit the lattice");
+            long epochSeconds = whole(fields.get(5), "epoch_seconds", 1, 31_622_400);
+            Caps caps = Caps.of(fields.get(6), exact.micro());
+            if (optional.containsKey("central")) {
+                checkCentral((Map<?, ?>) optional.get("central"), caps, exact.micro(), epochSeconds);
+            }
             return new Task(bytes.clone(), sha256(bytes), text(fields.get(1), "the name", 64), domain, epsilon,
-                whole(fields.get(5), "epoch_seconds", 1, 31_622_400), exact.micro(),
-                Caps.of(fields.get(6), exact.micro()), placement, kernel);
+                epochSeconds, exact.micro(), caps, placement, kernel);
         }
 
-        static void checkOptional(Object field) {
+        static Map<?, ?> checkedOptional(Object field) {
             check(field instanceof Map<?, ?> keys && !keys.isEmpty(), "the optional keys must be a map that is not empty");
             ((Map<?, ?>) field).forEach((key, content) -> {
-                check("description".equals(key) || "unit".equals(key), "there is a key that this client does not know");
-                text(content, (String) key, key.equals("unit") ? 20 : 200);
+                switch (String.valueOf(key)) {
+                    case "central" -> check(content instanceof Map<?, ?> map && map.keySet().equals(CENTRAL),
+                        "the central statement must have its six keys");
+                    case "description" -> text(content, "the description", 200);
+                    case "lateness_seconds" -> whole(content, "lateness_seconds", 0, 31_622_400);
+                    case "release" -> check("closed-epochs".equals(content), "the release is not known");
+                    case "unit" -> text(content, "the unit", 20);
+                    default -> throw new Refused("there is a key that this client does not know");
+                }
             });
+            return (Map<?, ?>) field;
+        }
+
+        /** Check what is promised to those who see released counts alone, and the caps that keep the promise. */
+        static void checkCentral(Map<?, ?> central, Caps caps, long micro, long epochSeconds) {
+            double delta = real(central.get("delta"), "the central delta");
+            double honest = real(central.get("honest"), "the honest share");
+            check(real(central.get("epsilon"), "the central epsilon") > 0, "the central epsilon must be above 0");
+            check(delta >= 1e-200 && delta < 1, "the central delta must be from 1e-200 to below 1");
+            check(honest > 0 && honest <= 1, "the honest share must be above 0 and at most 1");
+            long reports = whole(central.get("reports"), "reports", 1, 1_000_000_000_000L);
+            long each = whole(central.get("reports_each"), "reports_each", 1, reports);
+            long releases = whole(central.get("releases"), "releases", 1, 1_000_000);
+            check(caps.lifetime() != null && charges(caps.lifetime(), micro) <= releases,
+                "the lifetime cap must allow at most as many reports as there are releases");
+            check(caps.rolling() != null && charges(caps.rolling(), micro) <= each && caps.window() >= epochSeconds,
+                "the rolling cap must allow at most reports_each reports, for a whole epoch");
+        }
+
+        /** How many charges a cap is, rounded up: their product may be more than a long holds. */
+        static long charges(long cap, long micro) {
+            return (cap + micro - 1) / micro;
         }
 
         static Kernel kernel(List<?> fields, Domain domain) {
@@ -623,8 +659,14 @@ public final class Client {
                     caps.get("rolling_window_seconds")),
                 Arrays.asList(mechanism.get("name"), mechanism.get("version"), parts)));
             Map<String, Object> optional = new TreeMap<>();
-            for (String key : List.of("description", "unit")) {
+            for (String key : List.of("description", "lateness_seconds", "release", "unit")) {
                 if (file.containsKey(key)) optional.put(key, file.get(key));
+            }
+            if (file.containsKey("central")) {
+                Map<String, Object> central = new TreeMap<>();
+                Json.object(file, "central").forEach((key, value) -> central.put(String.valueOf(key),
+                    List.of("delta", "epsilon", "honest").contains(key) ? Json.real(value) : value));
+                optional.put("central", central);
             }
             if (!optional.isEmpty()) fields.add(optional);
             Task task = ofBytes(encode(fields));

@@ -15,7 +15,7 @@ from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.tasks import Caps, Group, Task
+from arcwise.tasks import Caps, CentralStatement, Group, Task
 from tests.support.charges import transaction
 from tests.support.recorder import Recorder
 from tests.support.stepped import SteppedUplink
@@ -252,6 +252,13 @@ def test_both_ledgers_answer_as_a_plain_description_does(
 SPEED = Task("speed", Interval(0, 180), 1.0)
 GROUP = Group("vehicle", [SPEED, Task("load", Interval(0, 1), 1.0)])
 CAPPED = Task("capped", HOURS, 1.0, caps=Caps(lifetime=3.0))
+PROMISED = Task(
+    "promised",
+    HOURS,
+    1.0,
+    caps=Caps(lifetime=7.0, rolling=1.0),
+    central=CentralStatement(0.2, 1e-8, 10_000, releases=7),
+)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +270,10 @@ CAPPED = Task("capped", HOURS, 1.0, caps=Caps(lifetime=3.0))
         ({"hour": 0}, "positive number of answers, got 0"),
         ({"hour": True}, r"from task names to integers, got \{'hour': True\}"),
         ({"hour": 2.0}, r"from task names to integers, got \{'hour': 2\.0\}"),
+        (
+            {"promised": 2},
+            "memoize must not name task 'promised', which has a central statement: .* leave it",
+        ),
         ({"capped": 4}, "caps.lifetime = 3 allows no set of 4 memoised answers of task 'capped'"),
         ({"hour": 9}, "caps.lifetime = 8 allows no set of 9 memoised answers of task 'hour'"),
         (["hour"], r"memoize must be None or a mapping .* got \['hour'\]"),
@@ -273,7 +284,11 @@ CAPPED = Task("capped", HOURS, 1.0, caps=Caps(lifetime=3.0))
 def test_bad_arguments(memoize: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         Client(
-            URL, tasks=[HOUR, GROUP, CAPPED], memoize=memoize, ledger=MemoryLedger(), caps=Caps(lifetime=8.0)
+            URL,
+            tasks=[HOUR, GROUP, CAPPED, PROMISED],
+            memoize=memoize,
+            ledger=MemoryLedger(),
+            caps=Caps(lifetime=8.0),
         )
 
 

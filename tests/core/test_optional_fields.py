@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcwise.domains import Circle, Interval
-from arcwise.errors import TaskError
-from arcwise.tasks import Group, Task
+from arcwise.errors import ParameterError, TaskError
+from arcwise.tasks import Caps, CentralStatement, Charge, Group, Task, micro_epsilon
 from arcwise.tasks.optional import OPTIONAL
 from tests.support.nodejs import JAVASCRIPT
-from tests.support.strategies import json_values, texts
+from tests.support.strategies import json_values, statements, texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +29,20 @@ SPEED = Interval(0, 180)
 WORDS = "How fast the car went, in the open"
 
 
+STATEMENT = CentralStatement(0.25, 1e-8, 10_000, releases=30)
+SAID: dict[str, Any] = {
+    "central": STATEMENT,
+    "description": WORDS,
+    "lateness_seconds": 3600,
+    "release": "closed-epochs",
+    "unit": "km/h",
+}
+"""A value of each key."""
+
+
 def a_task(**said: Any) -> Task:
-    return Task("speed", SPEED, 1.0, **said)
+    caps = Caps(lifetime=30.0, rolling=1.0) if "central" in said else None
+    return Task("speed", SPEED, 1.0, **({"caps": caps} | said))
 
 
 def items(task: Task) -> list[Any]:
@@ -84,7 +96,8 @@ def test_the_id_covers_them() -> None:
 
 
 def test_copies_keep_them_and_nothing_changes_them() -> None:
-    task: Any = a_task(unit="km/h", description=WORDS)
+    task: Any = a_task(unit="km/h", description=WORDS, central=STATEMENT)
+    assert pickle.loads(pickle.dumps(STATEMENT)) == copy.copy(STATEMENT) == STATEMENT
     for other in (copy.deepcopy(task), pickle.loads(pickle.dumps(task))):
         assert other == task
         assert (other.unit, other.description) == ("km/h", WORDS)
@@ -129,7 +142,7 @@ def test_a_text_that_is_too_long_is_not_repeated_whole() -> None:
 
 @pytest.mark.parametrize("key", OPTIONAL)
 def test_a_reader_without_the_key_refuses_the_task(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = a_task(**{key: "km/h"})
+    task = a_task(**{key: SAID[key]})
     data, shown = task.to_bytes(), task.to_json()
     rest = {name: check for name, check in OPTIONAL.items() if name != key}
     for module in ("optional", "task"):
@@ -140,11 +153,17 @@ def test_a_reader_without_the_key_refuses_the_task(key: str, monkeypatch: pytest
         Task.from_json(shown)
 
 
-@given(st.dictionaries(st.sampled_from([*OPTIONAL, "zone"]), texts(20) | json_values, max_size=3))
+@given(
+    st.dictionaries(
+        st.sampled_from([*OPTIONAL, "zone"]),
+        texts(20) | json_values | st.sampled_from([*SAID.values()][1:]) | st.just(STATEMENT.to_fields()),
+        max_size=3,
+    )
+)
 def test_maps_are_read_or_refused(said: dict[str, Any]) -> None:
     """Whatever the map holds: a task is read from the bytes that it writes, and from no others."""
     try:
-        data = msgpack.packb([*items(a_task()), said])
+        data = msgpack.packb([*items(a_task(central=STATEMENT))[:8], said])
     except (OverflowError, UnicodeEncodeError):  # msgpack has no integer of this size, no lone surrogate
         return
     try:
@@ -152,7 +171,8 @@ def test_maps_are_read_or_refused(said: dict[str, Any]) -> None:
     except TaskError:
         return
     assert task.to_bytes() == data
-    assert {key: value for key in OPTIONAL if (value := getattr(task, key)) is not None} == said != {}
+    kept = {key: value for key in OPTIONAL if (value := getattr(task, key)) is not None}
+    assert kept == ({**said, "central": STATEMENT} if "central" in said else said) != {}
 
 
 def test_a_file_with_a_key_that_is_not_known_keeps_its_id() -> None:
@@ -161,6 +181,116 @@ def test_a_file_with_a_key_that_is_not_known_keeps_its_id() -> None:
     assert Task.from_json(shown) == a_task()
     with pytest.raises(TaskError, match="is not that of the task it describes"):
         Task.from_json(shown | {"unit": "km/h"})
+
+
+# --- what is released, and what that promises -----------------------------------------------------------
+
+
+def test_a_statement_is_a_map_of_its_own() -> None:
+    task = a_task(central=STATEMENT, lateness_seconds=3600)
+    assert (task.central, task.lateness_seconds) == (STATEMENT, 3600)
+    said = items(task)[8]
+    assert said == {
+        "central": {
+            "delta": 1e-8,
+            "epsilon": 0.25,
+            "honest": 1.0,
+            "releases": 30,
+            "reports": 10_000,
+            "reports_each": 1,
+        },
+        "lateness_seconds": 3600,
+    }
+    assert list(said["central"]) == sorted(said["central"])
+    assert task.to_json()["central"] == said["central"]
+    whole = json.loads(json.dumps(task.to_json()))
+    whole["central"]["honest"] = 1  # a float of a file may have no fraction, as everywhere in it
+    assert Task.from_json(whole) == task
+    assert "releases=30)" in repr(task)
+    assert "30 epochs together, each closed with at least 10,000 reports" in task._repr_html_()
+
+
+def test_a_statement_releases_closed_epochs_of_so_many_reports() -> None:
+    promised = a_task(central=STATEMENT)
+    assert (promised.release, promised.releases_closed_epochs, promised.least_reports) == (None, True, 10_000)
+    closed = a_task(release="closed-epochs")
+    assert (closed.releases_closed_epochs, closed.least_reports) == (True, 0)
+    assert (a_task().releases_closed_epochs, a_task().least_reports) == (False, 0)
+    assert promised.release_words == "an epoch is shown once it is closed and holds at least 10,000 reports"
+    assert a_task(release="closed-epochs", lateness_seconds=0).release_words == (
+        "an epoch is shown once it is closed; batches are taken until 0 s after their epoch"
+    )
+    assert a_task().release_words == ""
+
+
+@pytest.mark.parametrize(
+    ("caps", "message"),
+    [
+        (None, r"caps\.lifetime must be at most 30 .* central\.releases = 30, .* costs, 1; got none: set it"),
+        (Caps(rolling=1.0), r"caps\.lifetime must be at most 30 .* got none"),
+        (Caps(lifetime=30.000001, rolling=1.0), r"caps\.lifetime must be at most 30 .* got 30"),
+        (Caps(lifetime=30.0), r"caps\.rolling must be at most 1 .* central\.reports_each = 1, .* got none"),
+        (Caps(30.0, 1.000001), r"caps\.rolling must be at most 1 .* got 1"),
+        (Caps(30.0, 1.0, 86_399), r"caps\.window must be at least epoch_seconds = 86400 .* got 86399"),
+    ],
+)
+def test_caps_that_allow_more_than_the_statement_assumes(caps: Caps | None, message: str) -> None:
+    with pytest.raises(TaskError, match=f"^{message}"):
+        a_task(central=STATEMENT, caps=caps)
+    assert a_task(central=STATEMENT, caps=Caps(29.5, 1.0, 86_401)).central == STATEMENT
+
+
+@given(statements(), st.floats(0.01, 20), st.integers(1, 366 * 86_400))
+def test_the_caps_of_a_statement_allow_just_what_it_assumes(
+    statement: CentralStatement, epsilon: float, window: int
+) -> None:
+    caps, charge = statement.caps(epsilon, window), Charge(micro_epsilon(epsilon), 0)
+    statement.check_caps(caps, charge, window)
+    assert caps.lifetime_micro == statement.releases * charge.micro_epsilon
+    assert caps.rolling_micro == statement.reports_each * charge.micro_epsilon
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be positive and finite, got 0.0"),
+        ({"epsilon": "1"}, "epsilon must be a real number, positive and finite, got '1'"),
+        ({"delta": 0}, "delta must be at least 1e-200 and less than 1, got 0.0"),
+        ({"delta": 1.0}, "delta must be at least 1e-200 and less than 1, got 1.0"),
+        ({"reports": 0}, "reports must be an integer from 1 to 1000000000000, got 0"),
+        ({"reports": 1e4}, "reports must be an integer from 1 to 1000000000000, got 10000.0"),
+        ({"honest": 0}, "honest must be more than 0 and at most 1, got 0.0"),
+        ({"reports_each": 10_001}, "reports_each must be an integer from 1 to 10000, got 10001"),
+        ({"releases": True}, "releases must be an integer from 1 to 1000000, got True"),
+    ],
+)
+def test_bad_statements_are_refused(wrong: Any, message: str) -> None:
+    good = STATEMENT.to_fields()
+    with pytest.raises(ParameterError, match=f"^{message}$"):
+        CentralStatement(**(good | wrong))
+    shown = a_task(central=STATEMENT).to_json() | {"central": good | wrong}
+    with pytest.raises(TaskError, match=rf"^central\.{message}$"):
+        Task.from_json(shown)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"central": 1.0}, "central must be None or a CentralStatement, got 1.0; for example"),
+        ({"central": {"epsilon": 1.0}}, r"central must hold epsilon, delta, .* and nothing else, got"),
+        ({"central": {**STATEMENT.to_fields(), "zone": 1}}, "central must hold .* and nothing else"),
+        ({"release": "open"}, "release must be None or \"closed-epochs\", got 'open'"),
+        ({"release": True}, 'release must be None or "closed-epochs", got True'),
+        (
+            {"lateness_seconds": -1},
+            "lateness_seconds must be an integer from 0 to 31622400, got -1; it is in",
+        ),
+        ({"lateness_seconds": 1.5}, "lateness_seconds must be an integer from 0 to 31622400, got 1.5"),
+    ],
+)
+def test_bad_values_of_the_release_are_refused(said: Any, message: str) -> None:
+    with pytest.raises(TaskError, match=f"^{message}"):
+        a_task(**said)
 
 
 # --- a key is one entry ---------------------------------------------------------------------------------
@@ -204,6 +334,7 @@ def test_tasks_of_a_group_have_their_own() -> None:
 
 
 def test_a_group_keeps_its_files(tmp_path: Path) -> None:
-    group = Group("car", [a_task(unit="km/h"), Task("heading", Circle(360), 1.0, description=WORDS)])
+    told = a_task(unit="km/h", central=STATEMENT, lateness_seconds=60)
+    group = Group("car", [told, Task("heading", Circle(360), 1.0, description=WORDS)])
     group.save(tmp_path / "car.json")
     assert Group.load(tmp_path / "car.json").tasks == group.tasks

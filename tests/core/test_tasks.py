@@ -20,6 +20,7 @@ from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import DAY, Caps, Task, micro_epsilon
+from arcwise.tasks.optional import OPTIONAL
 from tests.support.strategies import epsilons, json_values, mutations, tasks
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def same(task: Task, other: Task) -> bool:
         and task.to_bytes() == other.to_bytes()
         and (task.name, task.domain, task.epsilon, task.goal, task.epoch_seconds, task.caps)
         == (other.name, other.domain, other.epsilon, other.goal, other.epoch_seconds, other.caps)
-        and (task.description, task.unit) == (other.description, other.unit)
+        and all(getattr(task, key) == getattr(other, key) for key in OPTIONAL)
         and (type(task.mechanism), task.mechanism.placement, task.mechanism.kernel)
         == (type(other.mechanism), other.mechanism.placement, other.mechanism.kernel)
     )

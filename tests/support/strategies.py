@@ -42,7 +42,7 @@ from arcwise.mechanisms import (
     VonMises,
 )
 from arcwise.mechanisms.closed_forms.piecewise import least_half_range
-from arcwise.tasks import DAY, Caps, Task
+from arcwise.tasks import DAY, Caps, CentralStatement, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -363,9 +363,25 @@ def caps(draw: st.DrawFn, epsilon: float) -> Caps:
 
 
 @st.composite
+def statements(draw: st.DrawFn) -> CentralStatement:
+    """Return central statements with every assumption."""
+    reports = draw(st.integers(1, 10**12))
+    return CentralStatement(
+        draw(st.floats(0, 1e6, exclude_min=True)),
+        draw(st.floats(1e-200, 1, exclude_max=True)),
+        reports,
+        honest=draw(st.floats(0, 1, exclude_min=True)),
+        reports_each=draw(st.integers(1, min(reports, 1000))),
+        releases=draw(st.integers(1, 10**6)),
+    )
+
+
+@st.composite
 def tasks(draw: st.DrawFn) -> Task:
     """Return tasks of every kind, with every optional part."""
     mechanism = draw(mechanisms())
+    epoch = draw(st.integers(1, 366 * DAY))
+    central = draw(st.none() | statements())
     goals = (
         ["direction", "distribution"] if isinstance(mechanism.domain, Circle) else ["distribution", "value"]
     )
@@ -375,8 +391,13 @@ def tasks(draw: st.DrawFn) -> Task:
         mechanism.epsilon,
         goal=draw(st.none() | st.sampled_from(goals)),
         mechanism=mechanism,
-        epoch_seconds=draw(st.integers(1, 366 * DAY)),
-        caps=draw(st.none() | caps(mechanism.epsilon)),
+        epoch_seconds=epoch,
+        caps=draw(st.none() | caps(mechanism.epsilon))
+        if central is None
+        else central.caps(mechanism.epsilon, draw(st.integers(epoch, 366 * DAY))),
+        central=central,
+        lateness_seconds=draw(st.none() | st.integers(0, 366 * DAY)),
+        release=draw(st.sampled_from([None, "closed-epochs"])),
         description=draw(st.none() | texts(200)),
         unit=draw(st.none() | texts(20)),
     )

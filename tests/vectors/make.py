@@ -41,7 +41,7 @@ from arcwise.mechanisms import (
     OptimalCircular,
     OptimalPiecewise,
 )
-from arcwise.tasks import Caps, Group, Task
+from arcwise.tasks import Caps, CentralStatement, Group, Task
 from tests.vectors import policy, refused
 from tests.vectors.batches import batches, epochs, long_batches
 from tests.vectors.draws import draws, values_outside
@@ -147,6 +147,27 @@ def _optional() -> dict[str, Task]:
         ),
         # The longest of each, in characters of four bytes: both lengths need a longer form.
         "optional, longest": Task("mood", SMALL, 1.0, description="\U0001f684" * 200, unit="\U0001f684" * 20),
+        "optional, release": Task("heading", HEADING, 1.0, release="closed-epochs", lateness_seconds=0),
+        "optional, central": Task(
+            "age",
+            Interval(0, 100, step=1),
+            5.1,
+            caps=Caps(lifetime=153.0, rolling=5.1),
+            central=CentralStatement(epsilon=5.25, delta=1e-8, reports=10_000, releases=30),
+        ),
+        # The most and the least of each, a statement of several reports of a device among them.
+        "optional, central and all": Task(
+            "wind",
+            HEADING,
+            0.3,
+            epoch_seconds=3600,
+            caps=Caps(lifetime=0.6, rolling=0.6, window=3600),
+            description="Where the wind comes from",
+            unit="°",
+            release="closed-epochs",
+            lateness_seconds=366 * 86_400,
+            central=CentralStatement(0.5, 1e-200, 10**12, honest=0.875, reports_each=2, releases=10**6),
+        ),
     }
 
 

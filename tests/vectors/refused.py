@@ -224,6 +224,47 @@ _SHAPE: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
     ("a description of 201 characters", "optional, all", _set(OPTIONAL, "description", to="x" * 201)),
     ("a description of two lines", "optional, all", _set(OPTIONAL, "description", to="x\ny")),
     ("a description with a space at its end", "optional, all", _set(OPTIONAL, "description", to="x ")),
+    ("a lateness below 0", "optional, release", _set(OPTIONAL, "lateness_seconds", to=-1)),
+    (
+        "a lateness of more than 366 days",
+        "optional, release",
+        _set(OPTIONAL, "lateness_seconds", to=31_622_401),
+    ),
+    ("a lateness that is a float", "optional, release", _set(OPTIONAL, "lateness_seconds", to=60.0)),
+    ("a lateness that is nil", "optional, release", _set(OPTIONAL, "lateness_seconds", to=None)),
+    ("a release that is not known", "optional, release", _set(OPTIONAL, "release", to="closed")),
+    ("a release that is no string", "optional, release", _set(OPTIONAL, "release", to=True)),
+    *(
+        (f"a central statement {why}", "optional, central", _set(OPTIONAL, "central", *path, to=to))
+        for why, path, to in (
+            ("that is a number", (), 1.0),
+            ("that is an array", (), [1e-8, 5.25, 1.0, 30, 10_000, 1]),
+            ("without keys", (), {}),
+            ("with a key that is not known", ("zone",), 1),
+            ("with an epsilon of 0", ("epsilon",), 0.0),
+            ("with an epsilon that is an integer", ("epsilon",), 5),
+            ("with an epsilon that is NaN", ("epsilon",), math.nan),
+            ("with a delta of 0", ("delta",), 0.0),
+            ("with a delta of 1", ("delta",), 1.0),
+            ("with a delta below 1e-200", ("delta",), 9e-201),
+            ("with an honest share of 0", ("honest",), 0.0),
+            ("with an honest share above 1", ("honest",), 1.125),
+            ("with an honest share that is nil", ("honest",), None),
+            ("with no reports", ("reports",), 0),
+            ("with reports that are a float", ("reports",), 10_000.0),
+            ("with more than 10^12 reports", ("reports",), 10**12 + 1),
+            ("with more reports of a device than there are", ("reports_each",), 10_001),
+            ("with no report of a device", ("reports_each",), 0),
+            ("with no release", ("releases",), 0),
+            ("with more than 10^6 releases", ("releases",), 10**6 + 1),
+            ("with fewer releases than the lifetime cap allows", ("releases",), 29),
+        )
+    ),
+    ("a central statement without a lifetime cap", "optional, central", _set(CAPS, 0, to=None)),
+    ("a central statement with a lifetime cap too high", "optional, central", _set(CAPS, 0, to=153_000_001)),
+    ("a central statement without a rolling cap", "optional, central", _set(CAPS, 1, to=None)),
+    ("a central statement with a rolling cap too high", "optional, central", _set(CAPS, 1, to=5_100_001)),
+    ("a central statement with a window below an epoch", "optional, central", _set(CAPS, 2, to=86_399)),
     (
         "a description that changes the direction of writing",
         "optional, all",
@@ -233,6 +274,14 @@ _SHAPE: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
 """The same for what would be counted or sampled as something else, or under another id."""
 
 
+_STATEMENT = {
+    "delta": 1e-8,
+    "epsilon": 1.0,
+    "honest": 1.0,
+    "releases": 1,
+    "reports": 10_000,
+    "reports_each": 1,
+}
 _STEP = {"step": 2.8125, "rounding": "refuse"}
 """One that fits the 128 nodes of the task: the id alone tells that it is another."""
 
@@ -263,4 +312,11 @@ def _json(valid: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         ("a unit under the id of a task without one", changed("unit", to="min")),
         ("a unit that is null", changed("unit", to=None)),
         ("a description that is an object", changed("description", to={"en": "x"})),
+        ("a lateness under the id of a task without one", changed("lateness_seconds", to=3600)),
+        ("a lateness that is a string", changed("lateness_seconds", to="3600")),
+        ("a release under the id of a task without one", changed("release", to="closed-epochs")),
+        ("a central statement that is a list", changed("central", to=[])),
+        ("a central statement that is null", changed("central", to=None)),
+        ("a central statement without caps", changed("central", to=_STATEMENT)),
+        ("a central statement without a delta", changed("central", to={"epsilon": 1.0, "reports": 100})),
     ]

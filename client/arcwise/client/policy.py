@@ -180,6 +180,12 @@ def _reportable(thing: object, caps: Caps | None, answers: dict[str, int], most:
             raise ParameterError(
                 f"memoize[{thing.name!r}] must be a positive number of answers, got {count!r}"
             )
+        if thing.central is not None:
+            raise ParameterError(
+                f"memoize must not name task {thing.name!r}, which has a central statement: that holds for "
+                "fresh answers, and counts of two epochs would differ by the answers of those who changed; "
+                "leave it out"
+            )
         whole = Charge(thing.charge.micro_epsilon * count, thing.charge.delta_units * count)
         for kept in (thing.caps, caps):
             _check_room(kept, whole, f"set of {count} memoised answers of task {thing.name!r}")

@@ -2,6 +2,9 @@
 
 import { TaskError } from "./errors.js";
 
+/** Seconds of a year, the most that an epoch, a window or a lateness may have. */
+export const MOST_SECONDS = 366 * 86_400;
+
 /**
  * @param {unknown} condition
  * @param {string} message
@@ -24,6 +27,17 @@ export function count(value, name, least, most) {
     `${name} must be an integer from ${least} to ${most}`,
   );
   return Number(value);
+}
+
+/**
+ * An integer of a JSON file, as msgpack has it.
+ *
+ * @param {unknown} value
+ * @returns {bigint}
+ */
+export function integer(value) {
+  check(typeof value === "number" && Number.isSafeInteger(value) && value >= 0, `${value} must be an integer`);
+  return BigInt(value);
 }
 
 /**

@@ -19,4 +19,5 @@ export { Task } from "./task.js";
  * @typedef {import("./client.js").Event} Event
  * @typedef {import("./ledger.js").Ledger} Ledger
  * @typedef {import("./task.js").Caps} Caps
+ * @typedef {import("./optional.js").CentralStatement} CentralStatement
  */

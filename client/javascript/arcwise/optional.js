@@ -1,18 +1,31 @@
 /** What some tasks say and others do not: the map behind the eighth item. */
 
-import { check, text } from "./checks.js";
+import { MOST_SECONDS, check, count, integer, real, text } from "./checks.js";
 
-/** @typedef {import("./msgpack.js").Packable} Packable */
+/**
+ * @typedef {import("./msgpack.js").Packable} Packable
+ * @typedef {{ epsilon: number, delta: number, reports: number, honest: number, reportsEach: number, releases: number }}
+ *     CentralStatement what is promised to those who see released counts alone, and what that assumes
+ */
 
 /**
  * For each key, in ascending order, what checks its value. A new key is a line here.
  *
- * @type {Record<string, (value: Packable) => Packable>}
+ * @type {Record<string, (value: Packable) => string | number | CentralStatement>}
  */
 const OPTIONAL = {
+  central: checkedCentral,
   description: (value) => text(value, "the description", 200),
+  lateness_seconds: (value) => count(value, "lateness_seconds", 0, MOST_SECONDS),
+  release: checkedRelease,
   unit: (value) => text(value, "the unit", 20),
 };
+
+/** The keys of a central statement, in ascending order, and whether each is an integer. */
+const CENTRAL = { delta: false, epsilon: false, honest: false, releases: true, reports: true, reports_each: true };
+const MOST_REPORTS = 1e12;
+const MOST_RELEASES = 1e6;
+const LEAST_DELTA = 1e-200;
 
 /**
  * The value of each key, null where it is not there. A key that is not known may mean anything: it is refused.
@@ -38,5 +51,48 @@ export function checkedOptional(items) {
  */
 export function optionalFromJson(json) {
   const said = Object.keys(OPTIONAL).filter((key) => Object.hasOwn(json, key));
-  return said.length ? [new Map(said.map((key) => [key, json[key]]))] : [];
+  return said.length ? [new Map(said.map((key) => [key, packable(key, json[key])]))] : [];
+}
+
+/**
+ * @param {string} key
+ * @param {any} value
+ * @returns {Packable}
+ */
+function packable(key, value) {
+  if (key === "lateness_seconds") return integer(value);
+  if (key !== "central") return value;
+  check(value !== null && typeof value === "object", "the central statement must be an object");
+  const keys = Object.entries(CENTRAL);
+  check(
+    Object.keys(value).length === keys.length && keys.every(([name]) => Object.hasOwn(value, name)),
+    `the central statement must hold ${Object.keys(CENTRAL).join(", ")} and nothing else`,
+  );
+  return new Map(keys.map(([name, whole]) => [name, whole ? integer(value[name]) : value[name]]));
+}
+
+/**
+ * @param {Packable} value
+ * @returns {CentralStatement}
+ */
+function checkedCentral(value) {
+  const keys = Object.keys(CENTRAL);
+  check(
+    value instanceof Map && value.size === keys.length && keys.every((key) => value.has(key)),
+    `the central statement must be a map of ${keys.join(", ")}`,
+  );
+  const [delta, epsilon, honest] = ["delta", "epsilon", "honest"].map((key) => real(value.get(key), `central ${key}`));
+  check(epsilon > 0, "central epsilon must be above 0");
+  check(delta >= LEAST_DELTA && delta < 1, "central delta must be from 1e-200 to below 1");
+  check(honest > 0 && honest <= 1, "the honest share must be above 0 and at most 1");
+  const reports = count(value.get("reports"), "central reports", 1, MOST_REPORTS);
+  const reportsEach = count(value.get("reports_each"), "central reports_each", 1, reports);
+  const releases = count(value.get("releases"), "central releases", 1, MOST_RELEASES);
+  return Object.freeze({ epsilon, delta, reports, honest, reportsEach, releases });
+}
+
+/** @param {Packable} value */
+function checkedRelease(value) {
+  check(value === "closed-epochs", "the release must be closed-epochs");
+  return value;
 }

@@ -1,6 +1,6 @@
 /** The file of a task, for people, as the fields of its canonical bytes. What it says is checked by `Task`. */
 
-import { check } from "./checks.js";
+import { check, integer } from "./checks.js";
 import { optionalFromJson } from "./optional.js";
 
 /** @typedef {import("./msgpack.js").Packable} Packable */
@@ -68,12 +68,6 @@ function values(source, keys) {
 function list(value) {
   check(Array.isArray(value), "rows and units must be lists");
   return value;
-}
-
-/** @param {unknown} value */
-function integer(value) {
-  check(typeof value === "number" && Number.isSafeInteger(value) && value >= 0, `${value} must be an integer`);
-  return BigInt(value);
 }
 
 /** @param {unknown} text */

@@ -1,6 +1,6 @@
 /** A task: what is asked, at which epsilon, with which integers. One whose certificate does not hold cannot exist. */
 
-import { array, check, count, real, text } from "./checks.js";
+import { MOST_SECONDS, array, check, count, real, text } from "./checks.js";
 import { MOST_LATTICE_VALUES, toLattice, toPlace, toUnit } from "./domain.js";
 import { CertificateError, TaskError } from "./errors.js";
 import { expLowerBound, microEpsilon } from "./exact.js";
@@ -19,7 +19,6 @@ import { fieldsFromJson } from "./task-json.js";
  */
 
 const MOST_BYTES = 1 << 20;
-const MOST_SECONDS = 366 * 86_400;
 const MOST_MICRO_EPSILON = 1e15;
 const GOALS = { interval: ["distribution", "mean", "value"], circle: ["direction", "distribution"] };
 
@@ -36,13 +35,19 @@ export class Task {
     check(fields[0] === 1n, "the schema version is not known; this client knows 1");
     check(fields.length >= 8, "a task has 8 fields, and 9 where it says what others need not");
     const [, name, domain, epsilon, goal, epochSeconds, caps, mechanism, ...more] = fields;
-    const { description, unit } = checkedOptional(more);
+    const { central, description, lateness_seconds: lateness, release, unit } = checkedOptional(more);
     /** What apps and people call it. */
     this.name = text(name, "the name", 64);
     /** What is asked, for people, or null. */
     this.description = description;
     /** The unit of the values, for people, or null. */
     this.unit = unit;
+    /** What is promised to those who see released counts alone, or null. */
+    this.central = central;
+    /** How the server releases counts, "closed-epochs", or null: as the server is set. */
+    this.release = release;
+    /** For how many seconds after its epoch the server takes a batch, or null: as the server is set. */
+    this.latenessSeconds = lateness;
     this.domain = checkedDomain(domain);
     /** The privacy loss of one report. */
     this.epsilon = real(epsilon, "epsilon");
@@ -55,6 +60,7 @@ export class Task {
     /** What a report is charged. */
     this.microEpsilon = microEpsilon(this.epsilon);
     this.caps = checkedCaps(caps, this.microEpsilon);
+    if (central) checkPromise(central, this.caps, this.microEpsilon, this.epochSeconds);
     const [kernel, placement] = checkedKernel(mechanism, this.domain, this.epsilon);
     this.kernel = kernel;
     this.placement = placement;
@@ -230,6 +236,25 @@ function checkedCaps(field, charge) {
     .slice(0, 2)
     .map((cap) => (cap === null ? null : count(cap, name, charge, MOST_MICRO_EPSILON)));
   return { lifetimeMicro, rollingMicro, window: count(caps[2], "the rolling window in seconds", 1, MOST_SECONDS) };
+}
+
+/**
+ * Refuse caps that let a device send more than the central statement assumes.
+ *
+ * @param {import("./optional.js").CentralStatement} central
+ * @param {Caps} caps
+ * @param {number} charge
+ * @param {number} epochSeconds
+ */
+function checkPromise({ releases, reportsEach }, { lifetimeMicro, rollingMicro, window }, charge, epochSeconds) {
+  check(
+    lifetimeMicro !== null && lifetimeMicro <= releases * charge,
+    `with a central statement the lifetime cap must allow at most its releases, ${releases} reports`,
+  );
+  check(
+    rollingMicro !== null && rollingMicro <= reportsEach * charge && window >= epochSeconds,
+    `with a central statement the rolling cap must allow at most ${reportsEach} reports, for a whole epoch`,
+  );
 }
 
 /**

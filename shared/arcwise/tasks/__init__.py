@@ -11,16 +11,18 @@ from arcwise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from arcwise.tasks.caps import DAY, Caps, Charge, micro_epsilon
+    from arcwise.tasks.central import CentralStatement
     from arcwise.tasks.group import Group
     from arcwise.tasks.task import Task
 
-__all__ = ["DAY", "Caps", "Charge", "Group", "Task", "micro_epsilon"]
+__all__ = ["DAY", "Caps", "CentralStatement", "Charge", "Group", "Task", "micro_epsilon"]
 
 if not TYPE_CHECKING:  # a type checker would let every name pass
     __getattr__ = lazy_names(
         __name__,
         {
             "caps": ("DAY", "Caps", "Charge", "micro_epsilon"),
+            "central": ("CentralStatement",),
             "group": ("Group",),
             "task": ("Task",),
         },

@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from arcwise.checks import shown
+from arcwise.checks import checked_integer, shown
 from arcwise.errors import TaskError
+from arcwise.tasks.caps import MAX_PERIOD, SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,16 +42,35 @@ def checked_text(text: object, name: str, *, most: int) -> str:
     return normal
 
 
+def _checked_lateness(value: object, name: str) -> int:
+    return checked_integer(name, value, 0, MAX_PERIOD, advice=SECONDS, error=TaskError)
+
+
+def _checked_central(value: object, name: str) -> Any:
+    from arcwise.tasks.central import checked_central  # most tasks have no statement, and wait for none
+
+    return checked_central(value, name)
+
+
+def _checked_release(value: object, name: str) -> str:
+    from arcwise.tasks.central import checked_release
+
+    return checked_release(value, name)
+
+
 OPTIONAL: Final[dict[str, Callable[[object, str], Any]]] = {
+    "central": _checked_central,
     "description": partial(checked_text, most=200),
+    "lateness_seconds": _checked_lateness,
+    "release": _checked_release,
     "unit": partial(checked_text, most=20),
 }
-"""The keys, and for each a function of its value and its name: it returns what bytes and JSON hold alike, or
-raises `TaskError`."""
+"""The keys, and for each a function of its value and its name: it returns the attribute, or raises
+`TaskError`. Bytes and JSON hold the same, or what its `to_fields` returns."""
 
 
 def checked_optional(given: Mapping[str, object]) -> dict[str, Any]:
-    """Return the values of all keys in their canonical form: None for those that are None or not given."""
+    """Return the values of all keys as attributes of a task: None for those that are None or not given."""
     return {
         key: None if (value := given.get(key)) is None else check(value, key)
         for key, check in OPTIONAL.items()
@@ -59,7 +79,11 @@ def checked_optional(given: Mapping[str, object]) -> dict[str, Any]:
 
 def optional_to_fields(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the items behind the eighth: one map with sorted keys, or nothing where no value is set."""
-    said = {key: value for key, value in sorted(values.items()) if value is not None}
+    said = {
+        key: value.to_fields() if hasattr(value, "to_fields") else value
+        for key, value in sorted(values.items())
+        if value is not None
+    }
     return [said] if said else []
 
 

@@ -37,7 +37,7 @@ from arcwise.tasks.optional import (
     optional_from_fields,
     optional_to_fields,
 )
-from arcwise.tasks.words import caps_words, privacy_words
+from arcwise.tasks.words import caps_words, privacy_words, release_words
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from arcwise.domains import Domain
     from arcwise.randomness import Randomness
+    from arcwise.tasks.central import CentralStatement
     from arcwise.typing import IntArray
 
 __all__ = ["Task", "checked_name"]
@@ -87,6 +88,17 @@ class Task(Document):
     unit
         The unit of the values, for people: 1 to 20 printable characters such as "min" or "km/h", likewise.
         It changes no number.
+    central
+        What is promised to those who see released counts alone: a `CentralStatement`. None (default): none.
+        The caps must make it true: a lifetime cap of at most `releases` reports, and a rolling cap of at most
+        `reports_each` in a window that is no shorter than an epoch. A client refuses to memoise such a task.
+    release
+        "closed-epochs": a server shows an epoch only once it takes no more reports, and never changes it
+        then.
+        None (default): as the server is set. A task with a central statement is released so in any case.
+    lateness_seconds
+        For how long after its epoch a batch is still taken, 0 to 31,622,400 seconds. None (default): as the
+        server is set.
 
     Attributes
     ----------
@@ -118,7 +130,18 @@ class Task(Document):
     True
     """
 
-    __slots__ = ("description", "domain", "epoch_seconds", "epsilon", "goal", "mechanism", "unit")
+    __slots__ = (
+        "central",
+        "description",
+        "domain",
+        "epoch_seconds",
+        "epsilon",
+        "goal",
+        "lateness_seconds",
+        "mechanism",
+        "release",
+        "unit",
+    )
 
     _kind: ClassVar[str] = "task"
     _max_bytes: ClassVar[int | None] = 1 << 20
@@ -128,7 +151,10 @@ class Task(Document):
     goal: str
     mechanism: Mechanism
     epoch_seconds: int
+    central: CentralStatement | None
     description: str | None
+    lateness_seconds: int | None
+    release: str | None
     unit: str | None
 
     @explained
@@ -145,6 +171,9 @@ class Task(Document):
         caps: Caps | None = None,
         description: str | None = None,
         unit: str | None = None,
+        central: CentralStatement | None = None,
+        release: Literal["closed-epochs"] | None = None,
+        lateness_seconds: int | None = None,
     ) -> None:
         name = checked_name(name)
         if not isinstance(domain, (Interval, Circle)):
@@ -165,7 +194,15 @@ class Task(Document):
             raise TaskError(f"caps must be a Caps or None, got {caps!r}; for example Caps(lifetime=30.0)")
         if expected_reports is not None:
             expected_reports = checked_integer("expected_reports", expected_reports, 1, error=TaskError)
-        optional = checked_optional({"description": description, "unit": unit})
+        optional = checked_optional(
+            {
+                "central": central,
+                "description": description,
+                "lateness_seconds": lateness_seconds,
+                "release": release,
+                "unit": unit,
+            }
+        )
         goal = checked_goal(goal, domain, mechanism)
         if mechanism is None:
             mechanism = mechanism_for(goal, domain, epsilon, expected_reports)
@@ -177,6 +214,8 @@ class Task(Document):
         charge = Charge(micro_epsilon(epsilon), mechanism.certificate().delta)
         caps = Caps() if caps is None else caps
         check_caps(caps, charge, "report")
+        if optional.get("central") is not None:
+            optional["central"].check_caps(caps, charge, epoch_seconds)
         self._set(
             name=name,
             domain=domain,
@@ -210,6 +249,10 @@ class Task(Document):
             "epoch": f"{self.epoch_seconds} s",
             "id": self.id,
         }
+        if self.central is not None:
+            rows["central"] = str(self.central)
+        if self.release_words:
+            rows["release"] = self.release_words
         head = [self.name, *([] if self.description is None else [self.description]), self.privacy_words]
         return Form(head, [Table((), list(rows.items()))]).html()
 
@@ -219,9 +262,25 @@ class Task(Document):
         return privacy_words(self.epsilon, self.charge.delta_units / UNIT)
 
     @property
+    def release_words(self) -> str:
+        """When a server shows what it has counted, for people: "" where its settings say."""
+        least = self.least_reports if self.releases_closed_epochs else None
+        return release_words(least, self.lateness_seconds)
+
+    @property
     def domain_words(self) -> str:
         """The domain and the unit of its values in words, for people: "[0, 180] km/h"."""
         return str(self.domain) if self.unit is None else f"{self.domain} {self.unit}"
+
+    @property
+    def least_reports(self) -> int:
+        """How many reports an epoch must hold before it is released: 0 without a central statement."""
+        return 0 if self.central is None else self.central.reports
+
+    @property
+    def releases_closed_epochs(self) -> bool:
+        """Whether an epoch is shown only once it takes no more reports, whatever a server's settings say."""
+        return self.release is not None or self.central is not None
 
     def epoch(self, timestamp: float) -> int:
         """Return the number of the epoch, counted from 1970-01-01 UTC, that holds a Unix time.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from arcwise.tasks.caps import Caps
 
-__all__ = ["caps_words", "privacy_words"]
+__all__ = ["caps_words", "privacy_words", "release_words"]
 
 
 def privacy_words(epsilon: float, delta: float = 0.0) -> str:
@@ -48,3 +48,19 @@ def caps_words(caps: Caps, what: str) -> str:
         line("delta", caps.lifetime_delta, caps.rolling_delta),
     ]
     return "; ".join(each for each in lines if each) or f"none: every {what} costs epsilon again"
+
+
+def release_words(least: int | None, late: int | None) -> str:
+    """Return when a server shows what it has counted, and until when it counts; "" where its settings say.
+
+    Parameters
+    ----------
+    least
+        Reports that a closed epoch must hold, None where epochs are shown before they are closed.
+    late
+        Seconds after an epoch until which batches are taken, None where the server's settings say.
+    """
+    holds = f" and holds at least {least:,} reports" if least else ""
+    shown = "" if least is None else f"an epoch is shown once it is closed{holds}"
+    taken = "" if late is None else f"batches are taken until {late} s after their epoch"
+    return "; ".join(words for words in (shown, taken) if words)

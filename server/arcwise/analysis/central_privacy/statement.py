@@ -15,6 +15,7 @@ from arcwise.checks import checked_integer, checked_real, explained
 from arcwise.errors import ParameterError
 from arcwise.kernels.base import Kernel
 from arcwise.kernels.certificate import EPSILON_MAX
+from arcwise.tasks.central import LEAST_DELTA, MOST_RELEASES, MOST_REPORTS
 from arcwise.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 __all__ = ["CentralPrivacy", "central", "central_witness"]
-
-MOST_REPORTS = 10**12
-LEAST_DELTA = 1e-200
 
 _STEP = 1e-5
 """An epsilon is found to so many parts of itself, and rounded up by them."""
@@ -131,7 +129,7 @@ def central(
     n = checked_integer("n", n, 1, MOST_REPORTS)
     honest = checked_real("honest", honest, above=0, most=1)
     reports_each = checked_integer("reports_each", reports_each, 1, n)
-    releases = checked_integer("releases", releases, 1, 10**6)
+    releases = checked_integer("releases", releases, 1, MOST_RELEASES)
     local = _local(task)
     counted = max(1, math.floor(n * honest))
     spent = local * reports_each * releases

@@ -1,0 +1,187 @@
+"""What a task promises to those who see released counts alone: its central statement, and what makes it true.
+
+The statement is a promise with its assumptions. That it follows from the kernel is computed by
+`arcwise.analysis.central`; that a device keeps its part is what the task's caps see to, and that is checked
+here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from arcwise.checks import checked_integer, checked_real, explained, shown
+from arcwise.errors import ParameterError, TaskError
+from arcwise.values import Value
+
+if TYPE_CHECKING:
+    from arcwise.tasks.caps import Caps, Charge
+
+__all__ = [
+    "CLOSED_EPOCHS",
+    "LEAST_DELTA",
+    "MOST_RELEASES",
+    "MOST_REPORTS",
+    "CentralStatement",
+    "checked_central",
+    "checked_release",
+]
+
+CLOSED_EPOCHS: Final = "closed-epochs"
+"""The one way of releasing that a task can name: an epoch is shown once it takes no more reports."""
+
+LEAST_DELTA: Final = 1e-200
+MOST_REPORTS: Final = 10**12
+MOST_RELEASES: Final = 10**6
+
+
+class CentralStatement(Value):
+    """What the counts of a task reveal to somebody who sees no report, and what that assumes.
+
+    Parameters
+    ----------
+    epsilon
+        The central epsilon that is promised, positive: of all releases together that hold a device's reports.
+    delta
+        The central delta, from 1e-200 to below 1.
+    reports
+        How many reports an epoch must hold before it is released: in all, those that do not come from honest
+        devices included. From 1 to 10^12.
+    honest
+        The share of these reports that the reader neither sent nor knows, above 0 and at most 1. Nobody can
+        check it.
+    reports_each
+        At most so many reports of one device are in one epoch: from 1 to `reports`. The task's rolling cap
+        sees to it.
+    releases
+        At most so many epochs hold reports of one device: from 1 to 10^6. The task's lifetime cap sees to it.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> from arcwise.tasks import Caps, Task
+    >>> once = CentralStatement(epsilon=1.0, delta=1e-8, reports=10_000)
+    >>> task = Task("age", Interval(0, 100), 5.0, caps=Caps(lifetime=5.0, rolling=5.0), central=once)
+    >>> task.least_reports, task.releases_closed_epochs
+    (10000, True)
+    """
+
+    __slots__ = __match_args__ = ("epsilon", "delta", "reports", "honest", "reports_each", "releases")
+
+    epsilon: float
+    delta: float
+    reports: int
+    honest: float
+    reports_each: int
+    releases: int
+
+    @explained
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        reports: int,
+        *,
+        honest: float = 1.0,
+        reports_each: int = 1,
+        releases: int = 1,
+    ) -> None:
+        reports = checked_integer("reports", reports, 1, MOST_REPORTS)
+        self._set(
+            epsilon=checked_real("epsilon", epsilon, above=0),
+            delta=checked_real("delta", delta, least=LEAST_DELTA, below=1),
+            reports=reports,
+            honest=checked_real("honest", honest, above=0, most=1),
+            reports_each=checked_integer("reports_each", reports_each, 1, reports),
+            releases=checked_integer("releases", releases, 1, MOST_RELEASES),
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return checked_central, (self.to_fields(), "central")
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the statement as the map that the bytes and the file of a task hold."""
+        return {name: getattr(self, name) for name in sorted(self.__match_args__)}
+
+    def caps(self, epsilon: float, window: int) -> Caps:
+        """Return the caps that make the statement true of a device, with this rolling window.
+
+        Parameters
+        ----------
+        epsilon
+            Of one report, the local one.
+        window
+            Seconds: at least those of an epoch.
+        """
+        from arcwise.tasks.caps import Caps, micro_epsilon
+
+        micro = micro_epsilon(epsilon)
+        return Caps(self.releases * micro / 1e6, self.reports_each * micro / 1e6, window)
+
+    def check_caps(self, caps: Caps, charge: Charge, epoch_seconds: int) -> None:
+        """Raise `TaskError` where a device could send more than the statement assumes.
+
+        It has at most `releases` reports in its life, and so is in at most so many epochs; any `window`
+        seconds hold at most `reports_each` of them, and so does an epoch that is no longer.
+        """
+        for kind, micro, what, count in (
+            ("lifetime", caps.lifetime_micro, "releases", self.releases),
+            ("rolling", caps.rolling_micro, "reports_each", self.reports_each),
+        ):
+            most = count * charge.micro_epsilon
+            if micro is None or micro > most:
+                given = "none" if micro is None else f"{micro / 1e6:g}"
+                raise TaskError(
+                    f"caps.{kind} must be at most {most / 1e6:g} in a task with central.{what} = {count:,}, "
+                    f"which is so often what a report costs, {charge.micro_epsilon / 1e6:g}; got {given}: "
+                    f"set it, or make a statement with more {what}"
+                )
+        if caps.window < epoch_seconds:
+            raise TaskError(
+                f"caps.window must be at least epoch_seconds = {epoch_seconds} in a task with a central "
+                f"statement, got {caps.window}: the rolling cap must hold for a whole epoch"
+            )
+
+    def __str__(self) -> str:
+        releases = "one epoch" if self.releases == 1 else f"up to {self.releases:,} epochs together"
+        each = "one report" if self.reports_each == 1 else f"at most {self.reports_each:,} reports"
+        honest = "" if self.honest == 1 else f", {self.honest:.6g} of them from others than the reader"
+        return (
+            f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g}, for the counts of {releases}, each "
+            f"closed with at least {self.reports:,} reports{honest} and {each} of a device"
+        )
+
+
+def checked_central(value: object, name: str) -> CentralStatement:
+    """Return the statement that is given, or that a map of bytes or of a file describes.
+
+    Raises
+    ------
+    TaskError
+        When it is neither, a key is missing or not known, or a value is out of its bounds.
+    """
+    if isinstance(value, CentralStatement):
+        return value
+    if not isinstance(value, dict):
+        raise TaskError(
+            f"{name} must be None or a CentralStatement, got {shown(value)}; for example "
+            "CentralStatement(epsilon=1.0, delta=1e-8, reports=10_000)"
+        )
+    keys = CentralStatement.__match_args__
+    if set(value) != set(keys):
+        raise TaskError(f"{name} must hold {', '.join(keys)} and nothing else, got {shown(list(value))}")
+    try:
+        return CentralStatement(**value)
+    except ParameterError as error:
+        raise TaskError(f"{name}.{error}") from None
+
+
+def checked_release(value: object, name: str) -> str:
+    """Return the way of releasing; raises `TaskError` unless it is known."""
+    if value != CLOSED_EPOCHS or not isinstance(value, str):
+        raise TaskError(f'{name} must be None or "{CLOSED_EPOCHS}", got {shown(value)}')
+    return CLOSED_EPOCHS
