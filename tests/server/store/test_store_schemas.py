@@ -30,6 +30,7 @@ from arcwise.server.store import (
     open_store,
 )
 from arcwise.server.store.postgres import database as postgres
+from arcwise.server.store.releases import Decided
 from arcwise.server.store.sqlite import database as sqlite
 from arcwise.server.store.staging import staging
 from arcwise.tasks import Task
@@ -58,6 +59,7 @@ WITHOUT_CLOCK = {("sqlite", 1), ("sqlite", 2), ("postgres", 1)}
 WITHOUT_SOURCES = {("sqlite", 1), ("sqlite", 2), ("sqlite", 3), ("postgres", 1), ("postgres", 2)}
 WITHOUT_STAGED = WITHOUT_SOURCES | {("sqlite", 4), ("postgres", 3)}
 WITHOUT_SESSIONS = WITHOUT_STAGED | {("sqlite", 5), ("postgres", 4)}
+WITHOUT_RELEASES = WITHOUT_SESSIONS | {("sqlite", 6), ("postgres", 5)}
 METRICS_KEY = StoredKey("k3", bytes(reversed(range(32))), "metrics", None, "Prometheus", 3_000, None)
 SESSION = StoredSession(bytes(range(32, 64)), "k2", 4_000, 4_100, 5_000)
 ACTION = StoredAction(4_200, "k2", "close task", "heading", "done")
@@ -71,6 +73,7 @@ def fill(url: str) -> None:
         store.add([batch(DELAY, [0], number=9, epoch=9), OLD, SHUT])
         staging(store).add_staged([NEW])
         store.prune(DELAY, OPEN_FROM)
+        store.release(DELAY, OPEN_FROM)
         for key in [*KEYS, METRICS_KEY]:
             store.add_key(key)
         store.add_session(SESSION)
@@ -191,6 +194,9 @@ def test_a_store_of_any_schema_keeps_everything(frozen: tuple[str, int, str]) ->
             (DELAY, None, OPEN_FROM),
             (HEADING, closed_at, 0),
         ]
+        with_releases = (kind, version) not in WITHOUT_RELEASES
+        assert store.decided(DELAY) == (Decided(OPEN_FROM, 0) if with_releases else Decided(0, 0))
+        assert store.released(DELAY) == ({9: 1} if with_releases else {})
         waiting = [each.batch for each in staging(store).staged(-1, 10, 1000)]
         assert waiting == ([] if (kind, version) in WITHOUT_STAGED else [NEW])
         late = batch(DELAY, [0], number=3, epoch=OPEN_FROM - 1)

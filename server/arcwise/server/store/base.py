@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
 from arcwise.server.store.access import Access
+from arcwise.server.store.releases import Decided
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
     from arcwise.server.store.records import DeletedData, SourceReport, StoredKey, StoredSource, StoredTask
+    from arcwise.server.store.releases import Closing
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
@@ -189,6 +191,42 @@ class Store(Access):
         The last day before the newest epoch that has reports is never closed: devices may be a day ahead.
         """
 
+    def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
+        """Close epochs, and decide for ever which of them are released; forget the ids of their batches.
+
+        An epoch that is decided is never looked at again, whatever comes later: what is released is frozen,
+        and what is not stays unreleased. Nothing happens while the task has no report at all. Unlike `prune`
+        this closes up to the newest epoch: what is closed must not depend on what comes after it.
+
+        Parameters
+        ----------
+        task
+            Whose epochs.
+        before
+            Close the epochs below, all at once for all processes.
+        least
+            Reports that an epoch must have to be released.
+        unsure_before
+            Epochs below are closed and not released: an earlier state of the store may have released them.
+
+        Raises
+        ------
+        KeyError
+            When the store does not know the task.
+        """
+        raise StoreError(f"{type(self).__name__} cannot release closed epochs")
+
+    def decided(self, task: Task) -> Decided:
+        """Return how far it is decided what is released: it changes whenever `released` does. Cheap."""
+        return Decided(0, 0)
+
+    def released(self, task: Task, first: int | None = None, last: int | None = None) -> dict[int, int]:
+        """Return the reports of the released epochs of a range, both included; in order; None: open.
+
+        Below `decided`, as read before, it changes no more but by a merge and by `delete_data`.
+        """
+        return {}
+
     @abstractmethod
     def replace_source(
         self,
@@ -244,7 +282,8 @@ class Store(Access):
         Raises
         ------
         ParameterError
-            When there is no such source, or it has counts in closed epochs and `closed_too` is False.
+            When there is no such source, it has counts in closed epochs and `closed_too` is False, or it has
+            counts in released epochs.
         """
 
     def delete_data(self, task_id: str) -> DeletedData:
@@ -317,11 +356,15 @@ class Store(Access):
         """
 
     @abstractmethod
-    def merge(self, records: Iterable[Record], now: int) -> None:
+    def merge(self, records: Iterable[Record], now: int) -> int:
         """Add what another store exported, all or nothing.
 
         Tasks that are new here come as they are there; of the others the counts are added, and batches are
         closed that are closed in either. Sources keep their names, so they can be replaced here.
+
+        Releases stay as they are: of an epoch that is released here nothing is added, and how many reports
+        that leaves out is returned. An epoch that is released there is released here, too, unless there are
+        reports of it here: then it never is.
 
         Parameters
         ----------

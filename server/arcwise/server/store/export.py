@@ -7,6 +7,7 @@ if asked for, its batch ids; the last line says that nothing is missing. Keys st
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from arcwise.server.store.sources import checked_name
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Mapping
     from typing import TextIO
 
     from arcwise.typing import IntArray
@@ -45,20 +46,32 @@ class Header(NamedTuple):
         Whether batch ids follow.
     sources
         The names of the sources that some of the counts are of, and when each was replaced, in Unix seconds.
+    clock
+        `Store.clock` of the one that exports, where it releases epochs; else None. A store without one takes
+        it over: by it a server knows which epochs closed since, and may have been released there.
     """
 
     origins: tuple[bytes, ...]
     reports: int
     ids: bool
     sources: tuple[tuple[str, int], ...] = ()
+    clock: int | None = None
+
+
+_NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class TaskState(NamedTuple):
-    """A task; its counts and batch ids follow. `closed` and `open_from` as in `StoredTask`."""
+    """A task; its counts and batch ids follow. `closed` and `open_from` as in `StoredTask`.
+
+    `decided` is `Decided.before`, and `released` what `Store.released` returns: reports by epoch.
+    """
 
     task: Task
     closed: int | None
     open_from: int
+    decided: int = 0
+    released: Mapping[int, int] = _NONE
 
 
 class Counts(NamedTuple):
@@ -93,9 +106,13 @@ def _to_json(record: Record) -> dict[str, Any]:
     if isinstance(record, Header):
         origins = [origin.hex() for origin in record.origins]
         head = {"arcwise_export": _FORMAT, "origins": origins, "reports": record.reports, "ids": record.ids}
-        return head | ({"sources": dict(record.sources)} if record.sources else {})
+        head |= {"sources": dict(record.sources)} if record.sources else {}
+        return head | ({} if record.clock is None else {"clock": record.clock})
     if isinstance(record, TaskState):
-        return {"task": record.task.to_json(), "closed": record.closed, "open_from": record.open_from}
+        state = {"task": record.task.to_json(), "closed": record.closed, "open_from": record.open_from}
+        # Pairs, not an object, whose keys would be texts.
+        releases = {"decided": record.decided, "released": sorted(record.released.items())}
+        return state | (releases if record.decided else {})
     source = {} if record.source is None else {"source": record.source}
     if isinstance(record, Counts):
         return {"epoch": record.epoch, "counts": record.counts.tolist()} | source
@@ -144,11 +161,16 @@ def _from_json(fields: dict[str, Any], task: Task | None, sources: Container[str
         replaced = tuple(
             (checked_name(name), _whole(time, _MOST)) for name, time in fields.get("sources", {}).items()
         )
-        return Header(origins, _whole(fields["reports"], _MOST_READ << 16), fields["ids"], replaced)
+        clock = None if fields.get("clock") is None else _whole(fields["clock"], _MOST)
+        return Header(origins, _whole(fields["reports"], _MOST_READ << 16), fields["ids"], replaced, clock)
     if "task" in fields:
         found, closed = Task.from_json(fields["task"]), fields["closed"]
         closed = None if closed is None else _whole(closed, _MOST)
-        return TaskState(found, closed, _whole(fields["open_from"], _MAX_EPOCH))
+        open_from, decided = (
+            _whole(number, _MAX_EPOCH) for number in (fields["open_from"], fields.get("decided", 0))
+        )
+        released = {_whole(epoch, decided): _whole(n, _MOST_READ) for epoch, n in fields.get("released", [])}
+        return TaskState(found, closed, open_from, decided, released)
     if task is None:
         raise ValueError
     epoch, source = _whole(fields["epoch"], _MAX_EPOCH), fields.get("source")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.server.store.merging import refuse_more_than_most
+from arcwise.server.store.releases import refuse_to_drop_released
 from arcwise.server.store.sources import (
     checked_ids,
     known_batches,
@@ -229,7 +230,13 @@ def drop(connection: Connection, name: str, *, closed_too: bool) -> int:
             " WHERE c.shard = %(shard)s AND c.shard < 0 AND (t.closed IS NOT NULL OR c.epoch < t.open_from)",
             source,
         ).fetchall()
+        ((released,),) = connection.execute(
+            "SELECT count(DISTINCT (task, epoch)) FROM counts JOIN released USING (task, epoch)"
+            " WHERE shard = %(shard)s AND shard < 0",
+            source,
+        ).fetchall()
         refuse_to_drop_closed(name, 0 if closed_too else closed)
+        refuse_to_drop_released(name, released)
         ((reports,),) = connection.execute(
             "SELECT coalesce(sum(reports), 0)::bigint FROM total WHERE shard = %(shard)s", source
         ).fetchall()

@@ -15,7 +15,7 @@ from arcwise.errors import StoreError
 from arcwise.server.store.base import Outcome
 from arcwise.server.store.counting import sparse_counts, summed_counts
 from arcwise.server.store.epochs import last_closable
-from arcwise.server.store.postgres import access, sources, staging, transfer, upkeep
+from arcwise.server.store.postgres import access, releases, sources, staging, transfer, upkeep
 from arcwise.server.store.postgres.arrays import (
     bigint_array,
     bodies_array,
@@ -26,6 +26,7 @@ from arcwise.server.store.postgres.arrays import (
 from arcwise.server.store.postgres.database import Connection, Database, Link
 from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
+from arcwise.server.store.releases import Closing
 from arcwise.server.store.sources import checked_counts, checked_name
 from arcwise.server.store.staging import StagingStore
 from arcwise.wire import BATCH_ID_BYTES
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         StoredSession,
         StoredSource,
     )
+    from arcwise.server.store.releases import Decided
     from arcwise.server.store.staging import ArchiveFile, Staged, StagedSize
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
@@ -351,6 +353,24 @@ class PostgresStore(StagingStore):
             cursor = connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (number, before))
         return cursor.rowcount
 
+    def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
+        """Close epochs, and decide which are released; see `Store.release`."""
+        with self._database.session("close epochs in") as connection:
+            number = self._number(connection, bytes.fromhex(task.id))
+            done = releases.release(connection, number, before, least=least, unsure_before=unsure_before)
+            if done is not None:  # by now the epochs are closed for everybody
+                upkeep.fold(connection, number)
+                connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (number, before))
+        return done or Closing()
+
+    def decided(self, task: Task) -> Decided:
+        """Return how far it is decided what is released; see `Store.decided`."""
+        return self._read(lambda connection: releases.decided(connection, task))
+
+    def released(self, task: Task, first: int | None = None, last: int | None = None) -> dict[int, int]:
+        """Return the reports of released epochs; see `Store.released`."""
+        return self._read(lambda connection: releases.released(connection, task, first, last))
+
     def replace_source(
         self,
         name: str,
@@ -522,10 +542,10 @@ class PostgresStore(StagingStore):
         with self._database.session("export") as connection:
             yield from transfer.export(connection, ids=ids)
 
-    def merge(self, records: Iterable[Record], now: int) -> None:
+    def merge(self, records: Iterable[Record], now: int) -> int:
         """Add what another store exported; see `Store.merge`."""
         with self._database.session("merge into") as connection:
-            transfer.merge(connection, records, now)
+            return transfer.merge(connection, records, now)
 
     @property
     def size(self) -> int:

@@ -16,6 +16,7 @@ from arcwise.server.store.merging import (
     refuse_known_origins,
     refuse_more_than_most,
 )
+from arcwise.server.store.postgres import releases
 from arcwise.server.store.sources import refuse_known_sources
 from arcwise.tasks import Task
 
@@ -38,11 +39,14 @@ def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None
         origins = connection.execute("SELECT id FROM origin ORDER BY own DESC, id").fetchall()
         ((reports,),) = connection.execute("SELECT coalesce(sum(reports), 0)::bigint FROM total").fetchall()
         sources = connection.execute('SELECT name, replaced FROM source ORDER BY name COLLATE "C"').fetchall()
-        yield Header(tuple(origin for (origin,) in origins), reports, ids, tuple(sources))
+        ((clock,),) = connection.execute(
+            "SELECT CASE WHEN EXISTS (SELECT FROM decided) THEN clock END FROM state"
+        ).fetchall()
+        yield Header(tuple(origin for (origin,) in origins), reports, ids, tuple(sources), clock)
         tasks = connection.execute("SELECT number, definition, closed, open_from FROM task ORDER BY number")
         for number, definition, closed, open_from in tasks.fetchall():
             task = Task.from_bytes(definition)
-            yield TaskState(task, closed, open_from)
+            yield TaskState(task, closed, open_from, *releases.state(connection, number))
             yield from _counts(connection, number, task)
             if ids:
                 yield from _ids(connection, number)
@@ -73,7 +77,7 @@ def _ids(connection: Connection, number: int) -> Iterator[BatchIds]:
                 yield BatchIds(epoch, [batch_id for *_, batch_id in members], source or None)
 
 
-def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
+def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
     """Add what records hold to shard 0 or those of sources, all or nothing; see `Store.merge`.
 
     Everything is brought into tables of this transaction alone first, while workers go on. They wait only for
@@ -81,7 +85,9 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
     """
     origins: list[bytes] = []
     sources: list[tuple[str, int]] = []
-    place = ids = 0
+    clock: int | None = None
+    states: list[TaskState] = []
+    ids = 0
     brought = Brought()
     task: Task | None = None
     with connection.transaction():
@@ -91,20 +97,21 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
             if isinstance(record, Header):
                 origins += record.origins
                 sources += record.sources
+                clock = record.clock
                 _refuse_known(connection, origins, sources)  # early: the rest may take an hour
             elif isinstance(record, TaskState):
-                place += 1
+                states.append(record)
                 task = record.task
-                _bring_task(connection, place, record)
+                _bring_task(connection, len(states), record)
             elif isinstance(record, Counts):
                 assert task is not None  # noqa: S101 (narrows the type for the checker)
                 brought.add(task, record.counts)
-                _bring_counts(connection, place, record)
+                _bring_counts(connection, len(states), record)
             else:
                 ids += len(record.ids)
                 connection.execute(
                     "INSERT INTO incoming_batch SELECT %s, id, %s, %s FROM unnest(%s::bytea[]) AS id",
-                    (place, record.epoch, record.source, record.ids),
+                    (len(states), record.epoch, record.source, record.ids),
                 )
         connection.execute("ANALYZE incoming_task, incoming_batch, incoming_counts")
         # From here on nobody adds and nobody folds.
@@ -117,11 +124,14 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> None:
         )
         for name, replaced in sources:
             connection.execute("INSERT INTO source (name, replaced) VALUES (%s, %s)", (name, replaced))
+        connection.execute("UPDATE state SET clock = coalesce(clock, %s)", (clock,))
         connection.execute(_TASKS)
+        left_out, without_ids = _bring_releases(connection, states)
         connection.execute(_COUNTS)
         for key, total in connection.execute(_LARGEST, (MOST_REPORTS,)).fetchall():
             refuse_more_than_most(key.hex(), int(total))
-        refuse_known_batches(ids - connection.execute(_BATCHES).rowcount)
+        refuse_known_batches(ids - without_ids - connection.execute(_BATCHES).rowcount)
+    return left_out
 
 
 _INCOMING = """
@@ -156,6 +166,10 @@ _LARGEST = """
     SELECT t.id, sum(o.reports) FROM total o JOIN task t ON t.number = o.task
     GROUP BY t.id HAVING sum(o.reports) > %s
 """
+_FROZEN_COUNTS = """
+    WITH gone AS (DELETE FROM incoming_counts WHERE place = %s AND epoch = ANY (%s) RETURNING reports)
+    SELECT coalesce(sum(reports), 0)::bigint FROM gone
+"""
 _BATCHES = """
     INSERT INTO batch (task, id, epoch, source)
     SELECT t.number, b.id, b.epoch, s.number
@@ -164,6 +178,22 @@ _BATCHES = """
     ORDER BY t.number, b.id
     ON CONFLICT DO NOTHING
 """
+
+
+def _bring_releases(connection: Connection, states: Iterable[TaskState]) -> tuple[int, int]:
+    """Take over releases; return how many reports and batch ids are of epochs that are released here."""
+    left_out = without_ids = 0
+    for place, record in enumerate(states, start=1):
+        ((number,),) = connection.execute(
+            "SELECT number FROM task WHERE id = %s", (bytes.fromhex(record.task.id),)
+        ).fetchall()
+        if frozen := list(releases.bring(connection, number, record)):
+            ((reports,),) = connection.execute(_FROZEN_COUNTS, (place, frozen)).fetchall()
+            left_out += reports
+            without_ids += connection.execute(
+                "DELETE FROM incoming_batch WHERE place = %s AND epoch = ANY (%s)", (place, frozen)
+            ).rowcount
+    return left_out, without_ids
 
 
 def _refuse_known(

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.server.store.merging import MOST_REPORTS
+from arcwise.server.store.postgres import releases
 from arcwise.server.store.problems import closed_number, counts_problems, task_problems
 from arcwise.server.store.records import DeletedData
+from arcwise.server.store.releases import release_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +63,7 @@ _FOLD_TOTAL = """
 
 _TABLES = (
     b"task, batch, counts, total, api_key, origin, state, source, staged, archive_file, session, action,"
-    b" remembered"
+    b" remembered, decided, released"
 )
 
 
@@ -98,8 +100,9 @@ def delete_data(connection: Connection, task_id: str) -> DeletedData:
                WHERE number = %(task)s""",
             number,
         )
-        for table in (b"counts", b"total", b"batch", b"staged", b"archive_file"):
+        for table in (b"counts", b"total", b"batch", b"staged", b"archive_file", b"released"):
             connection.execute(b"DELETE FROM %b WHERE task = %%(task)s" % table, number)
+        connection.execute("UPDATE decided SET changes = changes + 1 WHERE task = %(task)s", number)
         connection.execute("UPDATE state SET replaced = replaced + 1")
     return DeletedData(reports, ids, staged)
 
@@ -128,11 +131,16 @@ def check(connection: Connection) -> list[str]:
         # As numeric: it may be out of the range of a bigint.
         rows = connection.execute("SELECT task, sum(reports) FROM total GROUP BY task").fetchall()
         totals = {number: int(reports) for number, reports in rows}
-        for number, key, definition in connection.execute(
-            "SELECT number, id, definition FROM task"
+        for number, key, open_from, definition in connection.execute(
+            "SELECT number, id, open_from, definition FROM task"
         ).fetchall():
             task, found = task_problems(key, definition)
             problems += found
+            rows = connection.execute(
+                "SELECT epoch, sum(reports) FROM counts WHERE task = %s GROUP BY epoch", (number,)
+            ).fetchall()
+            state = releases.state(connection, number)
+            problems += release_problems(key.hex(), open_from, *state, {e: int(n) for e, n in rows})
             if task is not None:
                 problems += _strange_rows(connection, number, task)
                 problems += counts_problems(task, _counts(connection, number, task), totals.get(number, 0))

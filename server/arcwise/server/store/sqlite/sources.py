@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from arcwise.server.store.merging import refuse_more_than_most
+from arcwise.server.store.releases import refuse_to_drop_released
 from arcwise.server.store.sources import (
     checked_ids,
     known_batches,
@@ -208,7 +209,11 @@ def drop(database: Database, name: str, *, closed_too: bool) -> int:
             " WHERE source = ? AND (closed IS NOT NULL OR epoch < open_from)",
             row,
         ).fetchone()
+        (released,) = execute(
+            "SELECT count(*) FROM counts JOIN released USING (task, epoch) WHERE source = ?", row
+        ).fetchone()
         refuse_to_drop_closed(name, 0 if closed_too else closed)
+        refuse_to_drop_released(name, released)
         (reports,) = execute("SELECT coalesce(sum(reports), 0) FROM total WHERE source = ?", row).fetchone()
         for table in ("counts", "total", "batch"):
             execute(f"DELETE FROM {table} WHERE source = ?", row)  # noqa: S608 (words of ours)

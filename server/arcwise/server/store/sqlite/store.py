@@ -18,7 +18,7 @@ from arcwise.server.store.counting import count_codes
 from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.sources import checked_counts, checked_name
-from arcwise.server.store.sqlite import access, sources, staging, transfer, upkeep
+from arcwise.server.store.sqlite import access, releases, sources, staging, transfer, upkeep
 from arcwise.server.store.sqlite.database import Database
 from arcwise.server.store.sqlite.read_only import ReadOnlyDatabase
 from arcwise.server.store.sqlite.rows import spread, unpack
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         StoredSession,
         StoredSource,
     )
+    from arcwise.server.store.releases import Closing, Decided
     from arcwise.server.store.staging import ArchiveFile, Staged, StagedSize
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
@@ -297,6 +298,18 @@ class SQLiteStore(StagingStore):
         """Forget the ids of batches of old epochs; see `Store.prune`."""
         return upkeep.prune(self._database, task, before)
 
+    def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
+        """Close epochs, and decide which are released; see `Store.release`."""
+        return upkeep.release(self._database, task, before, least=least, unsure_before=unsure_before)
+
+    def decided(self, task: Task) -> Decided:
+        """Return how far it is decided what is released; see `Store.decided`."""
+        return releases.decided(self._database, task)
+
+    def released(self, task: Task, first: int | None = None, last: int | None = None) -> dict[int, int]:
+        """Return the reports of released epochs; see `Store.released`."""
+        return releases.released(self._database, task, first, last)
+
     def replace_source(
         self,
         name: str,
@@ -456,9 +469,9 @@ class SQLiteStore(StagingStore):
         """Yield tasks and counts; see `Store.export`."""
         return transfer.export(self._database, ids=ids)
 
-    def merge(self, records: Iterable[Record], now: int) -> None:
+    def merge(self, records: Iterable[Record], now: int) -> int:
         """Add what another store exported; see `Store.merge`."""
-        transfer.merge(self._database, records, now)
+        return transfer.merge(self._database, records, now)
 
     @property
     def size(self) -> int:

@@ -7,6 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
 from arcwise.server.store.merging import (
     Brought,
@@ -15,6 +16,7 @@ from arcwise.server.store.merging import (
     refuse_more_than_most,
 )
 from arcwise.server.store.sources import refuse_known_sources
+from arcwise.server.store.sqlite import releases
 from arcwise.server.store.sqlite.rows import spread
 from arcwise.tasks import Task
 
@@ -36,11 +38,14 @@ def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
         origins = connection.execute("SELECT id FROM origin ORDER BY own DESC, id").fetchall()
         (reports,) = connection.execute("SELECT coalesce(sum(reports), 0) FROM total").fetchone()
         sources = connection.execute("SELECT name, replaced FROM source ORDER BY name").fetchall()
-        yield Header(tuple(origin for (origin,) in origins), reports, ids, tuple(sources))
+        (clock,) = connection.execute(
+            "SELECT CASE WHEN EXISTS (SELECT 1 FROM decided) THEN clock END FROM state"
+        ).fetchone()
+        yield Header(tuple(origin for (origin,) in origins), reports, ids, tuple(sources), clock)
         tasks = connection.execute("SELECT number, definition, closed, open_from FROM task ORDER BY number")
         for number, definition, closed, open_from in tasks.fetchall():
             task = Task.from_bytes(definition)
-            yield TaskState(task, closed, open_from)
+            yield TaskState(task, closed, open_from, *releases.state(connection, number))
             for epoch, source, *row in connection.execute(
                 "SELECT epoch, name, codes, per_code FROM counts LEFT JOIN source ON number = source"
                 " WHERE task = ? ORDER BY epoch, source",
@@ -59,9 +64,10 @@ def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
                     yield BatchIds(epoch, [batch_id for *_, batch_id in members], source or None)
 
 
-def merge(database: Database, records: Iterable[Record], now: int) -> None:
+def merge(database: Database, records: Iterable[Record], now: int) -> int:
     """Add what records hold, all or nothing; see `Store.merge`."""
-    number, brought = 0, Brought()
+    number, brought, left_out = 0, Brought(), 0
+    frozen: frozenset[int] = frozenset()
     task: Task | None = None
     sources: dict[str | None, int] = {}
     with database.errors("merge into"), database.transaction():
@@ -79,6 +85,7 @@ def merge(database: Database, records: Iterable[Record], now: int) -> None:
                 for name, replaced in record.sources:
                     execute("INSERT INTO source (name, replaced) VALUES (?, ?)", (name, replaced))
                 sources = dict(execute("SELECT name, number FROM source").fetchall())
+                execute("UPDATE state SET clock = coalesce(clock, ?)", (record.clock,))
             elif isinstance(record, TaskState):
                 task = record.task
                 key = bytes.fromhex(task.id)
@@ -91,15 +98,20 @@ def merge(database: Database, records: Iterable[Record], now: int) -> None:
                     "UPDATE task SET open_from = max(open_from, ?) WHERE number = ?",
                     (record.open_from, number),
                 )
+                frozen = releases.bring(database, number, record)
             elif isinstance(record, Counts):
                 assert task is not None  # noqa: S101 (narrows the type for the checker)
                 brought.add(task, record.counts)
+                if record.epoch in frozen:
+                    left_out += exact_sum(record.counts)
+                    continue
                 database.add_counts(number, record.epoch, record.counts, sources.get(record.source, 0))
                 (total,) = execute("SELECT sum(reports) FROM total WHERE task = ?", (number,)).fetchone()
                 refuse_more_than_most(task.id, total)
-            else:
+            elif record.epoch not in frozen:
                 cursor = database.writer.executemany(
                     "INSERT INTO batch (task, id, epoch, source) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                     [(number, name, record.epoch, sources.get(record.source)) for name in record.ids],
                 )
                 refuse_known_batches(len(record.ids) - cursor.rowcount)
+    return left_out

@@ -10,6 +10,8 @@ from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import last_closable
 from arcwise.server.store.problems import closed_number, counts_problems, task_problems
 from arcwise.server.store.records import DeletedData
+from arcwise.server.store.releases import Closing, release_problems
+from arcwise.server.store.sqlite import releases
 from arcwise.server.store.sqlite.rows import row_problem, spread
 from arcwise.wire import BATCH_ID_BYTES
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["check", "delete_data", "prune", "size", "vacuum"]
+__all__ = ["check", "delete_data", "prune", "release", "size", "vacuum"]
 
 _STEP = 10_000
 """Ids that are looked at in one transaction of pruning: a few milliseconds of the disk's time."""
@@ -63,6 +65,32 @@ def prune(
         # By now the epochs are closed for everybody, so their ids may go one after the other. What an end of
         # the process leaves of them goes with the next epoch.
         return _forget(database, connection, number, before, pause)
+
+
+def release(
+    database: Database,
+    task: Task,
+    before: int,
+    *,
+    least: int,
+    unsure_before: int,
+    pause: Callable[[float], object] = time.sleep,
+) -> Closing:
+    """Close epochs and decide which are released; see `Store.release`; `pause` as of `prune`."""
+    with database.errors("close epochs in"), closing(database.connect()) as connection:
+        row = connection.execute(
+            "SELECT number, EXISTS (SELECT 1 FROM counts WHERE task = number) FROM task WHERE id = ?",
+            (bytes.fromhex(task.id),),
+        ).fetchone()
+        if row is None:
+            raise KeyError(task.id)
+        number, has_reports = row
+        if not has_reports or before <= releases.decided_of(connection, number).before:
+            return Closing()
+        with database.transaction():
+            done = releases.close(database.writer, number, before, least, unsure_before)
+        _forget(database, connection, number, before, pause)  # by now they are closed for everybody
+    return done
 
 
 def _forget(
@@ -120,8 +148,9 @@ def delete_data(database: Database, task_id: str) -> DeletedData:
                WHERE number = :task""",
             task,
         )
-        for table in ("counts", "total", "batch", "staged", "archive_file"):
+        for table in ("counts", "total", "batch", "staged", "archive_file", "released"):
             execute(f"DELETE FROM {table} WHERE task = :task", task)  # noqa: S608 (words of ours)
+        execute("UPDATE decided SET changes = changes + 1 WHERE task = :task", task)
         execute("UPDATE state SET replaced = replaced + 1")
     return deleted
 
@@ -150,12 +179,19 @@ def check(database: Database) -> list[str]:
             f"table {table} names source {source}, which is not there"
             for table, source in connection.execute(_STRANGE_SOURCES)
         ]
-        for number, key, definition in connection.execute("SELECT number, id, definition FROM task"):
+        for number, key, open_from, definition in connection.execute(
+            "SELECT number, id, open_from, definition FROM task"
+        ):
             task, found = task_problems(key, definition)
             problems += found
+            rows = connection.execute(
+                "SELECT epoch, sum(reports) FROM counts WHERE task = ? GROUP BY epoch", (number,)
+            ).fetchall()
+            state = releases.state(connection, number)
+            problems += release_problems(key.hex(), open_from, *state, dict(rows))
             if task is not None:
-                rows = _counts(connection, number, task, problems)
-                problems += counts_problems(task, rows, totals.get(number, 0))
+                counts = _counts(connection, number, task, problems)
+                problems += counts_problems(task, counts, totals.get(number, 0))
         return problems
 
 
