@@ -127,7 +127,7 @@ def checked_real(
     Traceback (most recent call last):
     arcwise.errors.ParameterError: power must be positive and finite, got 0.0
     """
-    number = real_or_nan(value)
+    number = value if type(value) is float else real_or_nan(value)  # most are, and each report is checked
     if least <= number <= most and above < number < below:  # false for NaN
         return number + 0.0
     bound = _bound(least, most, above, below)

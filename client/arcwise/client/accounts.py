@@ -128,11 +128,20 @@ class Balance:
 
     def fits(self, item: Item) -> bool:
         """Return whether the item's charge keeps within all of its caps."""
+        epsilon, delta = item.epsilon, item.delta
+        # A charge of 0 fits whatever was spent before, also when a cap has been lowered since.
         return (
-            _fits(item.lifetime, self.epsilon, item.epsilon)
-            and _fits(item.rolling, self.recent_epsilon, item.epsilon)
-            and _fits(item.lifetime_delta, self.delta, item.delta)
-            and _fits(item.rolling_delta, self.recent_delta, item.delta)
+            not epsilon
+            or (
+                _within(self.epsilon + epsilon, item.lifetime)
+                and _within(self.recent_epsilon + epsilon, item.rolling)
+            )
+        ) and (
+            not delta
+            or (
+                _within(self.delta + delta, item.lifetime_delta)
+                and _within(self.recent_delta + delta, item.rolling_delta)
+            )
         )
 
     def enter(self, item: Item) -> None:
@@ -144,9 +153,8 @@ class Balance:
             self.recent_delta += item.delta
 
 
-def _fits(cap: int | None, spent: int, charge: int) -> bool:
-    # A charge of 0 fits whatever was spent before, also when a cap has been lowered since.
-    return cap is None or not charge or spent + charge <= cap
+def _within(spent: int, cap: int | None) -> bool:
+    return cap is None or spent <= cap
 
 
 class Budget(NamedTuple):

@@ -330,7 +330,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         RuntimeError
             When the uplink is closed, or in use on another event loop.
         """
-        outcome = await self._uplink._call(self._submit, name, self._located(name, value))
+        outcome = await self._uplink._call(self._submit, *self._located(name, value))
         if outcome is Outcome.FAILED:
             self._uplink._emit_events()
         return outcome

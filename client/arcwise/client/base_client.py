@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from arcwise.client.ledger import Transaction
     from arcwise.client.outcomes import Counters
     from arcwise.client.policy import Policy
+    from arcwise.client.reportables import Reportable
     from arcwise.randomness import Randomness
 
 __all__ = ["BaseClient"]
@@ -76,15 +77,16 @@ class BaseClient(Generic[UplinkT]):
         self._randomness = randomness
         uplink._resume()
 
-    def _located(self, name: str, value: Any) -> Any:
-        located = self._policy.reportable(name).located(value)  # a value that is refused must cost nothing
+    def _located(self, name: str, value: Any) -> tuple[str, Reportable, Any]:
+        """Return the name, what it stands for and where the value lies; one that is refused costs nothing."""
+        reportable = self._policy.reportable(name)
+        located = reportable.located(value)
         self._uplink._start()
-        return located
+        return name, reportable, located
 
-    def _submit(self, name: str, located: Any) -> Outcome:
+    def _submit(self, name: str, reportable: Reportable, located: Any) -> Outcome:
         """Charge, randomise and queue a value that was located."""
         now = self._uplink._environment.time()
-        reportable = self._policy.reportable(name)
         transaction: Transaction | None = None
         try:
             with self._open_transaction(now) as transaction:

@@ -136,7 +136,7 @@ class Client(BaseClient[Uplink]):
         RuntimeError
             When the uplink is closed.
         """
-        outcome = self._submit(name, self._located(name, value))
+        outcome = self._submit(*self._located(name, value))
         if outcome is Outcome.FAILED:
             self._uplink._emit_events()
         return outcome

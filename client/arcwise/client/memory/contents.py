@@ -31,12 +31,12 @@ class Account:
 
     def roll(self, item: Item, now: float) -> None:
         """Let go of what has left the window, which becomes the item's."""
-        balance = self.balance
-        if item.rolls and item.window < balance.window:
+        balance, rolls = self.balance, item.rolls
+        if rolls and item.window < balance.window:
             balance.window = item.window
         while self.entries and now - self.entries[0][0] >= balance.window:
             balance.leave(*self.entries.popleft()[1:])
-        if item.rolls and item.window > balance.window:
+        if rolls and item.window > balance.window:
             entry = balance.widen(item.window, now)
             if entry is not None:
                 self.entries.appendleft(entry)
