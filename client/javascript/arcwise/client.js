@@ -10,6 +10,7 @@ import { keyHeader } from "./key.js";
 import { MemoryLedger } from "./ledger.js";
 import { discard, next, parting, pending, put, randomId, seal, settle } from "./state.js";
 import { Task } from "./task.js";
+import { FetchTransport } from "./transport.js";
 
 /**
  * @typedef {import("./state.js").SealedBatch} SealedBatch
@@ -41,7 +42,9 @@ import { Task } from "./task.js";
  * @property {number} [maxPending] reports in the queue at most; 10,000 unless given
  * @property {number} [maxAgeDays] after how many days a batch that could not be sent is dropped; 7 unless given
  * @property {number} [requestTimeout] seconds after which a request counts as failed; 10 unless given
- * @property {typeof globalThis.fetch} [fetch] what to send with
+ * @property {import("./transport.js").Transport} [transport] what to send with: an `ObliviousTransport`; straight to
+ *     the server unless given
+ * @property {typeof globalThis.fetch} [fetch] what to send with straight to the server
  * @property {(event: Event) => void} [onEvent] is told what becomes of reports
  */
 
@@ -53,13 +56,6 @@ const KEEPALIVE_BYTES = 65_536;
 const KINDS = /** @type {const} */ ({ sent: "sent", retry: "retry", keep: "kept", pause: "paused", drop: "dropped" });
 /** Two-byte codes of a batch of this size fit into the largest body that a server reads. */
 const MOST_CODES = 500_000;
-/**
- * The library and nothing about the device. A browser sends its own user agent, whatever a page says.
- *
- * @type {Record<string, string>}
- */
-const OWN_HEADERS = /** @type {any} */ (globalThis).process?.versions?.node ? { "User-Agent": "arcwise-js/0.1.0" } : {};
-
 const now = () => Date.now() / 1000;
 /** Seconds of a clock that nobody sets. */
 const ticks = () => performance.now() / 1000;
@@ -69,7 +65,7 @@ const page = globalThis.document;
 
 const OPTIONS = [
   ...["tasks", "maxEpsilon", "ledger", "key", "keyOverHttp", "interval", "batchSize", "maxPending", "maxAgeDays"],
-  ...["requestTimeout", "fetch", "onEvent"],
+  ...["requestTimeout", "transport", "fetch", "onEvent"],
 ];
 
 export class Client {
@@ -110,8 +106,9 @@ export class Client {
     this.#url = href.replace(/\/+$/, "");
     const unknown = Object.keys(options).filter((name) => !OPTIONS.includes(name));
     if (unknown.length) throw new ParameterError(`there is no option ${unknown[0]}; there are ${OPTIONS.join(", ")}`);
-    const { maxEpsilon = Infinity, tasks, key, keyOverHttp = false } = options;
-    this.#headers = { "Content-Type": MEDIA_TYPE, ...OWN_HEADERS, ...keyHeader(key, base, keyOverHttp) };
+    const { maxEpsilon = Infinity, tasks, key, keyOverHttp = false, transport, fetch } = options;
+    if (transport && fetch) throw new ParameterError("give transport or fetch, not both: a transport has its own fetch");
+    this.#headers = { "Content-Type": MEDIA_TYPE, ...keyHeader(key, base, keyOverHttp) };
     for (const task of tasks) {
       if (!(task instanceof Task)) throw new ParameterError("tasks must be Tasks: await Task.fromJson(...) gives one");
       if (this.#tasks.has(task.name)) throw new ParameterError(`tasks must have different names: ${task.name}`);
@@ -128,7 +125,7 @@ export class Client {
       maxPending: 10_000,
       maxAgeDays: 7,
       requestTimeout: 10,
-      fetch: /** @type {typeof globalThis.fetch} */ ((...request) => globalThis.fetch(...request)),
+      transport: /** @type {import("./transport.js").Transport} */ (new FetchTransport(fetch)),
       onEvent: /** @type {(event: Event) => void} */ (() => {}),
       ...defined(options),
     };
@@ -176,6 +173,8 @@ export class Client {
       return false;
     }
     this.#wake(queued);
+    const { transport } = this.#options;
+    if (page && transport.prepare) transport.prepare((this.#parting() ?? []).map((batch) => this.#request(batch)));
     return true;
   }
 
@@ -370,13 +369,21 @@ export class Client {
    * @param {boolean} [keepalive]
    */
   async #deliver(batch, keepalive = false) {
-    this.#underWay.set(batch.id, keepalive ? batch.body.length / 2 : 0);
-    const answer = await this.#post(batch, keepalive);
+    const { transport, requestTimeout } = this.#options;
+    const request = this.#request(batch);
+    this.#underWay.set(batch.id, keepalive ? transport.weigh(request) : 0);
+    /** @type {import("./transport.js").Answer} */
+    let answer = { status: 0, retryAfter: null };
+    try {
+      answer = await transport.post(request, requestTimeout, keepalive);
+    } catch {
+      // Trouble with the network: it is tried again.
+    }
     this.#underWay.delete(batch.id);
     const verdict = await this.#update((state) => settle(state, batch, answer, now()));
     if (verdict) {
       const task = [...this.#tasks.values()].find(({ id }) => id === batch.task)?.name ?? null;
-      const detail = answer.status ? `status ${answer.status}` : "no answer";
+      const detail = answer.status ? `status ${answer.status}` : (answer.trouble ?? "no answer");
       this.#emit({ kind: KINDS[verdict], task, reports: batch.count, detail });
     }
     this.#tell();
@@ -388,16 +395,8 @@ export class Client {
    * took note of, stays in the ledger, and is sent later with the same bytes.
    */
   #part() {
-    const { ledger } = this.#options;
-    if (this.#closed || !ledger.peek) return;
-    let batches;
-    try {
-      const left = [...this.#underWay.values()].reduce((room, bytes) => room - bytes, KEEPALIVE_BYTES);
-      batches = parting(ledger.peek(), this.#owner, now(), left).filter(({ id }) => !this.#underWay.has(id));
-    } catch (error) {
-      this.#emit({ kind: "failed", task: null, reports: 0, detail: messageOf(error) });
-      return;
-    }
+    const batches = this.#closed ? undefined : this.#parting();
+    if (!batches) return;
     // Nobody else adds to these batches, and from here on this client does not either: their bytes are final.
     const owner = this.#owner;
     this.#owner = randomId();
@@ -407,27 +406,27 @@ export class Client {
   }
 
   /**
-   * @param {SealedBatch} batch
-   * @param {boolean} keepalive whether the request may outlive the page
+   * What can be sent at once if the page is left now; undefined when the ledger cannot tell.
    */
-  async #post({ task, body }, keepalive) {
+  #parting() {
+    const { ledger, transport } = this.#options;
+    const left = [...this.#underWay.values()].reduce((room, bytes) => room - bytes, KEEPALIVE_BYTES);
+    /** @param {SealedBatch} batch */
+    const weigh = (batch) => (this.#underWay.has(batch.id) ? Infinity : transport.weigh(this.#request(batch)));
     try {
-      const response = await this.#options.fetch(`${this.#url}/v1/tasks/${task}/reports`, {
-        method: "POST",
-        headers: this.#headers,
-        body: /** @type {BodyInit} */ (fromHex(body)),
-        cache: "no-store",
-        keepalive,
-        credentials: "omit", // no cookie, no identifier
-        redirect: "manual",
-        referrerPolicy: "no-referrer",
-        signal: AbortSignal.timeout(this.#options.requestTimeout * 1000),
-      });
-      await response.body?.cancel();
-      return { status: response.status, retryAfter: response.headers.get("Retry-After") };
-    } catch {
-      return { status: 0, retryAfter: null };
+      return ledger.peek && parting(ledger.peek(), this.#owner, now(), left, weigh);
+    } catch (error) {
+      this.#emit({ kind: "failed", task: null, reports: 0, detail: messageOf(error) });
+      return undefined;
     }
+  }
+
+  /**
+   * @param {SealedBatch} batch
+   * @returns {import("./transport.js").Request}
+   */
+  #request({ task, body }) {
+    return { url: `${this.#url}/v1/tasks/${task}/reports`, headers: this.#headers, body: fromHex(body) };
   }
 
   /**

@@ -99,14 +99,16 @@ export const randomId = () => toHex(crypto.getRandomValues(new Uint8Array(16)));
  * @param {string} owner
  * @param {number} now
  * @param {number} bytes
+ * @param {(batch: SealedBatch) => number} weigh bytes of its request
  * @returns {SealedBatch[]}
  */
-export function parting(state, owner, now, bytes) {
+export function parting(state, owner, now, bytes, weigh) {
   const all = [...state.sealed, ...state.open.filter((batch) => batch.owner === owner).map(sealed)];
   let left = bytes;
-  return all.filter(({ task, body }) => {
-    const fits = waitSeconds(state.waits, task, now) === 0 && body.length / 2 <= left;
-    if (fits) left -= body.length / 2;
+  return all.filter((batch) => {
+    const weight = weigh(batch);
+    const fits = waitSeconds(state.waits, batch.task, now) === 0 && weight <= left;
+    if (fits) left -= weight;
     return fits;
   });
 }
