@@ -44,6 +44,7 @@ RANKS = {
     "arcwise.noise": 3,
     "arcwise.mechanisms": 4,
     "arcwise.tasks": 5,
+    "arcwise.oblivious": 2,
     "arcwise.wire": 1,
 }
 """Within shared, a part imports only parts of lower rank, and itself."""

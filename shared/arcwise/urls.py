@@ -9,21 +9,23 @@ from arcwise.loopback import is_loopback_authority
 __all__ = ["checked_key", "checked_url", "is_loopback_url"]
 
 
-def checked_url(url: object) -> str:
-    """Return a base URL without its last slash, or raise `ParameterError`."""
+def checked_url(url: object, name: str = "url") -> str:
+    """Return a base URL without its last slash, or raise `ParameterError` over the argument of this name."""
     from urllib.parse import urlsplit
 
     if not isinstance(url, str):
-        raise ParameterError(f"url must be a string such as 'https://reports.example', got {url!r}")
+        raise ParameterError(f"{name} must be a string such as 'https://reports.example', got {url!r}")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ParameterError(f"url is not a URL: {error}; got {url!r}") from None
+        raise ParameterError(f"{name} is not a URL: {error}; got {url!r}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise ParameterError(f"url must start with http:// or https:// and name a host, got {url!r}")
+        raise ParameterError(f"{name} must start with http:// or https:// and name a host, got {url!r}")
     if parts.username is not None or parts.query or parts.fragment:
-        raise ParameterError(f"url must be a base URL without user, query or fragment, got one for {host!r}")
+        raise ParameterError(
+            f"{name} must be a base URL without user, query or fragment, got one for {host!r}"
+        )
     return url.rstrip("/")
 
 

@@ -33,6 +33,7 @@ def document() -> dict[str, Any]:
 
 
 OPERATIONS = {
+    "/.well-known/ohttp-gateway": {"get": None, "post": None},
     "/v1/tasks/{task_id}/reports": {"post": "ingest"},
     "/v1/tasks": {"get": "read", "post": "admin"},
     "/v1/tasks/{task}": {"get": "read"},
@@ -63,7 +64,7 @@ def test_every_route_is_described_with_its_key(document: dict[str, Any]) -> None
             assert set(schemes) <= set(document["components"]["securitySchemes"])
             found.setdefault(path, {})[method] = schemes[0] if schemes else None
     assert found == OPERATIONS
-    assert all(path.startswith(("/v1/", "/health/", "/metrics")) for path in found)
+    assert all(path.startswith(("/v1/", "/health/", "/metrics", "/.well-known/")) for path in found)
     references = re.findall(r'"\$ref": "#/components/schemas/(\w+)"', str(document).replace("'", '"'))
     assert set(references) <= set(document["components"]["schemas"])
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from arcwise.client.file.ledger import FileLedger
     from arcwise.client.ledger import Ledger
     from arcwise.client.memory.ledger import MemoryLedger
+    from arcwise.client.oblivious import AsyncObliviousTransport, ObliviousTransport
     from arcwise.client.outcomes import Counters, Event, Outcome
     from arcwise.client.postgres.ledger import PostgresLedger, PostgresLedgers
     from arcwise.client.recording import AsyncRecordingTransport, RecordedRequest, RecordingTransport
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "AsyncHttpxTransport",
+    "AsyncObliviousTransport",
     "AsyncRecordingTransport",
     "AsyncTransport",
     "AsyncUplink",
@@ -47,6 +49,7 @@ __all__ = [
     "Interval",
     "Ledger",
     "MemoryLedger",
+    "ObliviousTransport",
     "Outcome",
     "PostgresLedger",
     "PostgresLedgers",
@@ -72,6 +75,7 @@ if not TYPE_CHECKING:  # a type checker would let every name pass
             "ledger": ("Ledger",),
             "file.ledger": ("FileLedger",),
             "memory.ledger": ("MemoryLedger",),
+            "oblivious": ("AsyncObliviousTransport", "ObliviousTransport"),
             "outcomes": ("Counters", "Event", "Outcome"),
             "postgres.ledger": ("PostgresLedger", "PostgresLedgers"),
             "recording": ("AsyncRecordingTransport", "RecordedRequest", "RecordingTransport"),

@@ -11,7 +11,7 @@ import threading
 import time
 from functools import lru_cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from arcwise.checks import explained
 from arcwise.client.delivery import ACKNOWLEDGED
@@ -36,6 +36,11 @@ __all__ = [
 
 Response: TypeAlias = tuple[int, str | None]
 """The HTTP status and the ``Retry-After`` header, as it was sent."""
+
+Answer: TypeAlias = tuple[int, str | None, bytes]
+"""A `Response` and its content."""
+
+OK: Final = 200
 
 
 class Transport(Protocol):
@@ -210,6 +215,12 @@ class HttpxTransport:
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST and return its response."""
+        return self._exchange(url, body, headers, timeout, 0)[:2]
+
+    def _exchange(
+        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
+    ) -> Answer:
+        """Send one POST; return its response, and its content where it is a 200 and `most` is above 0."""
         import httpx
 
         client = self._given
@@ -225,9 +236,13 @@ class HttpxTransport:
         try:
             response = client.send(request, stream=True, follow_redirects=False)
             try:
+                content = b""
                 if response.status_code == ACKNOWLEDGED:
                     response.read()  # of a 204, nothing: it lets the connection be used again
-                return response.status_code, response.headers.get("Retry-After")
+                elif response.status_code == OK and most:
+                    for part in response.iter_raw():
+                        content = _appended(content, part, most)
+                return response.status_code, response.headers.get("Retry-After"), content
             finally:
                 response.close()  # any other body is left alone, however long it is
         finally:
@@ -274,10 +289,16 @@ class AsyncHttpxTransport:
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST and return its response."""
+        return (await self._exchange(url, body, headers, timeout, 0))[:2]
+
+    async def _exchange(
+        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
+    ) -> Answer:
+        """Send one POST; return its response, and its content where it is a 200 and `most` is above 0."""
         import asyncio
 
         # httpx bounds each wait for the network alone. Not wait_for, see `aio`: it can lose a cancellation.
-        sending = asyncio.ensure_future(self._post(url, body, headers, timeout))
+        sending = asyncio.ensure_future(self._post(url, body, headers, timeout, most))
         try:
             await asyncio.wait([sending], timeout=timeout)
             if not sending.done():
@@ -287,7 +308,9 @@ class AsyncHttpxTransport:
             await asyncio.gather(sending, return_exceptions=True)  # until it has closed its connection
         return sending.result()
 
-    async def _post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
+    async def _post(
+        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
+    ) -> Answer:
         import httpx
 
         client = self._given
@@ -299,9 +322,13 @@ class AsyncHttpxTransport:
         request = _request(url, body, headers, timeout)
         response = await client.send(request, stream=True, follow_redirects=False)
         try:
+            content = b""
             if response.status_code == ACKNOWLEDGED:
                 await response.aread()
-            return response.status_code, response.headers.get("Retry-After")
+            elif response.status_code == OK and most:
+                async for part in response.aiter_raw():
+                    content = _appended(content, part, most)
+            return response.status_code, response.headers.get("Retry-After"), content
         finally:
             await response.aclose()
 
@@ -310,6 +337,12 @@ class AsyncHttpxTransport:
         own, self._own = self._own, None
         if own is not None and self._process is current_process():
             await own.aclose()
+
+
+def _appended(content: bytes, part: bytes, most: int) -> bytes:
+    if len(content) + len(part) > most:
+        raise ConnectionError(f"the response has more than {most} bytes")
+    return content + part
 
 
 def check_response(status: object, retry_after: object) -> None:

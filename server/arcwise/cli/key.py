@@ -15,9 +15,10 @@ from arcwise.cli.commands import CommandGroup
 from arcwise.cli.stored_task import named_task
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.administration import audited
+from arcwise.server.gateway_keys import GatewayKeyFile, require_oblivious
 from arcwise.server.keys import SCOPES, new_key
 from arcwise.server.store import open_store
-from arcwise.tasks import Task
+from arcwise.tasks import DAY, Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ _store = click.option(
 
 @click.group(cls=CommandGroup)
 def key() -> None:
-    """Make, list and revoke the keys of a server.
+    """Make, list and revoke the keys of a server, and make those of its gateway.
 
     A server without keys serves only its own machine. Once there is a key, requests need one.
     """
@@ -117,6 +118,40 @@ def revoke(*, key_id: str, url: str) -> None:
     if not revoked:
         raise ParameterError(f"the key {name} is already revoked")
     click.echo(f"revoked {name}; running servers refuse it within ten seconds")
+
+
+@key.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--rotate", is_flag=True, help="Put a new key first in a FILE that exists.")
+@click.option(
+    "--keep-days",
+    type=click.IntRange(0, 36_500),
+    default=730,
+    show_default=True,
+    metavar="DAYS",
+    help="With --rotate: for how long the key before still opens requests. Apps that ship with it need that.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Where to write what apps ship with, application/ohttp-keys.  [default: FILE.ohttp-keys]",
+)
+def gateway(*, file: Path, rotate: bool, keep_days: int, config: Path | None) -> None:
+    """Make or rotate the keys with which a server opens oblivious requests.
+
+    FILE holds private keys: only the server may read it. `arcwise serve --gateway-keys FILE` uses it; running
+    servers follow a rotation within ten seconds.
+    """
+    require_oblivious()
+    from arcwise.oblivious import encode_key_configs
+
+    keys = GatewayKeyFile(file)
+    made = keys.rotate(time.time(), keep_seconds=keep_days * DAY) if rotate else keys.make()
+    public = config or file.with_name(f"{file.name}.ohttp-keys")
+    public.write_bytes(encode_key_configs([made.config]))
+    click.echo(f"wrote key {made.key_id} to {file}, and what apps ship with to {public}")
+    if rotate:
+        click.echo(f"the key before opens requests for {keep_days} days more")
 
 
 def _task_ids(url: str, texts: Sequence[str]) -> list[str]:

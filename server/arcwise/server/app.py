@@ -21,6 +21,7 @@ from arcwise.server.pages.routes import page_routes
 from arcwise.server.problems import Problem, install_problem_handlers
 from arcwise.server.routes.admin import admin_routes
 from arcwise.server.routes.docs import docs_routes
+from arcwise.server.routes.gateway import GATEWAY_PATH, gateway_routes
 from arcwise.server.routes.health import health_routes
 from arcwise.server.routes.tasks import reader_routes
 from arcwise.server.runtime import Runtime
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from arcwise.server.clock import Clock
+    from arcwise.server.gateway import Gateway
     from arcwise.server.ingest import Ingest
     from arcwise.server.sessions import Sessions
     from arcwise.server.turns import Turns
@@ -48,6 +50,7 @@ class _App(FastAPI):
     """
 
     ingest: Ingest | None = None
+    gateway: Gateway | None = None
     turns: Turns | None = None
     sessions: Sessions | None = None
     runtime: Runtime | None = None
@@ -70,6 +73,9 @@ class _App(FastAPI):
             reports = self.reports
             if task_id is not None and reports is not None and not scope.get("root_path"):
                 await reports.serve(task_id, scope, receive, send)
+                return
+            if path == GATEWAY_PATH and self.gateway is not None and scope["method"] == "POST":
+                await self.gateway(scope, receive, send)
                 return
             if task_id is None and self.turns is not None:
                 await self.turns.wait()
@@ -170,6 +176,8 @@ def _app(runtime: Runtime, settings: Settings) -> _App:
         app.ingest = runtime.ingest
     # First in the list: matched before anything else.
     app.router.routes[:0] = routes_for_origins(INGEST_PATH, runtime.ingest, settings.origins)
+    app.gateway = runtime.gateway
+    app.include_router(gateway_routes(runtime))
     app.include_router(reader_routes(runtime))
     app.include_router(admin_routes(runtime))
     app.include_router(health_routes(runtime))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["INGEST_PATH", "Ingest", "task_in"]
+__all__ = ["INGEST_PATH", "Ingest", "task_in", "task_in_end"]
 
 INGEST_PATH = "/v1/tasks/{task_id}/reports"
 _BEFORE, _, _AFTER = INGEST_PATH.partition("{task_id}")
@@ -47,6 +47,11 @@ def task_in(path: str) -> str | None:
     if len(path) == _PATH_LENGTH and path.startswith(_BEFORE) and path.endswith(_AFTER):
         return path[len(_BEFORE) : -len(_AFTER)]
     return None
+
+
+def task_in_end(path: str) -> str | None:
+    """Return the id in a path that ends as `task_in` has it: before it may stand what a proxy strips."""
+    return task_in(path[-_PATH_LENGTH:])
 
 
 class _Rules(NamedTuple):

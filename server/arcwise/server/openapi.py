@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from arcwise.server.ingest import INGEST_PATH
+from arcwise.server.routes.gateway import GATEWAY_PATH
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ PROBLEM = {
     "description": "RFC 9457. It never repeats what was sent.",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string", "pattern": "^urn:arcwise:problem:[a-z0-9-]+$"},
+        "type": {
+            "type": "string",
+            "pattern": "^(urn:arcwise:problem:[a-z0-9-]+|https://iana.org/assignments/http-problem-types#ohttp-key)$",
+        },
         "title": {"type": "string"},
         "status": {"type": "integer", "minimum": 400, "maximum": 599},
         "detail": {"type": "string"},
@@ -60,6 +64,29 @@ _INGEST: dict[str, Any] = {
     }
 }
 
+_GATEWAY: dict[str, Any] = {
+    "tags": ["reports"],
+    "summary": "Take a request by way of a relay",
+    "description": (
+        "Oblivious HTTP (RFC 9458): 200 with an encrypted answer, inside of which is what "
+        f"`POST {INGEST_PATH}` would have answered; a problem document where the request cannot be opened, "
+        "and 404 where the server is not a gateway. See docs/reference/protocol.md."
+    ),
+    "operationId": "take_oblivious_request",
+    "security": [{}],
+    "requestBody": {
+        "required": True,
+        "content": {"message/ohttp-req": {"schema": {"type": "string", "format": "binary"}}},
+    },
+    "responses": {
+        "200": {
+            "description": "The encrypted answer",
+            "content": {"message/ohttp-res": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        "default": _PROBLEMS,
+    },
+}
+
 _SCHEMES = {
     "ingest": "Sends reports",
     "read": "Reads tasks and estimates",
@@ -80,6 +107,9 @@ def describe(app: FastAPI) -> None:
         if INGEST_PATH in document["paths"]:  # FastAPI keeps the document that it made
             return document
         document["paths"][INGEST_PATH] = _INGEST
+        gateway = document["paths"][GATEWAY_PATH]
+        gateway["post"] = _GATEWAY
+        gateway["get"]["security"] = [{}]
         components = document.setdefault("components", {})
         components.setdefault("schemas", {})["Problem"] = PROBLEM
         components["securitySchemes"] = {

@@ -32,21 +32,30 @@ class Problem(Exception):  # noqa: N818 (the term of RFC 9457)
         A sentence for people: what is wrong and what to do. Holds nothing that a device sent.
     headers
         Further headers of the response.
+    uri
+        The problem's type where a standard has registered another one.
     """
 
     def __init__(
-        self, status: int, kind: str, detail: str, *, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        uri: str = "",
     ) -> None:
         super().__init__(detail)
         self.status = status
         self.kind = kind
         self.detail = detail
         self.headers = headers
+        self.uri = uri or f"urn:arcwise:problem:{kind}"
 
     def response(self) -> Response:
         """Return the problem document as a response."""
         document = {
-            "type": f"urn:arcwise:problem:{self.kind}",
+            "type": self.uri,
             "title": HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from arcwise.server.clock import Clock
+    from arcwise.server.gateway import Gateway
     from arcwise.server.settings import Settings
     from arcwise.tasks import Task
 
@@ -115,6 +116,7 @@ class Runtime:
         )
         self.epoch_clock = EpochClock(clock)
         self.ingest = Ingest(self.catalogue, self.gate, self.metrics, self.epoch_clock, settings)
+        self.gateway = self._gateway()
         self.administration = Administration(self.store, self.refresh, self.catalogue, self.gate, clock)
         self.turns = Turns(lambda: self.ingest.waiting > 0)
         self._draining = False
@@ -124,6 +126,14 @@ class Runtime:
         self.keys_by_scope = dict.fromkeys(SCOPES, 0)
         self._refreshing = threading.Lock()
         self._show_gauges()
+
+    def _gateway(self) -> Gateway | None:
+        if not self._settings.gateway_keys or self.read_only:
+            return None
+        # Only here: its libraries are those of an extra.
+        from arcwise.server.gateway import Gateway
+
+        return Gateway(self.ingest, self.metrics, self.clock, self._settings)
 
     def _show_gauges(self) -> None:
         gauge, ingest = self.metrics.gauge, self.ingest
@@ -294,6 +304,8 @@ class Runtime:
             closed = len(self.catalogue.closed)
             self.metrics.tasks(len(self.catalogue.tasks) - closed, closed)
             self._read_at = self.clock.monotonic()
+        if self.gateway is not None:
+            self.gateway.refresh()
 
     def trouble(self) -> str | None:
         """Return why reports can not be taken now, in words that tell nobody anything; None when they can."""

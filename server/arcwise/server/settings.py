@@ -196,6 +196,10 @@ class Settings:
         For how long batches are gathered in the store before they are written, for how many days after their
         epoch their files are kept (0: for ever), and how many bytes of them may wait in the store.
 
+    gateway_keys
+        A file that `arcwise key gateway` made: the server is a gateway of Oblivious HTTP too. It takes the
+        extra ``oblivious``. "", the default: it is not.
+
     Attributes
     ----------
     served
@@ -298,6 +302,13 @@ class Settings:
     )
     archive_max_staged_bytes: int = _whole(
         1 << 30, 1 << 20, 1 << 50, "Bytes of batches waiting for the archive in the store; beyond that, 503."
+    )
+    gateway_keys: str | PathLike[str] = _declared(  # noqa: RUF009 (it is a text)
+        "",
+        str,
+        "File of keys that `arcwise key gateway` made, with which reports are taken from relays too "
+        "(Oblivious HTTP); none without it.",
+        metavar="FILE",
     )
     estimates_apart: bool = _declared(False, bool, _APART, "True or False", _is_bool, stated="false")
     served: tuple[Task, ...] = field(init=False, repr=False)

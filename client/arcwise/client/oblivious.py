@@ -1,0 +1,169 @@
+"""Transports over Oblivious HTTP (RFC 9458): a relay sees the device's address, the server what it reports.
+
+Each request is encrypted to the server's gateway, with a key of its own, and handed to the relay. Needs
+``arcwise[oblivious]``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+
+from arcwise.checks import explained, shown
+from arcwise.client.transport import OK, AsyncHttpxTransport, HttpxTransport
+from arcwise.errors import ParameterError, WireError
+from arcwise.oblivious.binary_http import Request, decode_response, encode_request, padded
+from arcwise.oblivious.messages import (
+    REQUEST_MEDIA_TYPE,
+    KeyConfig,
+    Sent,
+    decode_key_configs,
+    encapsulate,
+)
+from arcwise.urls import checked_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from arcwise.client.transport import Answer, Response
+
+__all__ = ["AsyncObliviousTransport", "ObliviousTransport"]
+
+_MAX_ANSWER_BYTES: Final = 64 << 10
+_OUTSIDE: Final = ("user-agent",)
+"""Headers that go to the relay, and not to the server: the name of this library."""
+
+
+class ObliviousTransport(HttpxTransport):
+    """Requests through a relay, which sees the device's address, to a gateway, which sees what they hold.
+
+    It hides addresses from the server's operator only where somebody else runs the relay, and does not hand
+    on what it sees.
+
+    Parameters
+    ----------
+    relay
+        URL of the relay's resource that forwards to the server's gateway.
+    key_config
+        The gateway's ``application/ohttp-keys``, as `arcwise key gateway` writes it. It ships with the app as
+        a task does: one that a device fetched could be made for that device alone, and so name it.
+    client, options
+        Of `HttpxTransport`: how the relay is reached.
+
+    Raises
+    ------
+    MissingExtraError
+        Without ``arcwise[oblivious]``.
+    ParameterError
+        When an argument is out of its bounds.
+    WireError
+        When `key_config` does not hold a key of the suite X25519, HKDF-SHA256, AES-128-GCM.
+
+    Notes
+    -----
+    A request is padded to a power of two of at least 512 bytes, so that single reports look alike. One that
+    is tried again is encrypted anew. The server's ``Retry-After`` comes inside the answer; the relay's own
+    429 and 5xx count as the server's. Anything else that the relay answers, and an answer that cannot be
+    opened, counts as network trouble: the batch is tried again.
+
+    Examples
+    --------
+    >>> from arcwise.client import Circle, Client, ObliviousTransport, Task
+    >>> from arcwise.oblivious import GatewayKey, encode_key_configs
+    >>> key_config = encode_key_configs([GatewayKey.generate(1).config])  # ships with the app
+    >>> client = Client(
+    ...     "https://reports.example",
+    ...     tasks=[Task("heading", Circle(360), epsilon=1.0)],
+    ...     transport=ObliviousTransport("https://relay.example/arcwise", key_config),
+    ... )
+    """
+
+    @explained
+    def __init__(
+        self, relay: str, key_config: bytes, client: httpx.Client | None = None, **options: Any
+    ) -> None:
+        super().__init__(client, **options)
+        self._route = _Route(relay, key_config)
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
+        """Send one POST by way of the relay and return the response that the gateway has sealed."""
+        sent = self._route.sealed(url, body, headers)
+        outside = self._route.headers(headers)
+        answer = self._exchange(self._route.relay, sent.message, outside, timeout, _MAX_ANSWER_BYTES)
+        return _opened(sent, answer)
+
+
+class AsyncObliviousTransport(AsyncHttpxTransport):
+    """`ObliviousTransport` on an event loop, with the same arguments and errors.
+
+    Examples
+    --------
+    >>> import asyncio, httpx
+    >>> from arcwise.client import AsyncObliviousTransport
+    >>> from arcwise.oblivious import GatewayKey, encode_key_configs
+    >>> network = httpx.MockTransport(lambda request: httpx.Response(429, headers={"Retry-After": "60"}))
+    >>> async def main():
+    ...     transport = AsyncObliviousTransport(
+    ...         "https://relay.example/arcwise",
+    ...         encode_key_configs([GatewayKey.generate(1).config]),
+    ...         transport=network,
+    ...     )
+    ...     return await transport.post("https://reports.example/v1/x", b"", {}, timeout=1.0)
+    >>> asyncio.run(main())
+    (429, '60')
+    """
+
+    @explained
+    def __init__(
+        self, relay: str, key_config: bytes, client: httpx.AsyncClient | None = None, **options: Any
+    ) -> None:
+        super().__init__(client, **options)
+        self._route = _Route(relay, key_config)
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
+        """Send one POST by way of the relay and return the response that the gateway has sealed."""
+        sent = self._route.sealed(url, body, headers)
+        outside = self._route.headers(headers)
+        answer = await self._exchange(self._route.relay, sent.message, outside, timeout, _MAX_ANSWER_BYTES)
+        return _opened(sent, answer)
+
+
+class _Route:
+    """To whom a request goes, and to which key it is encrypted."""
+
+    def __init__(self, relay: str, key_config: bytes) -> None:
+        self.relay = checked_url(relay, "relay")
+        if not isinstance(key_config, bytes):
+            raise ParameterError(
+                "key_config must be the bytes of a file that `arcwise key gateway` wrote, "
+                f"got {shown(key_config)}"
+            )
+        self._config: KeyConfig = decode_key_configs(key_config)[0]
+
+    def sealed(self, url: str, body: bytes, headers: Mapping[str, str]) -> Sent:
+        to = httpx.URL(url)
+        inside = tuple(
+            (name.lower().encode("ascii"), value.encode("ascii"))
+            for name, value in headers.items()
+            if name.lower() not in _OUTSIDE
+        )
+        request = Request(b"POST", to.raw_scheme, to.netloc, to.raw_path, inside, body)
+        return encapsulate(self._config, padded(encode_request(request)))
+
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        outside = {name: value for name, value in headers.items() if name.lower() in _OUTSIDE}
+        return {"Content-Type": REQUEST_MEDIA_TYPE, **outside}
+
+
+def _opened(sent: Sent, answer: Answer) -> Response:
+    status, retry_after, content = answer
+    if status == OK:
+        response = decode_response(sent.open_answer(content))
+        inside = (value for name, value in response.fields if name.lower() == b"retry-after")
+        found = next(inside, None)
+        return response.status, None if found is None else found.decode("latin-1")
+    if status == 429 or status >= 500:
+        return status, retry_after
+    # Among them a 204, which acknowledges a batch only when it comes from the gateway.
+    raise WireError(f"the relay answered with status {status}")

@@ -1,0 +1,179 @@
+"""The gateway of Oblivious HTTP (RFC 9458): opens what came by way of a relay, and takes the report in it.
+
+Everything that is refused after a request was opened is refused inside its answer, where the relay cannot see
+it. Nothing but reports can be reached this way.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from arcwise.errors import StoreError, WireError
+from arcwise.oblivious.binary_http import (
+    Request,
+    Response,
+    decode_request,
+    encode_response,
+    padded,
+)
+from arcwise.oblivious.messages import (
+    REQUEST_MEDIA_TYPE,
+    REQUEST_OVERHEAD,
+    RESPONSE_MEDIA_TYPE,
+    UnknownKeyError,
+    encode_key_configs,
+    open_request,
+)
+from arcwise.server.gate import VIA_RELAY
+from arcwise.server.gateway_keys import GatewayKeyFile
+from arcwise.server.ingest import task_in_end
+from arcwise.server.problems import Problem, internal_error
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
+    from arcwise.oblivious import GatewayKey
+    from arcwise.server.clock import Clock
+    from arcwise.server.ingest import Ingest
+    from arcwise.server.process.metrics import Metrics
+    from arcwise.server.settings import Settings
+
+__all__ = ["Gateway"]
+
+_LOGGER = logging.getLogger("arcwise.server")
+_HEAD_BYTES = 4096
+"""Of a request's control data and header fields: far more than those of a report take."""
+
+
+class Gateway:
+    """Opens requests, hands the reports in them to `Ingest`, and encrypts its answers.
+
+    Parameters
+    ----------
+    ingest
+        Takes the reports.
+    metrics
+        Counts what is refused outside.
+    clock
+        The machine's clock, by which replaced keys end.
+    settings
+        With the file of keys.
+
+    Raises
+    ------
+    StoreError
+        When the file cannot be read.
+    """
+
+    def __init__(self, ingest: Ingest, metrics: Metrics, clock: Clock, settings: Settings) -> None:
+        self._ingest = ingest
+        self._metrics = metrics
+        self._clock = clock
+        self._file = GatewayKeyFile(settings.gateway_keys)
+        self._most = len(padded(bytes(settings.max_body_bytes + _HEAD_BYTES))) + REQUEST_OVERHEAD
+        self._keys: list[GatewayKey] = []
+        self._failed = False
+        self._keys = self._file.valid(clock.time())
+
+    def refresh(self) -> None:
+        """Read the keys again; those that are there stay where the file cannot be read."""
+        try:
+            self._keys = self._file.valid(self._clock.time())
+        except StoreError as error:
+            if not self._failed:
+                _LOGGER.warning("%s", error)
+            self._failed = True
+        else:
+            self._failed = False
+
+    @property
+    def configuration(self) -> bytes:
+        """The newest key's configuration, bytes of ``application/ohttp-keys``."""
+        return encode_key_configs([self._keys[0].config])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request: 200 with the encrypted answer, or a problem where it cannot be opened."""
+        try:
+            _check_type(scope)
+            body = await self._ingest.bodies.read(scope, receive, most=self._most)
+            try:
+                opened = open_request(self._keys, body)
+                request = decode_request(opened.message)
+            except UnknownKeyError:
+                raise Problem(
+                    400,
+                    "ohttp-key",
+                    "The request is encrypted to a key that this gateway does not have, or has no longer.",
+                    uri=_UNKNOWN_KEY,
+                ) from None
+            except WireError as error:
+                raise Problem(400, "malformed-oblivious", f"Not an oblivious request: {error}.") from None
+        except Problem as problem:
+            self._metrics.refused(problem.kind)
+            await problem.response()(scope, receive, send)
+            return
+        answer = _Answer()
+        try:
+            await self._dispatch(request, answer)
+        finally:  # also when it met a defect, which the server logs
+            sealed = opened.seal_answer(padded(encode_response(answer.response)))
+            headers = [(b"content-type", _RESPONSE_TYPE), (b"cache-control", b"no-store")]
+            headers.append((b"content-length", str(len(sealed)).encode("ascii")))
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": sealed})
+
+    async def _dispatch(self, request: Request, answer: _Answer) -> None:
+        """Let `Ingest` answer a request as if it had come by itself, from nobody that is known."""
+        path = request.path.decode("latin-1")
+        task_id = task_in_end(path) if request.method == b"POST" else None
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "headers": [(name.lower(), value) for name, value in request.fields],
+            "client": None,
+            VIA_RELAY: True,
+        }
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": request.content, "more_body": False}
+
+        if task_id is None:
+            problem = Problem(404, "not-found", "Through a relay, only reports can be sent.")
+            self._metrics.refused(problem.kind)
+            await problem.response()(scope, receive, answer)
+        else:
+            await self._ingest.serve(task_id, scope, receive, answer)
+
+
+class _Answer:
+    """What an endpoint sends, kept."""
+
+    def __init__(self) -> None:
+        self._status = internal_error().status
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._content = b""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._fields = [(bytes(name), bytes(value)) for name, value in message["headers"]]
+        else:
+            self._content += message.get("body", b"")
+
+    @property
+    def response(self) -> Response:
+        return Response(self._status, tuple(self._fields), self._content)
+
+
+_UNKNOWN_KEY = "https://iana.org/assignments/http-problem-types#ohttp-key"  # RFC 9458, section 5.3
+_REQUEST_TYPE = REQUEST_MEDIA_TYPE.encode("ascii")
+_RESPONSE_TYPE = RESPONSE_MEDIA_TYPE.encode("ascii")
+
+
+def _check_type(scope: Scope) -> None:
+    if not any(
+        name == b"content-type" and value.lower() == _REQUEST_TYPE for name, value in scope["headers"]
+    ):
+        raise Problem(415, "media-type", f"The Content-Type of the body must be {REQUEST_MEDIA_TYPE}.")

@@ -1,0 +1,151 @@
+"""The file with a gateway's private keys: outside the store, whose backups must not open what was recorded.
+
+JSON, the newest key first: ``{"keys": [{"key_id": 1, "private_key": HEX, "until": null}]}``. A key that was
+replaced opens requests until its time, in Unix seconds, so that apps that ship with it can go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from arcwise.errors import MissingExtraError, ParameterError, StoreError
+
+if TYPE_CHECKING:
+    from arcwise.oblivious import GatewayKey
+
+__all__ = ["GatewayKeyFile", "KeptKey", "require_oblivious"]
+
+_MOST_KEYS = 255
+
+
+class KeptKey(NamedTuple):
+    """A key of the file.
+
+    Attributes
+    ----------
+    key
+        What opens requests.
+    until
+        Unix seconds after which it opens none; None: it is the newest, and is valid until it is replaced.
+    """
+
+    key: GatewayKey
+    until: int | None
+
+
+def require_oblivious() -> None:
+    """Raise `MissingExtraError` where the libraries of an oblivious path are not installed."""
+    try:
+        import arcwise.oblivious  # noqa: F401 (its import is the check)
+    except MissingExtraError as error:
+        raise MissingExtraError(str(error)) from None
+
+
+class GatewayKeyFile:
+    """The file, which is read and replaced as a whole.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def read(self) -> list[KeptKey]:
+        """Return the keys, the newest first.
+
+        Raises
+        ------
+        StoreError
+            When the file cannot be read, or is not one of keys. What it holds is not repeated.
+        """
+        from arcwise.oblivious import GatewayKey
+
+        try:
+            kept = [
+                KeptKey(GatewayKey(entry["key_id"], bytes.fromhex(entry["private_key"])), entry["until"])
+                for entry in json.loads(self.path.read_text(encoding="ascii"))["keys"]
+            ]
+        except OSError as error:
+            raise StoreError(
+                f"the file of gateway keys {str(self.path)!r} cannot be read: {error.strerror}; "
+                "`arcwise key gateway FILE` makes one"
+            ) from None
+        except (ValueError, KeyError, TypeError):
+            kept = []
+        if not kept or kept[0].until is not None:
+            raise StoreError(
+                f"{str(self.path)!r} is not a file of gateway keys; `arcwise key gateway FILE` makes one"
+            )
+        return kept
+
+    def valid(self, now: float) -> list[GatewayKey]:
+        """Return the keys that open requests at a time, the newest first; raises as `read` does."""
+        return [kept.key for kept in self.read() if kept.until is None or now < kept.until]
+
+    def make(self) -> GatewayKey:
+        """Make the file with a first key, and return it.
+
+        Raises
+        ------
+        ParameterError
+            When there is such a file already.
+        StoreError
+            When it cannot be written.
+        """
+        from arcwise.oblivious import GatewayKey
+
+        if self.path.exists():
+            raise ParameterError(
+                f"FILE must not exist yet, or be rotated with --rotate; {str(self.path)!r} exists"
+            )
+        key = GatewayKey.generate(1)
+        self._write([KeptKey(key, None)])
+        return key
+
+    def rotate(self, now: float, *, keep_seconds: float) -> GatewayKey:
+        """Put a new key first, and return it; the one before opens requests for so many seconds more.
+
+        Keys whose time has passed are dropped; raises as `read` and `make` do.
+        """
+        from arcwise.oblivious import GatewayKey
+
+        before = self.read()
+        until = int(now + keep_seconds)
+        kept = [
+            KeptKey(entry.key, until if entry.until is None else entry.until)
+            for entry in before
+            if entry.until is None or now < entry.until
+        ]
+        used = {entry.key.key_id for entry in kept}
+        if len(used) > _MOST_KEYS:
+            raise StoreError(f"{str(self.path)!r} holds {len(used)} valid keys already; wait until one ends")
+        newest = kept[0].key.key_id
+        key_id = next(each % 256 for each in range(newest + 1, newest + 257) if each % 256 not in used)
+        key = GatewayKey.generate(key_id)
+        self._write([KeptKey(key, None), *kept])
+        return key
+
+    def _write(self, kept: list[KeptKey]) -> None:
+        entries = [
+            {"key_id": entry.key.key_id, "private_key": entry.key.private_key.hex(), "until": entry.until}
+            for entry in kept
+        ]
+        new = self.path.with_name(f"{self.path.name}.new")
+        try:
+            new.unlink(missing_ok=True)
+            # Of this user only from its first byte on.
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                json.dump({"keys": entries}, file, indent=2)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.path)
+        except OSError as error:
+            raise StoreError(f"{str(self.path)!r} cannot be written: {error.strerror}") from None

@@ -1,0 +1,61 @@
+"""/.well-known/ohttp-gateway: the gateway of Oblivious HTTP (RFC 9458), where the settings name its keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from fastapi import APIRouter, Response
+from starlette.routing import Route
+
+from arcwise.server.problems import Problem
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from arcwise.server.runtime import Runtime
+
+__all__ = ["GATEWAY_PATH", "KEYS_MEDIA_TYPE", "gateway_routes"]
+
+GATEWAY_PATH: Final = "/.well-known/ohttp-gateway"
+"""Where RFC 9540 has the gateway of a server."""
+
+KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
+
+
+def gateway_routes(runtime: Runtime) -> APIRouter:
+    """Return the routes of the gateway; without one, they answer 404."""
+    router = APIRouter(tags=["reports"])
+
+    router.routes.append(Route(GATEWAY_PATH, _Post(runtime), methods=["POST"], include_in_schema=False))
+
+    @router.get(
+        GATEWAY_PATH,
+        summary="The configuration of the gateway's newest key",
+        response_class=Response,
+        responses={200: {"content": {KEYS_MEDIA_TYPE: {}}}},
+    )
+    async def configuration() -> Response:
+        """Return ``application/ohttp-keys``: for operators to compare, since it has to ship with the app."""
+        if runtime.gateway is None:
+            raise _no_gateway()
+        return Response(
+            runtime.gateway.configuration, media_type=KEYS_MEDIA_TYPE, headers={"Cache-Control": "no-store"}
+        )
+
+    return router
+
+
+class _Post:
+    """The ASGI endpoint that takes requests; a function would be one of Starlette's."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._runtime.gateway is None:
+            raise _no_gateway()
+        await self._runtime.gateway(scope, receive, send)
+
+
+def _no_gateway() -> Problem:
+    return Problem(404, "not-found", "This server takes no reports from relays: gateway_keys is not set.")

@@ -1,0 +1,166 @@
+"""HTTP messages as bytes, known-length form (RFC 9292): what an oblivious request holds once it is opened.
+
+Decoding is strict and bounded by the message: a length never makes it read, or allocate, more than is there.
+Errors do not repeat what a message holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from arcwise.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "LEAST_BYTES",
+    "Fields",
+    "Request",
+    "Response",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "padded",
+]
+
+Fields: TypeAlias = "tuple[tuple[bytes, bytes], ...]"
+"""Names and values of header fields, in order."""
+
+LEAST_BYTES: Final = 512
+"""The shortest padded message: single reports, and answers to them, are all of this length."""
+
+_REQUEST: Final = 0
+_RESPONSE: Final = 1
+_INTERIM: Final = 200  # statuses below it announce another one
+
+
+class Request(NamedTuple):
+    """A request: its control data, header fields and content; trailers are dropped."""
+
+    method: bytes
+    scheme: bytes
+    authority: bytes
+    path: bytes
+    fields: Fields = ()
+    content: bytes = b""
+
+
+class Response(NamedTuple):
+    """A final response; interim ones and trailers are dropped."""
+
+    status: int
+    fields: Fields = ()
+    content: bytes = b""
+
+
+def encode_request(request: Request) -> bytes:
+    """Return the bytes of a request (RFC 9292, section 3.1)."""
+    control = b"".join(
+        _prefixed(part) for part in (request.method, request.scheme, request.authority, request.path)
+    )
+    return b"\0" + control + _sections(request.fields, request.content)
+
+
+def encode_response(response: Response) -> bytes:
+    """Return the bytes of a response (RFC 9292, section 3.1)."""
+    return b"\1" + _integer(response.status) + _sections(response.fields, response.content)
+
+
+def padded(message: bytes) -> bytes:
+    """Return a message with zeros behind it, so that its length is a power of two, of 512 bytes or more."""
+    most = max(LEAST_BYTES, 1 << (len(message) - 1).bit_length())
+    return message.ljust(most, b"\0")
+
+
+def decode_request(message: bytes) -> Request:
+    """Return the request that bytes hold, padded or not.
+
+    Raises
+    ------
+    WireError
+        When they are not a request of the known-length form.
+    """
+    reader = _Reader(message)
+    if reader.integer() != _REQUEST:
+        raise WireError("the message is not a request of known length")
+    method, scheme, authority, path = (reader.prefixed() for _ in range(4))
+    return Request(method, scheme, authority, path, *reader.sections())
+
+
+def decode_response(message: bytes) -> Response:
+    """Return the final response that bytes hold, padded or not.
+
+    Raises
+    ------
+    WireError
+        When they are not a response of the known-length form.
+    """
+    reader = _Reader(message)
+    if reader.integer() != _RESPONSE:
+        raise WireError("the message is not a response of known length")
+    while (status := reader.integer()) < _INTERIM:
+        reader.prefixed()
+    if status > 599:
+        raise WireError("the status of the response is not one of HTTP")
+    return Response(status, *reader.sections())
+
+
+def _integer(value: int) -> bytes:
+    """Return an integer of variable length (RFC 9000, section 16)."""
+    for exponent, size in enumerate((1, 2, 4, 8)):
+        if value < 1 << (8 * size - 2):
+            return (value | exponent << (8 * size - 2)).to_bytes(size, "big")
+    raise WireError("an integer of a message must be below 2**62")
+
+
+def _prefixed(part: bytes) -> bytes:
+    return _integer(len(part)) + part
+
+
+def _sections(fields: Sequence[tuple[bytes, bytes]], content: bytes) -> bytes:
+    lines = b"".join(_prefixed(name) + _prefixed(value) for name, value in fields)
+    return _prefixed(lines) + _prefixed(content) + b"\0"
+
+
+class _Reader:
+    def __init__(self, message: bytes) -> None:
+        self._message = message
+        self._at = 0
+
+    @property
+    def _at_end(self) -> bool:
+        return self._at >= len(self._message)
+
+    def integer(self) -> int:
+        size = 1 << (self._taken(1)[0] >> 6)
+        self._at -= 1
+        return int.from_bytes(self._taken(size), "big") & ((1 << (8 * size - 2)) - 1)
+
+    def prefixed(self) -> bytes:
+        return self._taken(self.integer())
+
+    def sections(self) -> tuple[Fields, bytes]:
+        """Return the fields and the content; sections that are empty may be missing at the end."""
+        fields = _Reader(b"" if self._at_end else self.prefixed())._lines()
+        content = b"" if self._at_end else self.prefixed()
+        if not self._at_end:
+            _Reader(self.prefixed())._lines()
+        if self._message.count(0, self._at) != len(self._message) - self._at:
+            raise WireError("behind the message stand bytes that are not zeros")
+        return fields, content
+
+    def _lines(self) -> Fields:
+        lines = []
+        while not self._at_end:
+            lines.append((self.prefixed(), self.prefixed()))
+        return tuple(lines)
+
+    def _taken(self, size: int) -> bytes:
+        end = self._at + size
+        if end > len(self._message):
+            raise WireError("the message ends in the middle of a part")
+        part = self._message[self._at : end]
+        self._at = end
+        return part

@@ -1,0 +1,314 @@
+"""Oblivious HTTP (RFC 9458) in one suite: X25519 with HKDF-SHA256, HKDF-SHA256 and AES-128-GCM.
+
+HPKE in base mode (RFC 9180) is pyhpke's, over cryptography; both come with ``arcwise[oblivious]``. What is
+here is what RFC 9458 adds: key configurations, the head of a request, and how its answer is encrypted.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import struct
+from typing import TYPE_CHECKING, Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, KEMKeyPair, PyHPKEError
+
+from arcwise.checks import checked_integer, shown
+from arcwise.errors import ParameterError, WireError
+from arcwise.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyhpke import ContextInterface, KEMKeyInterface
+
+__all__ = [
+    "KEYS_MEDIA_TYPE",
+    "REQUEST_MEDIA_TYPE",
+    "REQUEST_OVERHEAD",
+    "RESPONSE_MEDIA_TYPE",
+    "GatewayKey",
+    "KeyConfig",
+    "Opened",
+    "Sent",
+    "UnknownKeyError",
+    "decode_key_configs",
+    "encapsulate",
+    "encode_key_configs",
+    "open_request",
+]
+
+KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
+REQUEST_MEDIA_TYPE: Final = "message/ohttp-req"
+RESPONSE_MEDIA_TYPE: Final = "message/ohttp-res"
+
+_SUITE: Final = CipherSuite.new(KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.AES128_GCM)
+_IDS: Final = (0x0020, 0x0001, 0x0001)  # of the KEM, the KDF and the AEAD
+_HEAD: Final = struct.Struct(">BHHH")
+_CONFIG_HEAD: Final = struct.Struct(">BH")
+_PAIR: Final = struct.Struct(">HH")
+_LENGTH: Final = struct.Struct(">H")
+_PUBLIC_BYTES: Final = 32
+_KEY_BYTES: Final = 16
+_NONCE_BYTES: Final = 12
+_SALT_BYTES: Final = 16  # of an answer: the longer of the AEAD's key and nonce
+_TAG_BYTES: Final = 16
+
+REQUEST_OVERHEAD: Final = _HEAD.size + _PUBLIC_BYTES + _TAG_BYTES
+"""Bytes that an encapsulated request has besides what it holds."""
+
+
+class UnknownKeyError(WireError):
+    """A request is encrypted to a key that the gateway does not have, or has no longer."""
+
+
+class KeyConfig(Value):
+    """The public half of a gateway's key, which an app ships with.
+
+    Parameters
+    ----------
+    key_id
+        The number that requests name it by, 0 to 255.
+    public_key
+        32 bytes of X25519.
+
+    Raises
+    ------
+    ParameterError
+        When one of them is out of these bounds.
+
+    Examples
+    --------
+    >>> config = GatewayKey.generate(1).config
+    >>> decode_key_configs(encode_key_configs([config])) == [config]
+    True
+    """
+
+    __match_args__ = ("key_id", "public_key")
+    __slots__ = (*__match_args__, "_public")
+
+    key_id: int
+    public_key: bytes
+    _public: KEMKeyInterface
+
+    def __init__(self, key_id: int, public_key: bytes) -> None:
+        key_id = checked_integer("key_id", key_id, least=0, most=255)
+        if not isinstance(public_key, bytes) or len(public_key) != _PUBLIC_BYTES:
+            raise ParameterError(f"public_key must be {_PUBLIC_BYTES} bytes, got {shown(public_key)}")
+        public = KEMKey.from_pyca_cryptography_key(X25519PublicKey.from_public_bytes(public_key))
+        self._set(key_id=key_id, public_key=public_key, _public=public)
+
+
+class GatewayKey(Value):
+    """A gateway's key, which opens what is encrypted to its `config`.
+
+    Parameters
+    ----------
+    key_id
+        The number that requests name it by, 0 to 255.
+    private_key
+        32 bytes of X25519. They are not shown.
+
+    Raises
+    ------
+    ParameterError
+        When one of them is out of these bounds.
+    """
+
+    __match_args__ = ("key_id", "private_key")
+    __slots__ = (*__match_args__, "_private", "config")
+
+    key_id: int
+    private_key: bytes
+    config: KeyConfig
+    _private: KEMKeyInterface
+
+    def __init__(self, key_id: int, private_key: bytes) -> None:
+        if not isinstance(private_key, bytes) or len(private_key) != _PUBLIC_BYTES:
+            raise ParameterError(f"private_key must be {_PUBLIC_BYTES} bytes")
+        private = X25519PrivateKey.from_private_bytes(private_key)
+        config = KeyConfig(key_id, private.public_key().public_bytes_raw())
+        self._set(
+            key_id=config.key_id,
+            private_key=private_key,
+            config=config,
+            _private=KEMKey.from_pyca_cryptography_key(private),
+        )
+
+    def __repr__(self) -> str:
+        return f"GatewayKey(key_id={self.key_id})"
+
+    @classmethod
+    def generate(cls, key_id: int) -> GatewayKey:
+        """Return a new key, made by the operating system's randomness."""
+        return cls(key_id, os.urandom(_PUBLIC_BYTES))
+
+
+def encode_key_configs(configs: Iterable[KeyConfig]) -> bytes:
+    """Return the bytes of ``application/ohttp-keys`` (RFC 9458, section 3.2)."""
+    kem, kdf, aead = _IDS
+    parts = []
+    for config in configs:
+        head = _CONFIG_HEAD.pack(config.key_id, kem)
+        part = head + config.public_key + _LENGTH.pack(_PAIR.size) + _PAIR.pack(kdf, aead)
+        parts.append(_LENGTH.pack(len(part)) + part)
+    return b"".join(parts)
+
+
+def decode_key_configs(data: bytes) -> list[KeyConfig]:
+    """Return the configurations in the suite of this module, in their order; others are left out.
+
+    Raises
+    ------
+    WireError
+        When the bytes are not ``application/ohttp-keys``, or hold no key of this suite.
+    """
+    configs = []
+    rest = data
+    while rest:
+        part, rest = _split(rest, "a key configuration")
+        if len(part) < _CONFIG_HEAD.size:
+            raise WireError("a key configuration is too short")
+        key_id, kem = _CONFIG_HEAD.unpack_from(part)
+        if kem != _IDS[0]:
+            continue
+        body = part[_CONFIG_HEAD.size :]
+        algorithms, behind = _split(body[_PUBLIC_BYTES:], "the algorithms of a key configuration")
+        if behind or not algorithms or len(algorithms) % _PAIR.size:
+            raise WireError("the algorithms of a key configuration are not pairs of ids")
+        if _IDS[1:] in _PAIR.iter_unpack(algorithms):
+            configs.append(KeyConfig(key_id, body[:_PUBLIC_BYTES]))
+    if not configs:
+        raise WireError(
+            "there is no key of the suite X25519, HKDF-SHA256, AES-128-GCM: `arcwise key gateway` writes one"
+        )
+    return configs
+
+
+def _split(data: bytes, what: str) -> tuple[bytes, bytes]:
+    """Return a part that its length stands before, and what is behind it."""
+    if len(data) < _LENGTH.size:
+        raise WireError(f"{what} ends too early")
+    (length,) = _LENGTH.unpack_from(data)
+    end = _LENGTH.size + length
+    if len(data) < end:
+        raise WireError(f"{what} ends too early")
+    return data[_LENGTH.size : end], data[end:]
+
+
+class _Exchange:
+    """One request at either end, and what both ends know of it."""
+
+    __slots__ = ("_context", "_encapsulated", "message")
+
+    def __init__(self, message: bytes, context: ContextInterface, encapsulated: bytes) -> None:
+        self.message = message
+        self._context = context
+        self._encapsulated = encapsulated
+
+    def _answer_cipher(self, salt: bytes) -> tuple[AESGCM, bytes]:
+        """Return the cipher and the nonce of the answer with this salt (RFC 9458, section 4.4)."""
+        secret = self._context.export(b"message/bhttp response", _SALT_BYTES)
+        extracted = hmac.digest(self._encapsulated + salt, secret, "sha256")
+        key = hmac.digest(extracted, b"key\1", "sha256")[:_KEY_BYTES]
+        return AESGCM(key), hmac.digest(extracted, b"nonce\1", "sha256")[:_NONCE_BYTES]
+
+
+class Sent(_Exchange):
+    """An encapsulated request, and what opens its answer.
+
+    Attributes
+    ----------
+    message
+        The bytes to send, of the media type ``message/ohttp-req``.
+    """
+
+    __slots__ = ()
+
+    def open_answer(self, message: bytes) -> bytes:
+        """Return what the gateway answered.
+
+        Raises
+        ------
+        WireError
+            When the bytes are not an answer to this request.
+        """
+        cipher, nonce = self._answer_cipher(message[:_SALT_BYTES])
+        try:
+            return cipher.decrypt(nonce, message[_SALT_BYTES:], b"")
+        except InvalidTag:
+            raise WireError("the bytes are not an answer to this request") from None
+
+
+class Opened(_Exchange):
+    """A request that a gateway has opened, and what encrypts its answer.
+
+    Attributes
+    ----------
+    message
+        What the request holds, a message of Binary HTTP.
+    """
+
+    __slots__ = ()
+
+    def seal_answer(self, message: bytes) -> bytes:
+        """Return an answer, encrypted for who sent the request: bytes of ``message/ohttp-res``."""
+        salt = os.urandom(_SALT_BYTES)
+        cipher, nonce = self._answer_cipher(salt)
+        return salt + cipher.encrypt(nonce, message, b"")
+
+
+def encapsulate(config: KeyConfig, message: bytes) -> Sent:
+    """Return a message of Binary HTTP, encrypted to a gateway with a key of its own.
+
+    The same message gives other bytes each time, so that nobody between sees that it was sent again.
+    """
+    return _encapsulate(config, message, None)
+
+
+def _encapsulate(config: KeyConfig, message: bytes, ephemeral: KEMKeyPair | None) -> Sent:
+    """Encapsulate with a key pair that test vectors state; None: a new one, as it must be elsewhere."""
+    head = _HEAD.pack(config.key_id, *_IDS)
+    encapsulated, context = _SUITE.create_sender_context(config._public, _info(head), eks=ephemeral)
+    sealed = context.seal(message)
+    return Sent(head + encapsulated + sealed, context, encapsulated)
+
+
+def open_request(keys: Sequence[GatewayKey], message: bytes) -> Opened:
+    """Return what an encapsulated request holds.
+
+    Parameters
+    ----------
+    keys
+        Those of the gateway, with different ids.
+    message
+        Bytes of ``message/ohttp-req``.
+
+    Raises
+    ------
+    UnknownKeyError
+        When the request names another key, or other algorithms.
+    WireError
+        When the bytes are not an encapsulated request, or not one to that key.
+    """
+    if len(message) < REQUEST_OVERHEAD:
+        raise WireError("the request is too short to be an encapsulated one")
+    head, rest = message[: _HEAD.size], message[_HEAD.size :]
+    key_id, *ids = _HEAD.unpack(head)
+    key = next((key for key in keys if key.key_id == key_id), None)
+    if key is None or tuple(ids) != _IDS:
+        raise UnknownKeyError("the request is encrypted to a key that this gateway does not have")
+    encapsulated = rest[:_PUBLIC_BYTES]
+    try:
+        context = _SUITE.create_recipient_context(encapsulated, key._private, _info(head))
+        opened = context.open(rest[_PUBLIC_BYTES:])
+    except (PyHPKEError, ValueError):  # the second for a public key of low order
+        raise WireError("the request cannot be opened with the key that it names") from None
+    return Opened(opened, context, encapsulated)
+
+
+def _info(head: bytes) -> bytes:
+    return b"message/bhttp request\0" + head

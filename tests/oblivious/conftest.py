@@ -1,0 +1,84 @@
+"""A gateway's keys, a server that has them, and a relay before it, each a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from arcwise.oblivious.messages import encode_key_configs
+from arcwise.server.gateway_keys import GatewayKeyFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastapi import FastAPI
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> GatewayKeyFile:
+    file = GatewayKeyFile(tmp_path / "gateway.keys")
+    file.make()
+    return file
+
+
+@pytest.fixture
+def key_config(keys: GatewayKeyFile) -> bytes:
+    return encode_key_configs([keys.read()[0].key.config])
+
+
+class Http:
+    """Requests to an app in this process, for tests that are not coroutines."""
+
+    def __init__(self, portal: BlockingPortal, http: httpx.AsyncClient) -> None:
+        self._portal = portal
+        self._http = http
+
+    def get(self, path: str) -> httpx.Response:
+        return self._portal.call(self._http.get, path)
+
+    def post(self, path: str, content: bytes, headers: dict[str, str]) -> httpx.Response:
+        return self._portal.call(partial(self._http.post, path, content=content, headers=headers))
+
+
+@contextmanager
+def running(app: FastAPI, *, host: str = "reports.example") -> Iterator[Http]:
+    """Run an app in a thread, asked by an address of this machine at a host of any name."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
+    asking = httpx.AsyncClient(transport=transport, base_url=f"http://{host}")
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(app.router.lifespan_context(app)),
+        portal.wrap_async_context_manager(asking) as http,
+    ):
+        yield Http(portal, http)
+
+
+@contextmanager
+def relaying(gateway: str, *, origins: str = "") -> Iterator[str]:
+    """Run the relay of examples/ before a server; yield the relay's URL."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(64)
+        port = listening.getsockname()[1]
+        command = [sys.executable, "-m", "uvicorn", "--app-dir", str(ROOT / "examples"), "relay:app"]
+        command += ["--fd", str(listening.fileno()), "--no-access-log", "--log-level", "warning"]
+        environment = {**os.environ, "GATEWAY": f"{gateway}/.well-known/ohttp-gateway", "ORIGINS": origins}
+        process = subprocess.Popen(command, env=environment, pass_fds=[listening.fileno()])
+    with process:
+        try:
+            yield f"http://127.0.0.1:{port}"  # connections wait in the backlog until it runs
+        finally:
+            process.terminate()
+            process.wait(30)
