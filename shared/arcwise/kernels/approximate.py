@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from arcwise.kernels.base import Kernel
+    from arcwise.typing import FloatArray
 
 __all__ = ["certify_approximate", "exact_delta"]
 
@@ -48,30 +49,32 @@ def exact_delta(kernel: Kernel, epsilon: float) -> int:
             "nodes and codes must be fewer for an exact delta: pairs of rows, times codes + 128, must be at "
             f"most {_MOST_WORK:,}, got {pairs:,} pairs of {kernel.nodes:,} nodes, and {kernel.codes:,} codes"
         )
-    # Nothing exceeds 2**64 - 1: what floor(E w) is above that makes no difference.
-    reached = np.array(
-        [[min(w * bound.numerator // bound.denominator, UNIT - 1) for w in row] for row in seconds], np.uint64
-    )
+    # Nothing exceeds 2**64 - 1: what floor(E w) is above that makes no difference. Noise has the same few
+    # weights in every row.
+    different = set().union(*seconds)
+    reach = {w: min(w * bound.numerator // bound.denominator, UNIT - 1) for w in different}
+    reached = np.array([list(map(reach.__getitem__, row)) for row in seconds], np.uint64)
     high, low = _halves(np.array(seconds, np.uint64))
     largest = 0
     for first in firsts:
         row = np.array(first, np.uint64)
-        counts = row > reached
-        row_high, row_low = _halves(row)
-        sums = (counts @ row_high, counts @ row_low, (counts * high).sum(axis=1), (counts * low).sum(axis=1))
+        counts = (row > reached).astype(np.float64)
+        sums = [counts @ half for half in _halves(row)]
+        sums += [np.einsum("ij,ij->i", counts, half) for half in (high, low)]
         for gain_high, gain_low, loss_high, loss_low in set(
-            zip(*(part.tolist() for part in sums), strict=True)
+            zip(*(part.astype(np.int64).tolist() for part in sums), strict=True)
         ):
             gain, loss = (gain_high << 32) + gain_low, (loss_high << 32) + loss_low
             largest = max(largest, gain * bound.denominator - loss * bound.numerator)
     return -(-largest // bound.denominator)
 
 
-def _halves(weights: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return the upper and the lower 32 bits, of which 65,536 add up without overflow."""
+def _halves(weights: NDArray[np.uint64]) -> tuple[FloatArray, FloatArray]:
+    """Return the upper and the lower 32 bits as floats, of which 2,097,152 add up without rounding."""
     import numpy as np
 
-    return weights >> np.uint64(32), weights & np.uint64(2**32 - 1)
+    upper, lower = weights >> np.uint64(32), weights & np.uint64(2**32 - 1)
+    return upper.astype(np.float64), lower.astype(np.float64)
 
 
 def certify_approximate(kernel: Kernel, epsilon: float) -> Certificate:

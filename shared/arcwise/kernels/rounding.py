@@ -8,6 +8,7 @@ least weight as low, weights are moved into them, and what a row then lacks goes
 from __future__ import annotations
 
 import math
+from operator import sub
 from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import ParameterError
@@ -78,14 +79,18 @@ def fill_row(row: Sequence[int], low: Sequence[int], high: Sequence[int]) -> lis
     ParameterError
         When the bounds leave no room for the sum.
     """
-    weights = [min(max(weight, least), most) for weight, least, most in zip(row, low, high, strict=True)]
+    weights = list(map(min, map(max, row, low), high))
     missing = UNIT - sum(weights)
-    step, bounds = (1, high) if missing > 0 else (-1, low)
-    room = [step * (bound - weight) for bound, weight in zip(bounds, weights, strict=True)]
-    order = sorted(range(len(weights)), key=lambda code: min(room[code], weights[code]), reverse=True)
+    step, more, less = (1, high, weights) if missing > 0 else (-1, weights, low)
+    room = list(map(sub, more, less))
+    change = list(map(min, room, weights))
+    # Nearly always the first of them has the room, and the others need no order.
+    first = change.index(max(change))
+    if room[first] >= abs(missing):
+        order = [first]
+    else:
+        order = sorted(range(len(weights)), key=change.__getitem__, reverse=True)
     for code in order:
-        if not missing:
-            break
         part = min(abs(missing), room[code])
         weights[code] += step * part
         missing -= step * part
