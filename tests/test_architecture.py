@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +19,7 @@ BEGIN, END = "```mermaid\n", "```\n"
 NAMED = re.compile(r"`(arcwise(?:\.[a-z_]+)+)`")
 
 
+@cache
 def package(name: str) -> str | None:
     """Return the package of the picture that a module belongs to; None for the namespace itself."""
     parts = name.split(".")
@@ -35,7 +37,11 @@ def picture() -> str:
     """
     boxes: set[str] = set()
     arrows: set[tuple[str, str]] = set()
-    packages = {f"analysis.{name.split('.')[2]}" for name in modules("server") if is_package(name)}
+    packages = {
+        f"analysis.{name.split('.')[2]}"
+        for name in modules("server")
+        if name.startswith("arcwise.analysis.") and name.count(".") > 2
+    }
     facade = {
         f"arcwise.analysis.{name.rpartition('.')[2]}": name
         for name in modules("server")["arcwise.analysis"]
@@ -56,12 +62,6 @@ def picture() -> str:
     lines += [f"  {name}" for name in sorted(boxes - set(inner))]
     lines += [f"  {own} --> {target}" for own, target in sorted(arrows)]
     return "\n".join(lines) + "\n"
-
-
-def is_package(name: str) -> bool:
-    return name.startswith("arcwise.analysis.") and any(
-        other.startswith(f"{name}.") for other in modules("server")
-    )
 
 
 def shown(name: str | None, packages: set[str]) -> str | None:

@@ -7,6 +7,7 @@ them and fails for a registered mechanism without an example.
 from __future__ import annotations
 
 import unicodedata
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -341,6 +342,7 @@ def mechanisms(draw: st.DrawFn, domain: Domain | None = None, max_nodes: int = 3
     return OptimalPiecewise(domain, epsilon, placement=draw(st.sampled_from(["inset", "clamp"])), nodes=nodes)
 
 
+@cache  # a strategy that is made again works out its characters again
 def texts(most: int) -> st.SearchStrategy[str]:
     """Return what a task takes as a text of at most `most` characters; some are not in NFC."""
 
