@@ -33,6 +33,7 @@ from arcwise.mechanisms import (
 )
 from arcwise.noise import DiscreteStaircase
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from arcwise.mechanisms.table import TableMechanism
@@ -182,7 +183,7 @@ def test_noise_is_symmetric_around_every_node(cls: Any, epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("cls", [*PURE, GaussianMechanism, TruncatedLaplaceMechanism], ids=named)
-@pytest.mark.parametrize("epsilon", [0.01, *EPSILONS, 20.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.01, *EPSILONS, 20.0], every=4))
 def test_a_task_with_the_default_table_stays_below_200_kilobytes(cls: Any, epsilon: float) -> None:
     mechanism = make(cls, epsilon)
     task = Task("noise", UNIT_INTERVAL, epsilon, mechanism=mechanism)

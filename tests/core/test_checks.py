@@ -14,6 +14,7 @@ from arcwise.checks import checked_integer, checked_real, real_or_nan, shown
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError, TaskError
 from arcwise.mechanisms.registry import MECHANISMS
+from tests.support.cases import mostly_slow
 
 
 @pytest.mark.parametrize("number", [3, 3.0, np.int8(3), np.float32(3), np.uint64(3), Fraction(3)])
@@ -86,7 +87,9 @@ def test_integers_have_bounds(number: Any, most: int | None) -> None:
         checked_integer("n", number, 1, most, advice="; it is in seconds", error=TaskError)
 
 
-@pytest.mark.parametrize("number", [np.int64(64), np.uint8(64)], ids=["int64", "uint8"])
+@pytest.mark.parametrize(
+    "number", mostly_slow([np.uint8(64), np.int64(64)], every=2, ids=lambda n: str(n.dtype))
+)
 def test_nodes_may_be_an_integer_of_numpy(number: Any) -> None:
     made = 0
     for cls in MECHANISMS.values():

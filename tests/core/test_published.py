@@ -31,6 +31,7 @@ from arcwise.mechanisms import (
 )
 from arcwise.mechanisms.closed_forms import directional, finite, piecewise, square_wave
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +91,9 @@ KERNELS: dict[str, tuple[Callable[[float], Mechanism], Callable[[float], float],
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+@pytest.mark.parametrize(
+    "epsilon", mostly_slow([0.01, 0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], every=3)
+)
 def test_default_grids_keep_the_worst_case(name: str, epsilon: float) -> None:
     make, worst, bound = KERNELS[name]
     mechanism = make(epsilon)
@@ -99,7 +102,7 @@ def test_default_grids_keep_the_worst_case(name: str, epsilon: float) -> None:
     mechanism.certificate()
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("epsilon", [0.5, pytest.param(2.0, marks=pytest.mark.slow), 6.0])
 @pytest.mark.parametrize("cls", [Piecewise, PiecewiseOpt, SquareWave])
 def test_the_grid_error_falls_with_the_nodes(cls: Any, epsilon: float) -> None:
     """A window is off by half a code, 1/(2W), and the variance by four times that; rounding adds its own."""

@@ -22,6 +22,7 @@ from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, circle_expected_error
 from arcwise.randomness import InsecureSeededRandomness, SystemRandomness
+from tests.support.cases import mostly_slow
 from tests.support.fixed_draw import FixedDraw
 from tests.support.strategies import (
     WINDOW_EXAMPLES,
@@ -85,7 +86,14 @@ EXACT_KERNELS = {
 }
 
 
-@pytest.mark.parametrize("label", EXACT_KERNELS)
+# The two widest are slow.
+@pytest.mark.parametrize(
+    "label",
+    [
+        *list(EXACT_KERNELS)[:-2],
+        *(pytest.param(each, marks=pytest.mark.slow) for each in list(EXACT_KERNELS)[-2:]),
+    ],
+)
 def test_sampling_realises_the_rows_exactly(label: str) -> None:
     """Every draw in [0, 2**64) lies in one stretch; the stretches of a code add up to its weight.
 
@@ -330,7 +338,7 @@ def p_value(codes: NDArray[Any] | list[int], probabilities: FloatArray) -> float
 CHI_CASES = [(example, epsilon) for example in WINDOW_EXAMPLES for epsilon in (0.1, 1.0, 4.0, 20.0)]
 
 
-@pytest.mark.parametrize(("example", "epsilon"), CHI_CASES)
+@pytest.mark.parametrize(("example", "epsilon"), mostly_slow(CHI_CASES, every=3))
 def test_codes_follow_the_rows(example: WindowExample, epsilon: float) -> None:
     """False-alarm rate 1e-5 for each of 5 values and 2 samplers (120 tests in all: 1e-3 for the file)."""
     mechanism = example.make(epsilon, 128)
@@ -368,7 +376,7 @@ def test_codes_from_the_operating_system_follow_the_rows(example: WindowExample)
     assert p_value(single, probabilities) > 1e-6 / 6
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 20.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.1, 1.0, 20.0, 4.0], every=3))
 @pytest.mark.parametrize("unit", [0.0, 0.0013, 0.31, 0.5, 0.777, 1.0])
 def test_inset_reports_decode_to_their_value_on_average(epsilon: float, unit: float) -> None:
     """10^6 reports, 4 standard errors: false-alarm rate 6e-5 for each of 24 cases."""
