@@ -72,7 +72,13 @@ def test_a_kept_design_is_not_solved_again(kept: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     "other",
-    [{"epsilon": 1.0000001}, {"goal": "value"}, {"outputs": 5}, {"nodes": 6}, {"goal": "value", "power": 2}],
+    [
+        {"epsilon": 1.0000001},
+        {"outputs": 5},
+        {"nodes": 6},
+        {"goal": "value", "power": 2},
+        pytest.param({"goal": "value"}, marks=pytest.mark.slow),
+    ],
 )
 def test_another_request_is_another_design(kept: Path, other: dict[str, Any]) -> None:
     minimax(Interval(0, 1), **{"epsilon": 1.0, **SMALL, **other})

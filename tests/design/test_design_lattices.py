@@ -45,7 +45,14 @@ def exact_losses(mechanism: DesignedTable, power: int) -> list[Fraction]:
     "epsilon", [0.5, 2.0, 8.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (1.0, 4.0))]
 )
 @pytest.mark.parametrize(
-    "domain", [RATINGS, LIKERT, Interval(0, 1, step=1), Interval(-2, 3, step=1)], ids=str
+    "domain",
+    [
+        pytest.param(RATINGS, marks=pytest.mark.slow),
+        LIKERT,
+        Interval(0, 1, step=1),
+        Interval(-2, 3, step=1),
+    ],
+    ids=str,
 )
 def test_the_table_is_exact_at_every_value(domain: Interval, epsilon: float) -> None:
     mechanism = designed(domain, epsilon)

@@ -22,6 +22,7 @@ from arcwise.analysis.design import (
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import circle_expected_error, interval_expected_error, optimal_levels
+from tests.support.cases import mostly_slow
 from tests.support.strategies import epsilons
 
 UNIT = Interval(0, 1)
@@ -35,7 +36,7 @@ def best(epsilon: float, power: float, *, circular: bool) -> float:
 
 @pytest.mark.parametrize("circular", [False, True])
 @pytest.mark.parametrize("power", [1.0, 2.0])
-@pytest.mark.parametrize("m", [3, 4, 5])
+@pytest.mark.parametrize("m", mostly_slow([4, 3, 5], every=3))
 def test_more_than_three_pieces_do_not_help(m: int, power: float, circular: bool) -> None:
     """The Monte Carlo check of the source, on a sample: random epsilon, seeded."""
     sample = np.random.default_rng(7).uniform(0.01, 20.0, 200)

@@ -27,6 +27,7 @@ from arcwise.mechanisms import (
     VonMises,
 )
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,7 +141,7 @@ def test_128_nodes_warn_and_the_nodes_they_name_are_enough(
 
 
 @pytest.mark.parametrize("goal", ["value", "direction"])
-@pytest.mark.parametrize("epsilon", [k / 4 for k in range(2, 67)])
+@pytest.mark.parametrize("epsilon", mostly_slow([k / 4 for k in range(66, 1, -1)], every=4))
 def test_the_default_grid_is_fine_up_to_16_5(goal: str, epsilon: float) -> None:
     mechanism = Task("t", TURN if goal == "direction" else UNIT, epsilon, goal=goal).mechanism
     closed = least_error(epsilon, 1.0, circular=goal == "direction")

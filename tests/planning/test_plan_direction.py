@@ -69,9 +69,9 @@ def test_without_a_direction_every_one_is_as_likely() -> None:
     ("text", "n"),
     [
         ("vonmises:0.2,1", 300),
-        ("vonmises:0.2,1", 20_000),
         ("0.6*vonmises:0,4 + 0.4*vonmises:0.4,8", 20_000),
-        ("uniform:0,0.9", 20_000),
+        pytest.param("vonmises:0.2,1", 20_000, marks=pytest.mark.slow),
+        pytest.param("uniform:0,0.9", 20_000, marks=pytest.mark.slow),
     ],
 )
 def test_surveys_have_the_planned_error(epsilon: float, text: str, n: int) -> None:

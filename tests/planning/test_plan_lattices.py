@@ -30,6 +30,7 @@ from arcwise.domains import Circle, Domain, Interval
 from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewise, RandomizedResponse
 from arcwise.mechanisms.moments import variances
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from arcwise.typing import IntArray
@@ -137,7 +138,7 @@ def test_beyond_what_is_designed_the_plan_takes_the_default_mechanism() -> None:
 # --- directions and distributions ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [1, 3, 6])
+@pytest.mark.parametrize("step", mostly_slow([1, 3, 6], every=3))
 @pytest.mark.parametrize("population", ["vonmises:7,2", "0.7*atom:6 + 0.3*atom:18"])
 def test_directions_have_the_planned_error(step: int, population: str) -> None:
     domain, n = Circle(24, step=step), 20_000

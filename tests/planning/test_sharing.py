@@ -19,6 +19,7 @@ from arcwise.kernels.certificate import exact_epsilon
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Group, Task
 from arcwise.tasks.group_budget import wang_sample
+from tests.support.cases import mostly_slow
 
 DOMAINS: dict[str, Domain] = {"direction": Circle(360), "distance": Interval(-5, 45)}
 VALUE = {"distance": "value"}
@@ -154,7 +155,7 @@ def test_no_split_on_a_grid_is_better(epsilon: float, measure: Any, kinds: str) 
             assert least <= total(one, epsilon - one) * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([2.0, 0.5, 6.0], every=3))
 def test_direction_and_distance_share_alike_for_values(epsilon: float) -> None:
     """As the closed form has it, up to what the grid of nodes does."""
     shares = best_shares(DOMAINS, epsilon, goals=VALUE, measure="value")

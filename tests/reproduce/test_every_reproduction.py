@@ -22,20 +22,24 @@ NAMES = list(reproductions())
 SLOW = (
     "opm-distribution",
     "opm-gap",
+    "opm-noise",
     "opm-pieces",
     "opm-worst-case",
+    "staircase-integers-ratio",
     "truncated-laplace-gaussian",
     "unbiased-variance",
+    "zero-delta-cost",
 )
 SLOW_PICTURES = (
     "opm-circle",
-    "opm-noise",
+    "opm-density",
     "opm-own-domains",
     "soria-comas-figure-6",
     "staircase-asymptotics",
+    "staircase-density",
+    "staircase-heuristic",
     "truncated-laplace-bounds",
     "zero-delta-alpha",
-    "zero-delta-cost",
 )
 CASES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 
