@@ -14,6 +14,7 @@ import pytest
 from arcwise.analysis.central_privacy.statement import central, central_witness
 from arcwise.kernels import CirculantKernel, TableKernel, WindowKernel
 from arcwise.kernels.certificate import UNIT
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
@@ -116,7 +117,7 @@ def check(kernel: Kernel, n: int) -> None:
         assert Fraction(below) <= truth * (1 + Fraction(1, 10**12)), (epsilon, float(truth), below)
 
 
-@pytest.mark.parametrize("place", range(len(KERNELS)))
+@pytest.mark.parametrize("place", mostly_slow(range(len(KERNELS)), every=3))
 def test_no_data_set_of_a_few_devices_exceeds_the_certificate(place: int) -> None:
     kernel, n = KERNELS[place]
     for reports in range(1, min(n, 3)):

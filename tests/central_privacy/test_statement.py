@@ -17,6 +17,7 @@ from arcwise.kernels import CirculantKernel, TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalPiecewise, Piecewise, ThreeOutputs
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 
 
 def inset(epsilon: float) -> Task:
@@ -70,9 +71,9 @@ def exact(values: list[float], weights: list[float], n: int) -> Fraction:
     ("values", "weights"),
     [
         ([1.5, -2.25], [0.25, 0.5]),
-        ([8.0, -0.5, -3.0], [0.001, 0.9, 0.05]),
+        pytest.param([8.0, -0.5, -3.0], [0.001, 0.9, 0.05], marks=pytest.mark.slow),
         ([0.5, -4.0], [2.0**-30, 0.25]),
-        ([100.0, -1.0], [1e-6, 0.999]),
+        pytest.param([100.0, -1.0], [1e-6, 0.999], marks=pytest.mark.slow),
         ([1.0, -1.0], [0.5, 0.5]),
     ],
 )
@@ -103,7 +104,7 @@ QUARTER = UNIT // 4
 SMALL = TableKernel(((2 * QUARTER, QUARTER, QUARTER), (QUARTER, QUARTER, 2 * QUARTER)))
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 0.7, 1.1])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.0, 0.3, 0.7, 1.1], every=3))
 def test_two_releases_reveal_no_more_than_is_said(epsilon: float) -> None:
     """All inputs of all others in both releases, with fresh randomness: the product of two laws."""
     n, bound = 4, Fraction(math.exp(epsilon))
@@ -150,8 +151,7 @@ def test_liars_count_as_absent() -> None:
     assert (honest.n, honest.honest) == (3001, 0.5)
 
 
-@pytest.mark.parametrize("releases", [1, 7])
-@pytest.mark.parametrize("each", [1, 3])
+@pytest.mark.parametrize(("each", "releases"), mostly_slow([(1, 1), (1, 7), (3, 7), (3, 1)], every=3))
 def test_delta_of_the_epsilon_is_the_delta(releases: int, each: int) -> None:
     options = {"releases": releases, "reports_each": each}
     found = central(inset(1.5), 5000, delta=1e-9, **options)

@@ -24,6 +24,7 @@ from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 from tests.support.surveys import drawn_counts
 
@@ -218,7 +219,9 @@ def answers(mechanism: Mechanism, counts: FloatArray, level: float = 0.95) -> li
     return found + list(quantiles(Survey(mechanism, counts, probabilities=fitted), level=level).values())
 
 
-@pytest.mark.parametrize("number", range(len(EXAMPLES)), ids=lambda number: repr(EXAMPLES[number]))
+@pytest.mark.parametrize(
+    "number", mostly_slow(range(len(EXAMPLES)), every=2, ids=lambda number: repr(EXAMPLES[number]))
+)
 def test_reports_without_a_population_have_intervals_within_the_domain(number: int) -> None:
     """One report, two, and any number of one code; warnings are errors.
 

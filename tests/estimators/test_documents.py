@@ -69,7 +69,7 @@ def test_every_estimate_is_read_back(task: Task, seed: int, n: int, bands: bool)
     check(task, n, seed, bands=bands)
 
 
-@pytest.mark.parametrize("example", mostly_slow([*ALL_EXAMPLES, *LATTICE_EXAMPLES], every=4, ids=repr))
+@pytest.mark.parametrize("example", mostly_slow([*ALL_EXAMPLES, *LATTICE_EXAMPLES], every=7, ids=repr))
 def test_estimates_of_every_mechanism_are_read_back(example: Example) -> None:
     mechanism = example.make(2.0)
     words: dict[str, Any] = {"unit": "min", "description": "how long"}
@@ -82,7 +82,7 @@ def test_estimates_of_every_mechanism_are_read_back(example: Example) -> None:
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=str)
-@pytest.mark.parametrize("every", [1, 7, "month"])
+@pytest.mark.parametrize("every", mostly_slow([7, 1, "month"], every=3))
 def test_series_are_read_back(domain: Domain, every: Any) -> None:
     task = Task("age", domain, 1.0, unit="years", description="how old", epoch_seconds=DAY // 4)
     origin = {"origin": 1.0} if domain.circular else {}

@@ -29,6 +29,7 @@ from arcwise.errors import ParameterError
 from arcwise.kernels import TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from tests.support.cases import mostly_slow
 from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, Example
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
@@ -249,7 +250,7 @@ def test_equal_counts_give_equal_answers() -> None:
     assert fit_test(SMALL, counts, seed=1).critical != fit_test(SMALL, counts, seed=2).critical
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 30])
+@pytest.mark.parametrize("n", mostly_slow([1, 5, 30, 2], every=3))
 def test_a_handful_of_reports(n: int) -> None:
     check(fit_test(LINE, survey(n, n)))
 

@@ -21,6 +21,7 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 from tests.support.strategies import ALL_EXAMPLES, Example
 from tests.support.surveys import drawn_counts, node_distribution
 
@@ -97,7 +98,7 @@ def test_coverage_of_direction_and_length_of_these_users() -> None:
     assert population == 200
 
 
-@pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
+@pytest.mark.parametrize("example", mostly_slow(ALL_EXAMPLES, every=2, ids=repr))
 @pytest.mark.parametrize("n", [3, 10_000])
 def test_no_mechanism_tells_less_of_its_users_than_of_a_population(example: Example, n: int) -> None:
     mechanism = example.make(2.0)

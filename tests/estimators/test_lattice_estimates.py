@@ -17,6 +17,7 @@ from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, RandomizedResponse, SquareWave
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
@@ -263,9 +264,7 @@ def test_estimates_of_a_lattice_that_is_too_large_say_so(domain: Domain) -> None
 
 
 @pytest.mark.parametrize("domain", [Interval(0, 10, step=1), Interval(1, 5, step=1), HOURS], ids=str)
-@pytest.mark.parametrize(
-    ("epsilon", "n"), [(1.0, 10_000), pytest.param(4.0, 10_000, marks=pytest.mark.slow), (8.0, 1000)]
-)
+@pytest.mark.parametrize(("epsilon", "n"), mostly_slow([(8.0, 1000), (1.0, 10_000), (4.0, 10_000)], every=3))
 def test_the_mode_of_few_values_is_a_value_and_its_set_holds(domain: Domain, epsilon: float, n: int) -> None:
     """Two values are nearly tied: the hardest case. At 0.95 two misses in 12 have the probability 0.12."""
     task, values = Task("x", domain, epsilon), domain.values()

@@ -170,7 +170,7 @@ def test_a_rose_needs_polar_axes() -> None:
 
 
 @pytest.mark.parametrize(("label", "kind"), RESULTS)
-@pytest.mark.parametrize("width", [None, 4.1])
+@pytest.mark.parametrize("width", [pytest.param(None, marks=pytest.mark.slow), 4.1])
 def test_nothing_reaches_beyond_the_picture(label: str, kind: str, width: float | None) -> None:
     """Titles, labels and legends lie within the figure, and the legend of a rose covers nothing."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -119,8 +119,8 @@ def test_mean_and_variance_of_these_users_are_covered(population: str, n: int) -
     ("population", "epsilon", "n"),
     [
         ("atom:0.13", 8.0, 30),
-        ("0.95*atom:0.1 + 0.05*atom:0.4", 12.0, 30),
-        ("0.99*normal:0.1,0.02 + 0.01*atom:0.35", 8.0, 100),
+        pytest.param("0.95*atom:0.1 + 0.05*atom:0.4", 12.0, 30, marks=pytest.mark.slow),
+        pytest.param("0.99*normal:0.1,0.02 + 0.01*atom:0.35", 8.0, 100, marks=pytest.mark.slow),
         # Along one line: |Z|^2 has one degree of freedom and not two.
         ("0.52*atom:0 + 0.48*atom:0.5", 12.0, 1000),
     ],

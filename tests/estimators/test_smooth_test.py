@@ -61,7 +61,12 @@ def test_one_population_is_seldom_rejected(
         pytest.param(
             OptimalPiecewise(LINE, 1.0), ("normal:50,10", "normal:50,20"), 10_000, marks=pytest.mark.slow
         ),
-        (OptimalPiecewise(LINE, 8.0), ("0.5*atom:40 + 0.5*atom:60", "0.5*atom:41 + 0.5*atom:60"), 3000),
+        pytest.param(
+            OptimalPiecewise(LINE, 8.0),
+            ("0.5*atom:40 + 0.5*atom:60", "0.5*atom:41 + 0.5*atom:60"),
+            3000,
+            marks=pytest.mark.slow,
+        ),
         (OptimalPiecewise(LINE, 4.0), ("uniform:0,50", "0.9*uniform:0,50 + 0.1*atom:80"), 1000),
         pytest.param(
             OptimalCircular(CIRCLE, 2.0), ("uniform", "vonmises:200,0.5"), 3000, marks=pytest.mark.slow

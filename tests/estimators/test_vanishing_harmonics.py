@@ -20,6 +20,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from benchmarks.studies.harmonics import PLACES, Wave, blind, populations, survey
+from tests.support.cases import mostly_slow
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 
@@ -73,7 +74,7 @@ def test_what_vanishes_shows_as_uniform() -> None:
     assert result.resultant_length.value == pytest.approx(0.0, abs=1e-3)
 
 
-@pytest.mark.parametrize(("epsilon", "k", "codes"), PLACES)
+@pytest.mark.parametrize(("epsilon", "k", "codes"), mostly_slow(PLACES, every=3))
 def test_coverage_of_direction_and_length(epsilon: float, k: int, codes: int) -> None:
     # 300 surveys; at a coverage of 0.95 fewer than this many cover in 1e-4 of runs. Four such bounds.
     fewest = binom.ppf(1e-4, 300, 0.95)

