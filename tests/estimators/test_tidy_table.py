@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from dataclasses import fields
 from datetime import datetime, timezone
 from functools import cache
 from typing import Any
@@ -18,7 +19,8 @@ import pytest
 from arcwise.analysis import compare_reference, compare_samples, estimate, post_stratify, series, tidy_rows
 from arcwise.analysis.csv_rows import write_rows
 from arcwise.analysis.estimators.groups import group_reports
-from arcwise.analysis.tidy import COLUMNS
+from arcwise.analysis.estimators.result import Estimate
+from arcwise.analysis.tidy import COLUMNS, in_unit
 from arcwise.domains import Circle, Interval
 from arcwise.errors import MissingExtraError, ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
@@ -165,6 +167,13 @@ def test_numbers_have_their_unit() -> None:
     assert a_result("clamp").to_frame("polars")["unit"].null_count() == len(a_result("clamp").to_frame())
     circle = a_result("circle").to_frame("pandas").set_index("estimate")["unit"]
     assert (circle["direction"], circle["resultant_length"]) == ("°", None)
+
+
+def test_every_value_of_an_estimate_has_a_unit_or_is_known_to_have_none() -> None:
+    values = {each.name for each in fields(Estimate) if each.type == "Value | None"}
+    without = {name for name in values if in_unit(name, "min") is None}
+    assert without == {"resultant_length", "circular_variance"}
+    assert in_unit("variance", "min") == "min^2"
 
 
 def test_arcs_through_the_origin_are_flagged() -> None:

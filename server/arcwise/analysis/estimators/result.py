@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from arcwise.analysis.documents import checked_document, head_from_dict, head_to_dict, words_of_domain
@@ -251,18 +251,6 @@ class Distribution(Noted):
         )
 
 
-_VALUES = (
-    "mean",
-    "variance",
-    "standard_deviation",
-    "direction",
-    "resultant_length",
-    "circular_variance",
-    "mode",
-)
-"""The attributes of an estimate that are a single value, in the order in which they are shown."""
-
-
 @dataclass(frozen=True)
 class Band(Noted):
     """A band that holds the distribution function F everywhere at once.
@@ -488,6 +476,10 @@ class Estimate(Shares, Shown):
     def _notes(self) -> list[str]:
         """Return the notes of rows with an interval; without one a row tells its note itself."""
         return note_lines([(name, value.notes) for name, value in self._rows() if value.low is not None])
+
+
+_VALUES = tuple(each.name for each in fields(Estimate) if each.type == "Value | None")
+"""The attributes of an estimate that are a single value, in the order in which they are shown."""
 
 
 def values_in(document: Mapping[str, Any], name: str, period: float | None) -> dict[str, Value]:
