@@ -77,7 +77,7 @@ def float_weights(mechanism: TableMechanism) -> np.ndarray[Any, np.dtype[np.floa
 
 
 @pytest.mark.parametrize("cls", PURE, ids=named)
-@pytest.mark.parametrize("nodes", [2, 3, 10, 65, 100])
+@pytest.mark.parametrize("nodes", mostly_slow([2, 10, 3, 100, 65], every=3))
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 8.0, 20.0])
 def test_pure_epsilon_by_brute_force(cls: Any, nodes: int, epsilon: float) -> None:
     reaches = ({},) if cls is BoundedLaplaceMechanism else ({"reach": 0.0}, {"reach": 0.2})
@@ -166,7 +166,7 @@ def test_rows_are_masses_of_cells(cls: Any, epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("cls", [*WITH_REACH, GaussianMechanism, TruncatedLaplaceMechanism], ids=named)
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("epsilon", mostly_slow(EPSILONS, every=3))
 def test_noise_is_symmetric_around_every_node(cls: Any, epsilon: float) -> None:
     """Mirroring node and code changes nothing but the last bits, and the middle is decoded without bias."""
     mechanism = make(cls, epsilon)

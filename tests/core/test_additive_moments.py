@@ -30,6 +30,7 @@ from arcwise.mechanisms import (
     UniformAtomMechanism,
 )
 from arcwise.noise import DiscreteStaircase, Geometric, Laplace, Staircase, TruncatedLaplace, UniformAtom
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
@@ -69,7 +70,7 @@ def check_moments(mechanism: Mechanism, noise: ContinuousNoise, limit: float) ->
     assert mechanism.variance(0.5) == pytest.approx(mechanism.expected_error(0.5, 2), rel=1e-9)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("epsilon", mostly_slow(EPSILONS, every=3))
 def test_in_the_middle_they_are_those_of_the_clamped_continuous_noise(epsilon: float) -> None:
     laplace = LaplaceMechanism(UNIT_INTERVAL, epsilon)
     check_moments(laplace, Laplace(epsilon), half_width(laplace))

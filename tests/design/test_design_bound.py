@@ -19,6 +19,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import circle_attenuation, circle_expected_error, interval_expected_error
 from arcwise.mechanisms.closed_forms.published import best_published_variance
 from tests.design.plain import brute_force
+from tests.support.cases import mostly_slow
 
 REFERENCE: dict[str, Any] = json.loads((Path(__file__).parent / "reference_design.json").read_text())
 UNIT = Interval(0, 1)
@@ -38,9 +39,7 @@ def test_bounds_agree_with_the_optimum_on_a_grid(epsilon: float) -> None:
     assert squared == pytest.approx(entry["classical_L2"]["lp_n161"], rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    "epsilon", [0.1, 4.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (1.0, 8.0))]
-)
+@pytest.mark.parametrize("epsilon", mostly_slow([0.1, 1.0, 4.0, 8.0], every=4))
 def test_bounds_are_below_what_is_achieved(epsilon: float) -> None:
     assert lower_bound(UNIT, epsilon, inputs=17) < best_published_variance(epsilon)
     for power in (1.0, 2.0):

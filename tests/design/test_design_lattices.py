@@ -74,7 +74,7 @@ GAINS = {
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
-@pytest.mark.parametrize("domain", [RATINGS, LIKERT], ids=str)
+@pytest.mark.parametrize("domain", [pytest.param(RATINGS, marks=pytest.mark.slow), LIKERT], ids=str)
 def test_no_mechanism_is_better_and_the_default_needs_more_reports(domain: Interval, epsilon: float) -> None:
     worst = worst_case(designed(domain, epsilon))
     bound = lower_bound(domain, epsilon)

@@ -21,6 +21,7 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular
+from tests.support.cases import mostly_slow
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 HEADING = Circle(360)
@@ -112,7 +113,7 @@ def test_an_interval_around_zero_is_unwrapped() -> None:
     assert not heading.contains(180.0, period=360)
 
 
-@pytest.mark.parametrize(("kappa", "fewest"), [(0.2, 458), (2.0, 455)])
+@pytest.mark.parametrize(("kappa", "fewest"), mostly_slow([(0.2, 458), (2.0, 455)], every=2))
 def test_coverage_of_direction_and_length(kappa: float, fewest: int) -> None:
     # 500 surveys: at a coverage of 0.95, fewer than 458 have probability 5e-4 and fewer than 455 7e-5;
     # each is tried twice.

@@ -21,6 +21,7 @@ from arcwise.errors import MissingExtraError, ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.mechanisms.additive.truncated_laplace import TruncatedLaplaceMechanism
 from arcwise.tasks import Caps, Task
+from tests.support.cases import mostly_slow
 
 HOSTILE = "--><script>alert(1)</script><b onload='x'>\"&$x^$"
 UNIT = "<i>&\"'</i>$^$"
@@ -87,7 +88,7 @@ def test_html_has_a_picture_a_table_and_no_markup_of_others(label: str, kind: st
     assert "&lt;script&gt;" in text
 
 
-@pytest.mark.parametrize(("label", "kind"), RESULTS)
+@pytest.mark.parametrize(("label", "kind"), mostly_slow(RESULTS, every=2))
 def test_a_picture_is_svg_of_its_own_and_the_same_each_time(label: str, kind: str) -> None:
     result = a_result(label, kind)
     figure = result.plot()
@@ -130,7 +131,7 @@ def test_importing_estimate_loads_no_library_of_pictures_or_tables() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-@pytest.mark.parametrize(("label", "kind"), RESULTS)
+@pytest.mark.parametrize(("label", "kind"), mostly_slow(RESULTS, every=2))
 def test_pictures_take_axes_of_ones_own(label: str, kind: str) -> None:
     from matplotlib.figure import Figure
 

@@ -10,6 +10,7 @@ from arcwise.analysis import estimate
 from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +65,7 @@ def test_pictures_say_the_unit() -> None:
     assert rose.get_xlabel().startswith("value in [0, 24) modulo 24 h\nresultant length ")
 
 
-@pytest.mark.parametrize("domain", [Interval(0, 60), Circle(24)])
+@pytest.mark.parametrize("domain", mostly_slow([Interval(0, 60), Circle(24)], every=2, ids=str))
 def test_a_text_with_dollars_is_no_formula(domain: Any, tmp_path: Path) -> None:
     r"""Matplotlib takes what lies between two dollars for TeX: "$x^$" is none, and "1 \$" has a backslash."""
     task = Task(r"a $x^$ \$", domain, 1.0, unit="$/$")
