@@ -1,5 +1,6 @@
 /**
- * Write dist/arcwise.min.js, the client in one file, and dist/integrity.json with its hash: `npm run bundle`.
+ * Write what pages without a bundler use, each in one file of dist/, and dist/integrity.json with their hashes: `npm run
+ * bundle`.
  */
 
 import { createHash } from "node:crypto";
@@ -8,20 +9,34 @@ import { build } from "esbuild";
 
 const here = new URL("./", import.meta.url);
 const { version } = JSON.parse(await readFile(new URL("package.json", here), "utf8"));
+const BUNDLES = { "arcwise.min.js": "index.js", "arcwise-oblivious.min.js": "oblivious.js" };
 
-await build({
-  entryPoints: [new URL("arcwise/index.js", here).pathname],
-  outfile: new URL("dist/arcwise.min.js", here).pathname,
-  bundle: true,
-  minify: true,
-  format: "esm",
-  target: "es2022",
-  banner: { js: `/*! arcwise ${version}, Apache-2.0 */` },
-  legalComments: "none",
-  logLevel: "warning",
-});
-const text = await readFile(new URL("dist/arcwise.min.js", here));
-const integrity = `sha384-${createHash("sha384").update(text).digest("base64")}`;
-await writeFile(new URL("dist/integrity.json", here), `${JSON.stringify({ "arcwise.min.js": integrity }, null, 2)}\n`);
+/** What both bundles throw is one class: the second takes it from the first. */
+const errorsOfTheClient = {
+  name: "errors-of-the-client",
+  /** @param {import("esbuild").PluginBuild} bundle */
+  setup: (bundle) => bundle.onResolve({ filter: /^\.\/errors\.js$/ }, () => ({ path: "arcwise", external: true })),
+};
+
+/** @type {Record<string, string>} */
+const integrity = {};
+for (const [name, entry] of Object.entries(BUNDLES)) {
+  const outfile = new URL(`dist/${name}`, here);
+  await build({
+    entryPoints: [new URL(`arcwise/${entry}`, here).pathname],
+    outfile: outfile.pathname,
+    bundle: true,
+    minify: true,
+    format: "esm",
+    target: "es2022",
+    plugins: entry === "index.js" ? [] : [errorsOfTheClient],
+    banner: { js: `/*! arcwise ${version}, Apache-2.0 */` },
+    legalComments: "none",
+    logLevel: "warning",
+  });
+  const text = await readFile(outfile);
+  integrity[name] = `sha384-${createHash("sha384").update(text).digest("base64")}`;
+  console.log(`dist/${name}: ${text.length} bytes, ${integrity[name]}`);
+}
+await writeFile(new URL("dist/integrity.json", here), `${JSON.stringify(integrity, null, 2)}\n`);
 await copyFile(new URL("../../LICENSE", here), new URL("LICENSE", here)); // npm takes files of this folder only
-console.log(`dist/arcwise.min.js: ${text.length} bytes, ${integrity}`);

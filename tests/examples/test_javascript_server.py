@@ -225,7 +225,7 @@ def test_a_process_killed_with_its_answer_sends_the_same_bytes_again(server: str
 
 
 def test_the_readmes_example_reports(tmp_path: Path) -> None:
-    (block,) = re.findall(
+    block, _of_a_relay = re.findall(
         r"```js\n(import .*?)```", (JAVASCRIPT / "README.md").read_text(encoding="utf-8"), re.DOTALL
     )
     heading = Task("heading", Circle(360), 1.0)

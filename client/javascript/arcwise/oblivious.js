@@ -1,0 +1,195 @@
+/** Reports by way of a relay, sealed for the gateway: the one sees addresses, the other reports, and nobody both. */
+
+import { decodeResponse, encodeRequest } from "./bhttp.js";
+import { ParameterError } from "./errors.js";
+import { toHex } from "./hex.js";
+import { bytesOf, concat, newPair } from "./hpke.js";
+import { parseKeys, seal, SEALED_BYTES } from "./ohttp.js";
+import { globalFetch, post } from "./transport.js";
+
+/**
+ * @typedef {import("./transport.js").Request} Request
+ * @typedef {import("./transport.js").Answer} Answer
+ * @typedef {import("./transport.js").Transport} Transport
+ * @typedef {import("./ohttp.js").Sealed} Sealed
+ */
+
+const MEDIA_TYPE = "message/ohttp-req";
+/** The shortest padded message: single reports are all of this length. */
+const LEAST_BYTES = 512;
+/** An answer is a status and a few fields; a relay could send anything. */
+const MOST_BYTES_OF_ANSWER = 65_536;
+const NO_X25519 =
+  "nothing can be sealed: WebCrypto has X25519 on secure pages in Chrome and Edge 133, Firefox 130 and Safari 17, and in Node.js 20";
+const BAD_KEY = "nothing can be sealed: keyConfig holds a public key that cannot be used";
+
+/**
+ * Sends batches through a relay to the gateway of a server (Oblivious HTTP, RFC 9458). The relay sees the device's
+ * address and ciphertext; the server sees the reports and the relay's address. Nothing is hidden from an operator who
+ * runs the relay too. Each request is filled up to a power of two of bytes, 512 or more, before it is sealed. Whatever
+ * the relay itself answers counts as trouble with the network: the batch is sealed anew and sent again later.
+ *
+ * @implements {Transport}
+ */
+export class ObliviousTransport {
+  #relay;
+  #config;
+  #fetch;
+  /** @type {Map<string, Sealed>} by what is in them, each for one attempt */
+  #sealed = new Map();
+  /** @type {Map<string, Request>} what should be in `#sealed` */
+  #expected = new Map();
+  #preparing = false;
+
+  /**
+   * @param {string | URL} relay where sealed requests are posted
+   * @param {Uint8Array} keyConfig the gateway's `application/ohttp-keys`; it ships with the app, like a task: one that
+   *     a server hands out could be another for each device
+   * @param {{ fetch?: typeof globalThis.fetch }} [options] what to send with
+   * @throws {ParameterError} when an argument is not what it should be
+   */
+  constructor(relay, keyConfig, { fetch = globalFetch } = {}) {
+    const url = URL.canParse(relay) ? new URL(relay) : undefined;
+    if (!url || !/^https?:$/.test(url.protocol) || url.hash || url.username) {
+      throw new ParameterError("relay must be a URL of http or https without user and fragment");
+    }
+    if (!(keyConfig instanceof Uint8Array)) {
+      throw new ParameterError("keyConfig must be a Uint8Array: the bytes of application/ohttp-keys");
+    }
+    try {
+      this.#config = parseKeys(keyConfig);
+    } catch (error) {
+      const { message } = /** @type {Error} */ (error);
+      throw new ParameterError(`keyConfig must be the bytes of application/ohttp-keys: ${message}`);
+    }
+    this.#relay = url.href;
+    this.#fetch = fetch;
+  }
+
+  /**
+   * Whether requests can be sealed here. Where they cannot, reports are charged and wait, and nothing is ever sent.
+   *
+   * @returns {Promise<boolean>}
+   */
+  static async supported() {
+    try {
+      const { publicKey } = await newPair();
+      await seal({ header: new Uint8Array(7), publicKey: await bytesOf(publicKey) }, new Uint8Array(1));
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /**
+   * @param {Request} request
+   * @param {number} timeout
+   * @param {boolean} keepalive
+   * @returns {Promise<Answer>}
+   */
+  async post(request, timeout, keepalive) {
+    const id = idOf(request);
+    let sealed = this.#sealed.get(id);
+    this.#sealed.delete(id); // the next attempt gets another one: two that are the same would be known for one batch
+    try {
+      // A page that is left has no time for a promise: with one that is prepared, fetch is called before any.
+      sealed ??= await this.#seal(request);
+    } catch {
+      return noAnswer((await ObliviousTransport.supported()) ? BAD_KEY : NO_X25519);
+    }
+    const outer = { url: this.#relay, headers: { "Content-Type": MEDIA_TYPE }, body: sealed.body };
+    const response = await post(this.#fetch, outer, timeout, keepalive);
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      return noAnswer(`status ${response.status} of the relay`, response.headers.get("Retry-After"));
+    }
+    try {
+      const { status, fields } = decodeResponse(await sealed.open(await read(response)));
+      return { status, retryAfter: fields.find(([name]) => name === "retry-after")?.[1] ?? null };
+    } catch {
+      return noAnswer("an answer of the relay that is not the gateway's");
+    }
+  }
+
+  /** @param {Request} request */
+  weigh(request) {
+    return padded(message(request)).length + SEALED_BYTES;
+  }
+
+  /**
+   * Seal what a page would send if it were left now, because WebCrypto takes promises and such a page has no time for
+   * one. What is no longer expected is forgotten.
+   *
+   * @param {Request[]} requests
+   */
+  prepare(requests) {
+    this.#expected = new Map(requests.map((request) => [idOf(request), request]));
+    for (const id of this.#sealed.keys()) if (!this.#expected.has(id)) this.#sealed.delete(id);
+    if (!this.#preparing) void this.#prepare();
+  }
+
+  async #prepare() {
+    this.#preparing = true;
+    try {
+      for (let [missing] = this.#missing(); missing; [missing] = this.#missing()) {
+        const [id, request] = missing;
+        const sealed = await this.#seal(request);
+        if (this.#expected.has(id)) this.#sealed.set(id, sealed);
+      }
+    } catch {
+      // Without X25519: `post` says so.
+    } finally {
+      this.#preparing = false;
+    }
+  }
+
+  #missing() {
+    return [...this.#expected].filter(([id]) => !this.#sealed.has(id));
+  }
+
+  /**
+   * @param {Request} request
+   * @returns {Promise<Sealed>}
+   */
+  #seal(request) {
+    return seal(this.#config, padded(message(request)));
+  }
+}
+
+/** @param {Request} request */
+const idOf = ({ url, body }) => `${url} ${toHex(body)}`;
+
+/** @param {Request} request */
+const message = ({ url, headers, body }) => encodeRequest("POST", new URL(url), Object.entries(headers), body);
+
+/**
+ * With zeros behind it, so that its length is a power of two: it hides how many reports there are. The client in Python
+ * does the same, so that it does not show which client a device has either.
+ *
+ * @param {import("./hpke.js").Bytes} bytes
+ */
+function padded(bytes) {
+  const length = Math.max(LEAST_BYTES, 2 ** Math.ceil(Math.log2(bytes.length)));
+  return concat(bytes, new Uint8Array(length - bytes.length));
+}
+
+/**
+ * @param {string} trouble
+ * @param {string | null} [retryAfter]
+ * @returns {Answer}
+ */
+const noAnswer = (trouble, retryAfter = null) => ({ status: 0, retryAfter, trouble });
+
+/** @param {Response} response */
+async function read({ body }) {
+  const reader = body?.getReader();
+  let bytes = new Uint8Array(0);
+  for (let part = await reader?.read(); part?.value; part = await reader?.read()) {
+    bytes = concat(bytes, part.value);
+    if (bytes.length > MOST_BYTES_OF_ANSWER) {
+      await reader?.cancel();
+      throw new RangeError("the answer is too long");
+    }
+  }
+  return bytes;
+}
