@@ -1,15 +1,18 @@
-// Drive a client: on standard input {url, tasks, options, steps, file?, broken?, dies?}, a step [what, ...arguments].
+// Drive a client: on standard input {url, tasks, options, steps, file?, broken?, dies?, relay?, keys?}, a step [what, ...arguments].
 // Prints what each step gave, the codes of each task in the batches that were sent, and the events but those of success.
 //
 //   file    keep the state in this file, as a browser keeps localStorage
 //   broken  writing that state fails
+//   relay   report through this relay, to the gateway with these keys (application/ohttp-keys, in hex)
 //   dies    SIGKILL this process when the first answer has arrived, before the client hears of it
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { Client, LocalStorageLedger, MemoryLedger, Task } from "../../client/javascript/arcwise/index.js";
+import { fromHex } from "../../client/javascript/arcwise/hex.js";
+import { ObliviousTransport } from "../../client/javascript/arcwise/oblivious.js";
 import { decode } from "../../client/javascript/arcwise/msgpack.js";
 
-const { url, tasks, options = {}, steps, file, broken, dies } = JSON.parse(readFileSync(0, "utf8"));
+const { url, tasks, options = {}, steps, file, broken, dies, relay, keys } = JSON.parse(readFileSync(0, "utf8"));
 
 const items = {
   getItem: () => (existsSync(file) ? readFileSync(file, "utf8") : null),
@@ -24,22 +27,32 @@ const ledger = file ? new LocalStorageLedger("arcwise", { items, locks }) : new 
 
 const sent = {};
 const batches = new Set();
-async function recordingFetch(address, request) {
-  const [, , id, , codes] = decode(request.body);
+function record(address, body) {
+  const [, , id, , codes] = decode(body);
   const task = address.split("/").at(-2);
   const isNew = !batches.has(String(id));
   batches.add(String(id));
   if (isNew) (sent[task] ??= []).push([...codes]);
+}
+async function recordingFetch(address, request) {
+  record(address, request.body);
   const response = await fetch(address, request);
   if (dies) process.kill(process.pid, "SIGKILL");
   return response;
+}
+
+class RecordingTransport extends ObliviousTransport {
+  post(request, ...how) {
+    record(request.url, request.body);
+    return super.post(request, ...how);
+  }
 }
 
 const troubles = [];
 const client = new Client(url, {
   tasks: await Promise.all(tasks.map((task) => Task.fromJson(task))),
   ledger,
-  fetch: recordingFetch,
+  ...(relay ? { transport: new RecordingTransport(relay, fromHex(keys)) } : { fetch: recordingFetch }),
   onEvent: ({ kind, detail }) => kind !== "sent" && troubles.push(`${detail}: ${kind}`),
   ...options,
 });

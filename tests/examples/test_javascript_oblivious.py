@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from arcwise.domains import Circle
+from arcwise.oblivious.binary_http import Request, decode_request
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, decode_batch
 from tests.examples.test_javascript_ohttp import OHTTP, SUITE, ask, config
@@ -30,38 +31,15 @@ def drive(keys: str, *steps: Any, **given: Any) -> dict[str, Any]:
     return result
 
 
-def counted(message: bytes) -> tuple[bytes, bytes]:
-    """Return what stands behind a variable-length integer, and the rest."""
-    size = 1 << (message[0] >> 6)
-    length = int.from_bytes(message[:size], "big") & ((1 << (8 * size - 2)) - 1)
-    assert len(message) >= size + length
-    return message[size : size + length], message[size + length :]
-
-
-def read(request: dict[str, Any]) -> tuple[list[str], dict[str, str], bytes]:
-    """Return control data, fields and content of what the gateway read; the rest is zeros."""
-    rest = bytes.fromhex(request["message"])
-    assert rest[0] == 0
-    rest = rest[1:]
-    control = []
-    for _ in range(4):
-        part, rest = counted(rest)
-        control.append(part.decode())
-    section, rest = counted(rest)
-    fields = {}
-    while section:
-        name, section = counted(section)
-        value, section = counted(section)
-        fields[name.decode()] = value.decode()
-    content, rest = counted(rest)
-    assert not rest.strip(b"\0")
-    return control, fields, content
+def read(request: dict[str, Any]) -> Request:
+    """Return what the gateway read."""
+    return decode_request(bytes.fromhex(request["message"]))
 
 
 def test_the_relay_sees_a_padded_request_and_the_gateway_a_batch(keys: str) -> None:
     reports = [["report", 350.5]] * 300
     options = {"key": "arcwise_ingest_0123456789ab_SECRET", "batchSize": 300}
-    for given, added in (({}, {}), (options, {"authorization": f"Bearer {options['key']}"})):
+    for given, added in (({}, {}), (options, {b"authorization": f"Bearer {options['key']}".encode()})):
         result = drive(keys, *(reports if given else reports[:1]), ["flush", 10], ["counters"], options=given)
         count = 300 if given else 1
         assert result["results"][-1] == {"sent": count, "pending": 0, "dropped": {}, "refused": {}}
@@ -72,10 +50,11 @@ def test_the_relay_sees_a_padded_request_and_the_gateway_a_batch(keys: str) -> N
         assert (request["method"], request["credentials"]) == ("POST", "omit")
         length = 1024 if given else 512
         assert (len(request["message"]), len(request["body"])) == (2 * length, 2 * (length + 55))
-        control, fields, content = read(request)
-        assert control == ["POST", "https", "reports.example", f"/survey/v1/tasks/{TASK.id}/reports"]
-        assert fields == {"content-type": MEDIA_TYPE} | added
-        batch = decode_batch(content)
+        inside = read(request)
+        path = f"/survey/v1/tasks/{TASK.id}/reports".encode()
+        assert inside[:4] == (b"POST", b"https", b"reports.example", path)
+        assert dict(inside.fields) == {b"content-type": MEDIA_TYPE.encode(), **added}
+        batch = decode_batch(inside.content)
         assert (batch.task_id.hex(), len(batch.codes)) == (TASK.id, count)
 
 
@@ -142,7 +121,7 @@ def test_a_page_that_is_hidden_sends_what_was_sealed_before(keys: str) -> None:
     assert counters["sent"] == 2
     (request,) = result["requests"]
     assert request["keepalive"] is True
-    assert len(decode_batch(read(request)[2]).codes) == 2
+    assert len(decode_batch(read(request).content).codes) == 2
 
 
 def test_a_page_that_is_hidden_and_lives_on_sends_what_was_not_sealed(keys: str) -> None:
