@@ -94,12 +94,12 @@ def _limits(url: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
         ]
     if limits.get("min_reports", least) < least:
         raise ParameterError(
-            f"min_reports must be at least {least}, as the server of this store has it; got "
+            f"min_reports must be at least {least}, like that of this store's server; got "
             f"{limits['min_reports']}"
         )
     if least and limits.get("min_reports_days", days) != days:
         raise ParameterError(
-            f"min_reports_days must be {days}, as the server of this store has it, or the difference of "
-            f"what both show may be of fewer reports; got {limits['min_reports_days']}"
+            f"min_reports_days must be {days}, like that of this store's server: otherwise the difference of "
+            f"what the two show can be of fewer than min_reports; got {limits['min_reports_days']}"
         )
     return {"min_reports": least, "min_reports_days": days} | limits, []

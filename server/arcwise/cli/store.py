@@ -270,7 +270,9 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
     with _existing(url) as opened:
         found = named_task(opened.tasks(), task, "TASK")
         if found is None:
-            raise click.ClickException(f"the store has no task {task!r}: `arcwise store info` lists them")
+            raise click.ClickException(
+                f"the store has no task {task!r}; `arcwise store info` lists its tasks"
+            )
         task_id, name = found.task.id, found.task.name
         if found.closed is None:
             raise click.ClickException(

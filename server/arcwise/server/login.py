@@ -58,7 +58,7 @@ async def read_form(runtime: Runtime, request: Request, most: int = _MOST_FORM_B
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
-        raise Problem(415, "media-type", "A form is sent as application/x-www-form-urlencoded.")
+        raise Problem(415, "media-type", "Send the form as application/x-www-form-urlencoded.")
     body = await runtime.ingest.bodies.read(request.scope, request.receive, most=most)
     try:
         # A task of megabytes takes a second, in which no report would be taken.

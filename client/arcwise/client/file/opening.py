@@ -64,8 +64,8 @@ def create_file(path: Path) -> None:
     for left in (log_path(path), log_index_path(path), path.with_name(f"{path.name}-journal")):
         if os.path.lexists(left):  # SQLite would take it for a part of the new file
             raise LedgerError(
-                f"{left} is left over from a ledger that was at {path}: what the device has spent is not "
-                "known. Remove it too, if this device is to begin anew"
+                f"{left} is left over from a ledger that was at {path}, so what the device has spent is not "
+                "known. Remove it too if the device may start with a new budget"
             )
     draft = path.with_name(f"{path.name}.{os.urandom(6).hex()}{_DRAFT}")
     try:

@@ -78,7 +78,10 @@ class DirectionCurve(Curve):
         codes = mechanism.kernel.codes
         first = row_attenuation(mechanism)
         if codes < 3 or abs(first) < 1e-9:
-            raise ParameterError("the reports show no direction: their first moment vanishes")
+            raise ParameterError(
+                "the reports of this mechanism show no direction: it must have at least 3 codes, and rows "
+                "whose first moment is not 0, as the default of a circle has"
+            )
         places = mechanism.code_units() - float(mechanism.node_units(np.zeros(1))[0])
         (row,) = mechanism.kernel.probabilities([0])
         inflation = 1.0 / abs(first) ** 2

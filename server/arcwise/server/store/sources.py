@@ -314,7 +314,7 @@ def refuse_known_sources(names: Iterable[str], known: Iterable[str]) -> None:
 
 def unknown_source(name: str) -> ParameterError:
     """Return the error of a source that is not there."""
-    return ParameterError(f"the store has no source {name!r}; `arcwise store sources` lists them")
+    return ParameterError(f"the store has no source {name!r}; `arcwise store sources` lists its sources")
 
 
 def refuse_to_drop_closed(name: str, epochs: int) -> None:
