@@ -118,7 +118,7 @@ def tradeoff(mechanism: Mechanism | Task | Kernel, first: float, second: float) 
     Raises
     ------
     ParameterError
-        When the first argument is nothing of these.
+        When the first argument is none of these.
     DomainError
         When an input is not in the domain.
 
