@@ -86,11 +86,3 @@ def test_opm_has_the_window_of_least_error() -> None:
             level = next(level for start, end, level in pieces if start <= y < end)
             expected = (math.e if far < half else 1.0) * low / turn
             assert level == pytest.approx(expected, rel=1e-6), (domain, x, y)
-
-
-@pytest.mark.parametrize(
-    "name", ["soria-comas-figure-1", "staircase-density", "truncated-laplace-density", "soria-comas-figure-2"]
-)
-def test_tables_of_noise_name_their_units(name: str) -> None:
-    for table in outcome(name).tables.values():
-        assert all(column == "epsilon" or "sensitivit" in column for column in table.columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,32 @@ SLOW_PICTURES = (
 )
 CASES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 
+# Columns of numbers that have no unit: parameters, probabilities, numbers of things, shares and multiples.
+UNITLESS = {
+    *("epsilon", "delta", "level", "power", "n", "sensitivity"),
+    *("false_alarm", *(f"{name}_missed_detection" for name in ("least", "laplace", "staircase"))),
+    *("missed_detection", "mass_near_0", "laplace_mass_near_0", "staircase_mass", "geometric_mass"),
+    *("figure", "component", "attributes", "reports", "codes", "nodes"),
+    *("r_1", "r_2", *(f"r_at_sensitivity_{s}" for s in (1, 2, 5, 20))),
+    *(
+        "beta",
+        "gamma_heuristic",
+        *(f"gamma_{p}" for p in (1, 2, 4)),
+        *(f"alpha_{p:g}" for p in (0.5, 1, 2, 3, 10)),
+    ),
+    *(
+        "ratio",
+        *(
+            f"{name}_{p}"
+            for name in ("ratio", "ratio_with_staircase", "gain", "heuristic_gain")
+            for p in (1, 2)
+        ),
+    ),
+    *(f"{name}_ratio" for name in ("joint", "one_each", "laplace", "amplitude", "power")),
+    *("shortest_over_laplace", "least_variance_over_laplace"),
+    *(f"{name}_over_optimal_{p}" for name in ("heuristic", "laplace") for p in (1, 2)),
+}
+
 
 def test_the_command_lists_them() -> None:
     result = CliRunner().invoke(main, ["reproduce", "--list"], env={"COLUMNS": "200"})
@@ -57,6 +84,15 @@ def test_published_values_agree_but_for_errata(name: str) -> None:
     for check in outcome(name).checks:
         assert math.isfinite(check.computed)
         assert check.agrees != bool(check.erratum), (check.what, check.published, check.computed)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_column_names_its_unit(name: str) -> None:
+    for table in outcome(name).tables.values():
+        for column, *values in zip(table.columns, *table.rows, strict=True):
+            unit = re.fullmatch(r"[^()]+ \([a-z1A-Z ,]+\)", column) is not None
+            words = all(isinstance(value, str) for value in values)
+            assert unit + words + (column in UNITLESS) == 1, column
 
 
 @pytest.mark.parametrize(

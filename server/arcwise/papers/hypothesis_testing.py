@@ -128,12 +128,19 @@ def _testing(_full: bool, progress: Progress) -> Outcome:
         {
             "noise": Table.of(
                 false_alarm=_ALARMS,
-                bound=bound,
-                laplace=noises["Laplace (equation 15)"],
-                staircase=noises["staircase"],
+                least_missed_detection=bound,
+                laplace_missed_detection=noises["Laplace (equation 15)"],
+                staircase_missed_detection=noises["staircase"],
             ),
             "mechanisms": Table(
-                ("mechanism", "first_input", "second_input", "false_alarm", "missed_detection"), corners
+                (
+                    "mechanism",
+                    "first_input (units of the domain)",
+                    "second_input (units of the domain)",
+                    "false_alarm",
+                    "missed_detection",
+                ),
+                corners,
             ),
         },
         Picture([panels], (8.0, 4.2), {"sharey": True}),

@@ -87,9 +87,10 @@ def _circle(_full: bool, _progress: Progress) -> Outcome:
     turn = mark("set_xticks", [0.0, math.pi, _TURN], ["0", r"$\pi$", r"$2\pi$"])
     y, title = r"$\mathrm{E}\,d(y,x)$ in radians", rf"$\varepsilon={_SHOWN:g}$"
     over = [*marks(_TURN * _X, domain, 1.0), turn, mark("plot", [], [], label=_LIMIT, **_THIN)]
-    panels = [Panel(over, "input $x$", y, title, xlim=(0.0, _TURN), ylim=(0.0, None), legend=None)]
-    for power, name in zip(_POWERS, ("d(y,x)", "d(y,x)^2"), strict=True):
-        y = rf"worst-case $\mathrm{{E}}\,{name}$"
+    panels = [Panel(over, "input $x$ in radians", y, title, xlim=(0.0, _TURN), ylim=(0.0, None), legend=None)]
+    names = (r"d(y,x)$ in radians", r"d(y,x)^2$ in radians$^2$")
+    for power, name in zip(_POWERS, names, strict=True):
+        y = rf"worst-case $\mathrm{{E}}\,{name}"
         bound = [_bound(epsilon, power) for epsilon in EPSILONS]
         over = [*marks(EPSILONS, worst, power), mark("plot", EPSILONS, bound, label=_LIMIT, **_THIN)]
         panels.append(Panel(over, r"$\varepsilon$", y, xlim=(0.0, 8.0), log="y", legend=None))

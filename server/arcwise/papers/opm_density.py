@@ -42,9 +42,9 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
     panels = [
         Panel(
             interval,
-            "output $y$",
+            "output $y$ on $[0, 1]$",
             "density",
-            rf"interval $[0, 1]$, $\varepsilon={_EPSILON:g}$",
+            rf"interval, $\varepsilon={_EPSILON:g}$",
             xlim=(0.0, 1.0),
             ylim=(0.0, 1.1 * p),
             legend=floor,
@@ -60,7 +60,9 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
         ),
     ]
     mass = float((np.diff(edges, axis=1) * levels).sum(axis=1).max())
-    columns = ("domain", "x", "from", "to", "density")
+    place = "(domain lengths, radians on the circle)"
+    per = "(per domain length, per radian on the circle)"
+    columns = ("domain", f"x {place}", f"from {place}", f"to {place}", f"density {per}")
     shown = [0.0, 0.5 * c, c]
     means = {round(interval_mean(x, _EPSILON), 12) for x in shown}
     return Outcome(

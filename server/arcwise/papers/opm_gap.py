@@ -10,7 +10,7 @@ from arcwise.analysis.design import randomized_response
 from arcwise.analysis.plotting.style import COLOURS
 from arcwise.mechanisms.closed_forms.optimal import interval_expected_error
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
-from arcwise.papers.interval_laws import EPSILONS, SOURCE, below
+from arcwise.papers.interval_laws import EPSILONS, SOURCE, UNIT, below
 from arcwise.papers.interval_optimum import (
     BOUND_EPSILONS,
     DESIGN_EPSILONS,
@@ -23,12 +23,11 @@ from arcwise.papers.pictures import Panel, Picture, mark
 __all__ = ["REPRODUCTIONS"]
 
 _POWERS = (1.0, 2.0)
-_LAST = 5.0
 _NAMES = {1.0: "|y-x|", 2.0: "(y-x)^2"}
 
 
 def _gap(full: bool, progress: Progress) -> Outcome:
-    epsilons = [each for each in (FULL_EPSILONS if full else BOUND_EPSILONS) if each <= _LAST]
+    epsilons = FULL_EPSILONS if full else BOUND_EPSILONS
     steps = len(_POWERS) * (len(epsilons) + len(DESIGN_EPSILONS))
     bounds: dict[float, list[float]] = {}
     designs: dict[float, list[float]] = {}
@@ -72,8 +71,8 @@ def _gap(full: bool, progress: Progress) -> Outcome:
                 x=r"$\varepsilon$",
                 y="relative to OPM" if power == 1.0 else "",
                 title=rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$",
-                xlim=(0.0, _LAST),
-                ylim=(0.5, 1.15),
+                xlim=(0.0, 8.0),
+                ylim=(0.45, 1.15),
                 legend=None,
             )
         )
@@ -93,7 +92,7 @@ def _gap(full: bool, progress: Progress) -> Outcome:
         for epsilon, value in zip(EPSILONS, by_hand, strict=True)
     ]
     return Outcome(
-        {"worst": Table(("power", "epsilon", "opm", "value", "what"), rows)},
+        {"worst": Table(("power", "epsilon", f"opm {UNIT}", f"value {UNIT}", "what"), rows)},
         Picture([panels], (7.2, 3.7), {"sharey": True}, legend={"loc": "outside lower center", "ncols": 2}),
         (),
         _findings(designs, by_hand, full),

@@ -11,7 +11,7 @@ from arcwise.mechanisms.closed_forms.optimal import interval_expected_error
 from arcwise.noise import Laplace
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.exact import interval_error
-from arcwise.papers.interval_laws import EPSILONS, LINES, SOURCE, below, worst_errors
+from arcwise.papers.interval_laws import EPSILONS, LINES, SOURCE, UNIT, below, worst_errors
 from arcwise.papers.interval_optimum import BOUND_EPSILONS, FULL_EPSILONS, least_error
 from arcwise.papers.pictures import Panel, Picture, mark
 
@@ -35,7 +35,7 @@ def _over_domain(_full: bool, progress: Progress) -> Outcome:
                 mark("plot", _X, curves[epsilon, 1.0, line.name], label=line.name, **line.style)
                 for line in LINES
             ],
-            x="input $x$",
+            x="input $x$ on $[0, 1]$",
             y=r"$\mathrm{E}\,|y-x|$",
             title=rf"$\varepsilon={epsilon:g}$",
             xlim=(0.0, 1.0),
@@ -45,7 +45,10 @@ def _over_domain(_full: bool, progress: Progress) -> Outcome:
         for epsilon in (2.0, 4.0)
     ]
     parts = {
-        (epsilon, power): {"x": _X, **{line.name: curves[epsilon, power, line.name] for line in LINES}}
+        (epsilon, power): {
+            "x (domain lengths)": _X,
+            **{f"{line.name} {UNIT}": curves[epsilon, power, line.name] for line in LINES},
+        }
         for epsilon in (2.0, 4.0)
         for power in _POWERS
     }
@@ -117,7 +120,7 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
         curves = [(worst[power, line.name], line) for line in LINES]
         marks = [mark("plot", EPSILONS, curve, label=line.name, **line.style) for curve, line in curves]
         marks.append(mark("plot", bounded, least, label="bound for all mechanisms", **dots))
-        y = rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$"
+        y = rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$ on $[0, 1]$"
         upper.append(Panel(marks, y=y, log="y", legend=None))
         ours = worst[power, "OPM"]
         marks = [mark("plot", EPSILONS, curve / ours, **line.style) for curve, line in curves]
@@ -131,7 +134,7 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
     )
 
     parts = {
-        (power,): {"epsilon": EPSILONS, **{line.name: worst[power, line.name] for line in LINES}}
+        (power,): {"epsilon": EPSILONS, **{f"{line.name} {UNIT}": worst[power, line.name] for line in LINES}}
         for power in _POWERS
     }
     findings = [
@@ -157,7 +160,9 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
     return Outcome(
         {
             "worst": Table.stacked(("power",), parts),
-            "bound": Table(("power", "epsilon", "bound"), [(*key, bound) for key, bound in bounds.items()]),
+            "bound": Table(
+                ("power", "epsilon", f"bound {UNIT}"), [(*key, bound) for key, bound in bounds.items()]
+            ),
         },
         picture,
         (),

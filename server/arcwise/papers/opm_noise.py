@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
-from arcwise.papers.interval_laws import EPSILONS, LINES, SOURCE
+from arcwise.papers.interval_laws import EPSILONS, LINES, SOURCE, UNIT
 from arcwise.papers.pictures import Panel, Picture, mark
 
 __all__ = ["REPRODUCTIONS"]
@@ -65,8 +65,13 @@ def _noise(_full: bool, progress: Progress) -> Outcome:
         f"On average over the domain every kind of noise has at least {least:.3f} times OPM's E |y-x|, at "
         "every epsilon from 0.1 to 8; at the worst input truncated staircase noise has less (opm-worst-case)."
     )
+    findings.append(
+        "PM, SW and PTT add no noise to the input, and so are not compared here: opm-worst-case has their "
+        "worst input, opm-error-over-domain every input."
+    )
+    columns = ("power", "epsilon", "mechanism", f"worst_error {UNIT}", f"average_error {UNIT}")
     return Outcome(
-        {"errors": Table(("power", "epsilon", "mechanism", "worst_error", "average_error"), rows)},
+        {"errors": Table(columns, rows)},
         Picture([panels], (7.2, 3.8), {"sharey": True}, legend={"loc": "outside lower center", "ncols": 4}),
         (),
         findings,

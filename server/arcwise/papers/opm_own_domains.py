@@ -98,10 +98,19 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
         )
 
     over_domain = {
-        (mechanism,): {"x": _X * length - (length - 1.0), **shown[mechanism]}
+        (mechanism,): {
+            "x (units of the input)": _X * length - (length - 1.0),
+            **{f"{name} (units of the input)": curve for name, curve in shown[mechanism].items()},
+        }
         for mechanism, length in _LENGTHS.items()
     }
-    over_epsilon = {key: {"epsilon": EPSILONS, **curves} for key, curves in worst.items()}
+    over_epsilon = {
+        key: {
+            "epsilon": EPSILONS,
+            **{f"{name} (units of the input, to the power)": curve for name, curve in curves.items()},
+        }
+        for key, curves in worst.items()
+    }
     findings = []
     for mechanism in _LENGTHS:
         average = {name: float(np.trapezoid(curve, _X)) for name, curve in shown[mechanism].items()}

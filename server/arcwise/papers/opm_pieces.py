@@ -15,7 +15,7 @@ from arcwise.mechanisms.closed_forms.optimal import (
     optimal_levels,
 )
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
-from arcwise.papers.interval_laws import SOURCE
+from arcwise.papers.interval_laws import SOURCE, UNIT
 from arcwise.papers.pictures import Panel, Picture, mark
 
 if TYPE_CHECKING:
@@ -86,15 +86,17 @@ def _pieces(full: bool, progress: Progress) -> Outcome:
     columns = {
         ("circle" if circular else "interval", power): {
             "epsilon": epsilons,
-            "closed_form": values,
-            **{f"m_{m}": found[circular, power, m].error for m in _PIECES},
+            f"closed_form {UNIT}": values,
+            **{f"m_{m} {UNIT}": found[circular, power, m].error for m in _PIECES},
         }
         for (circular, power), values in closed.items()
     }
     return Outcome(
         {
             "search": Table.stacked(("domain", "power"), columns),
-            "few": Table.of(epsilon=_CURVE, **{f"m_{m}": values for m, values in few.items()}),
+            "few": Table.of(
+                epsilon=_CURVE, **{f"m_{m} (domain lengths)": values for m, values in few.items()}
+            ),
         },
         _picture(epsilons, found, few),
         [_hypothesis(count, found)],

@@ -15,6 +15,17 @@ from arcwise.papers.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITI
 __all__ = ["REPRODUCTIONS"]
 
 _PAPER = "Soria-Comas, Domingo-Ferrer 2013"
+_JOINT = (
+    "x_1 (units of the attribute)",
+    "x_2 (units of the attribute)",
+    "laplace_density (per unit area)",
+    "box_density (per unit area)",
+)
+_SINGLE = (
+    "component",
+    "x (units of the attribute)",
+    *(f"{name}_density (per unit of the attribute)" for name in ("laplace", "scaled_laplace", "box")),
+)
 
 
 def _figure_6(_full: bool, _progress: Progress) -> Outcome:
@@ -54,7 +65,7 @@ def _figure_6(_full: bool, _progress: Progress) -> Outcome:
         for i, a in list(enumerate(first))[sample]
     ]
     return Outcome(
-        {"": Table(("x_1", "x_2", "laplace_density (per unit area)", "box_density (per unit area)"), rows)},
+        {"": Table(_JOINT, rows)},
         Picture([panels], (6.8, 3.8), {"sharey": True}, colours="density per unit of area"),
         [
             printed("variance of either component of Laplace noise", "242", LAPLACE.var()),
@@ -86,7 +97,7 @@ def _figure_7(_full: bool, _progress: Progress) -> Outcome:
                     mark("plot", x, box, color=COLOURS[2], label="box-shaped"),
                 ],
                 x=f"noise of attribute {j + 1} (sensitivity {SENSITIVITIES[j]:g})",
-                y="density",
+                y="density per unit",
                 xlim=(-spans[j], spans[j]),
                 ylim=(0.0, None),
             )
@@ -94,7 +105,7 @@ def _figure_7(_full: bool, _progress: Progress) -> Outcome:
     variances = BOX.var()
 
     return Outcome(
-        {"": Table(("component", "x", "laplace_density", "scaled_laplace_density", "box_density"), rows)},
+        {"": Table(_SINGLE, rows)},
         Picture([[panel] for panel in panels], (6.4, 5.4)),
         [],
         [

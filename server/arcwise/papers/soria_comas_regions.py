@@ -162,11 +162,11 @@ def _table_4(_full: bool, _progress: Progress) -> Outcome:
                 (
                     "level",
                     "beta",
-                    "half_width_1",
-                    "half_width_2",
-                    "size",
-                    "laplace_size",
-                    "scaled_laplace_size",
+                    "half_width_1 (units of the attribute)",
+                    "half_width_2 (units of the attribute)",
+                    "size (unit areas)",
+                    "laplace_size (unit areas)",
+                    "scaled_laplace_size (unit areas)",
                 ),
                 rows,
             )

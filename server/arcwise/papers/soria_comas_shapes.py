@@ -35,7 +35,7 @@ def _figure_1(_full: bool, _progress: Progress) -> Outcome:
             mark("plot", x, outer, label="the mass of each $[i, i+1]$ moved to 0", **look(1)),
         ],
         x=r"noise, in units of the sensitivity",
-        y="density",
+        y="density per sensitivity",
         xlim=(-4.0, 4.0),
         ylim=(0.0, 0.56),
     )
@@ -98,11 +98,11 @@ def _figures_4_5(_full: bool, _progress: Progress) -> Outcome:
         )
     columns = (
         "figure",
-        "sensitivity_1",
-        "sensitivity_2",
-        "l1_sensitivity",
-        "area_of_differences",
-        "area_protected",
+        "sensitivity_1 (units of the attribute)",
+        "sensitivity_2 (units of the attribute)",
+        "l1_sensitivity (units of the attributes)",
+        "area_of_differences (unit areas)",
+        "area_protected (unit areas)",
         "ratio",
     )
     panels = [

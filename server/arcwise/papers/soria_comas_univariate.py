@@ -178,8 +178,8 @@ def _figure_2(_full: bool, _progress: Progress) -> Outcome:
             mark("plot", best.half_step, best.var(), "o", color=COLOURS[0]),
             note(best.half_step, best.var(), words, COLOURS[0], offset=(0, 8), ha="center"),
         ],
-        x=r"half width $d$ of the first step",
-        y=r"variance, $\varepsilon = 1$, $\Delta f = 1$",
+        x=r"half width $d$ of the first step$\,/\,\Delta f$",
+        y=r"variance$\,/\,\Delta f^2$, $\varepsilon = 1$",
         xlim=(0.0, 1.0),
     )
     return Outcome(
@@ -220,8 +220,8 @@ def _figure_3(_full: bool, _progress: Progress) -> Outcome:
             mark("plot", best.half_step, least, "o", color=COLOURS[0]),
             note(best.half_step, least, words, COLOURS[0], offset=(-8, -2), ha="right"),
         ],
-        x=r"half width $d$ of the first step",
-        y=r"size of the 95 % interval, $\varepsilon = 1$, $\Delta f = 1$",
+        x=r"half width $d$ of the first step$\,/\,\Delta f$",
+        y=r"size of the 95 % interval$\,/\,\Delta f$, $\varepsilon = 1$",
         xlim=(0.0, 1.0),
     )
     return Outcome(

@@ -68,8 +68,10 @@ def _vectors(_full: bool, progress: Progress) -> Outcome:
                 (
                     "epsilon",
                     "attributes",
-                    "optimum",
-                    *(f"{name}_variance" for name in columns),
+                    *(
+                        f"{name} (sensitivities squared)"
+                        for name in ("optimum", *(f"{name}_variance" for name in columns))
+                    ),
                     *(f"{name}_ratio" for name in columns),
                 ),
                 rows,

@@ -30,7 +30,7 @@ def _mass(_full: bool, _progress: Progress) -> Outcome:
         xlim=(-16.5, 16.5),
     )
     return Outcome(
-        {"": Table.of(n=n, staircase=noise.pmf(n), geometric=geometric.pmf(n))},
+        {"": Table.of(n=n, staircase_mass=noise.pmf(n), geometric_mass=geometric.pmf(n))},
         Picture([[panel]]),
         [],
         [

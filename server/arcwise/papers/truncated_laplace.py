@@ -265,7 +265,11 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
     ]
     marks.append(mark("plot", x, Laplace(1.0).pdf(x), label=r"Laplace, $\delta$ = 0", **look(3, 3)))
     panel = Panel(
-        marks, x="noise, in units of the sensitivity", y="density", xlim=(-6.0, 6.0), ylim=(0.0, None)
+        marks,
+        x="noise, in units of the sensitivity",
+        y="density per sensitivity",
+        xlim=(-6.0, 6.0),
+        ylim=(0.0, None),
     )
     beyond = [
         Check(

@@ -38,6 +38,7 @@ DESIGNED = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 _FULL = (0.1, *(0.25 * i for i in range(1, 33)))
 _TABLE = (0.5, 1.0, 2.0, 4.0)
+_UNIT = "(domain lengths squared)"
 
 
 def _member(name: PiecewiseMember) -> Callable[[float], float]:
@@ -104,10 +105,17 @@ def _variance(full: bool, progress: Progress) -> Outcome:
     return Outcome(
         {
             "designs": Table(
-                ("epsilon", "bound", "design", "best_published", "codes", "nodes"),
+                (
+                    "epsilon",
+                    *(f"{name} {_UNIT}" for name in ("bound", "design", "best_published")),
+                    "codes",
+                    "nodes",
+                ),
                 [(row.epsilon, row.bound, row.worst, _published(row), row.codes, row.nodes) for row in rows],
             ),
-            "curves": Table.of(epsilon=EPSILONS, **curves),
+            "curves": Table.of(
+                epsilon=EPSILONS, **{f"{name} {_UNIT}": curve for name, curve in curves.items()}
+            ),
             "summary": _summary(rows),
         },
         Picture([[upper], [lower]], (6.4, 6.0), {"sharex": True, "height_ratios": (3, 2)}),
@@ -129,7 +137,7 @@ def _summary(rows: list[Row]) -> Table:
         ("LP design", *(at[epsilon].worst for epsilon in _TABLE)),
     ]
     lines += [(name, *(function(epsilon) for epsilon in _TABLE)) for name, (function, _, _) in _LINES.items()]
-    return Table(("mechanism", *(f"epsilon {epsilon:g}" for epsilon in _TABLE)), lines)
+    return Table(("mechanism", *(f"epsilon {epsilon:g} {_UNIT}" for epsilon in _TABLE)), lines)
 
 
 def _findings(rows: list[Row]) -> list[str]:

@@ -179,7 +179,7 @@ def _alpha(_full: bool, _progress: Progress) -> Outcome:
         Panel(
             left,
             x=r"$x\,/\,\Delta$",
-            y="density, arrows: mass at 0",
+            y=r"density $\times\;\Delta$, arrows: mass at 0",
             title=r"optimal noise, $\delta = 0.75$",
             ylim=(0.0, 1.15),
         ),
