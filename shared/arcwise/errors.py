@@ -1,4 +1,4 @@
-"""Every exception that arcwise raises on purpose, and nothing else.
+"""Every exception that arcwise raises on purpose, its one warning, and nothing else.
 
 ::
 
@@ -13,6 +13,8 @@
     ├── StoreError                       the server's store cannot be opened or used
     ├── AnswerError                      a server that is read refuses, or does not answer as one
     └── MissingExtraError (ImportError)  an optional part is not installed; names the command
+
+    CoarseGridWarning (UserWarning)      a task whose grid adds more than 2 % to the error of its mechanism
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ __all__ = [
     "AnswerError",
     "ArcwiseError",
     "CertificateError",
+    "CoarseGridWarning",
     "DomainError",
     "LedgerError",
     "MissingExtraError",
@@ -186,4 +189,25 @@ class MissingExtraError(ArcwiseError, ImportError):
     ...     import arcwise.server
     ... except MissingExtraError as error:
     ...     print(error)  # not where the extra is installed
+    """
+
+
+class CoarseGridWarning(UserWarning):
+    """The grid of a task that is made in Python adds more than 2 % to the worst error of its mechanism.
+
+    Of the optimal piecewise mechanisms for a single value: with few nodes at a large epsilon their window is
+    narrower than a code. Reading a task does not warn.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from arcwise.domains import Circle
+    >>> from arcwise.mechanisms import OptimalCircular
+    >>> from arcwise.tasks import Task
+    >>> turn = Circle(360)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     task = Task("heading", turn, 12.0, mechanism=OptimalCircular(turn, 12.0, nodes=128))
+    >>> print(caught[0].message)
+    the grid of 128 nodes is coarse for epsilon 12: the worst error is 3.32 times that of ...
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -12,9 +13,10 @@ from click.testing import CliRunner
 from scipy.optimize import brentq
 
 from arcwise.analysis.planning import plan
-from arcwise.analysis.planning.fineness import TOO_COARSE, fineness, worst_unit_variance
+from arcwise.analysis.planning.fineness import fineness, worst_unit_variance
 from arcwise.cli.main import main
 from arcwise.domains import Circle, Interval
+from arcwise.errors import CoarseGridWarning
 from arcwise.mechanisms import (
     Duchi,
     OptimalCircular,
@@ -26,6 +28,7 @@ from arcwise.mechanisms import (
     SquareWave,
     VonMises,
 )
+from arcwise.mechanisms.moments import TOO_COARSE
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
 
@@ -113,6 +116,49 @@ def test_the_worst_variance_of_a_coarse_grid() -> None:
     s = brentq(lambda s: s**4 + 2 * e * s**3 - 2 * e * s - e**2, 1.0, 1e4, xtol=1e-12)
     printed = (s + 1) / (e - 1) + (s + e) * ((s + 1) ** 3 + e - 1) / (3 * s**2 * (e - 1) ** 2)
     assert found.closed == pytest.approx(printed / 4, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [9.0, 12.0, 16.0])
+@pytest.mark.parametrize("power", [1.0, 2.0])
+@pytest.mark.parametrize("circular", [True, False], ids=["direction", "value"])
+def test_a_task_made_in_python_warns_of_a_coarse_grid(circular: bool, power: float, epsilon: float) -> None:
+    """As many times the closed form's error as the rows themselves have; 32 nodes are too few from 9 on."""
+    domain = TURN if circular else UNIT
+    goal = "direction" if circular else "value"
+    mechanism = (
+        OptimalCircular(TURN, epsilon, nodes=32, power=power)
+        if circular
+        else clamped(epsilon, nodes=32, power=power)
+    )
+    with pytest.warns(CoarseGridWarning, match="the grid of 32 nodes is coarse") as caught:
+        task = Task("coarse", domain, epsilon, goal=goal, mechanism=mechanism)
+    assert caught[0].filename == __file__
+    places = [k / 8 / 32 for k in range(9)]
+    said = float(str(caught[0].message).partition("error is ")[2].partition(" times")[0])
+    ratios = [
+        max(row_error(mechanism, x, each) for x in places) / least_error(epsilon, each, circular=circular)
+        for each in (1.0, 2.0)
+    ]
+    assert any(said == pytest.approx(ratio, rel=5e-3) for ratio in ratios)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CoarseGridWarning)
+        assert Task.from_bytes(task.to_bytes()) == task  # on a device
+        Task("fine", domain, epsilon, goal=goal)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_tasks_of_usual_nodes_do_not_warn_up_to_epsilon_6(power: float, epsilon: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CoarseGridWarning)
+        for made in (
+            OptimalCircular(TURN, epsilon, nodes=128, power=power),
+            clamped(epsilon, nodes=128, power=power),
+            SquareWave(UNIT, epsilon),
+        ):
+            task = Task("usual", made.domain, epsilon, mechanism=made)
+            assert (fineness(made, power=power) or fineness(made)).warning() == ""  # type: ignore[union-attr]
+            assert task.mechanism is made
 
 
 @pytest.mark.parametrize(

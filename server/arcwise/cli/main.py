@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import Any
 
 import click
 
 from arcwise.cli.commands import CommandGroup
-from arcwise.errors import ArcwiseError, MissingExtraError
+from arcwise.errors import ArcwiseError, CoarseGridWarning, MissingExtraError
 from arcwise.version import __version__
 
 __all__ = ["main"]
@@ -121,3 +122,4 @@ class _Group(CommandGroup):
 @click.version_option(__version__, prog_name="arcwise")
 def main() -> None:
     """Local differential privacy for bounded and circular numbers."""
+    warnings.simplefilter("ignore", CoarseGridWarning)  # a command that makes a task says it in its output

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["expected_errors", "laws", "means", "variances"]
+__all__ = ["TOO_COARSE", "expected_errors", "laws", "means", "variances", "worst_error"]
+
+TOO_COARSE = 1.02
+"""A grid's error over the closed form's, from which on people are told."""
 
 _BLOCK = 1 << 21
 """Probabilities that are held at once."""
@@ -30,6 +33,7 @@ class Sampled(Protocol):
     @property
     def kernel(self) -> Kernel: ...
     def positions(self, units: FloatArray) -> FloatArray: ...
+    def node_units(self, nodes: FloatArray) -> FloatArray: ...
     def code_units(self) -> FloatArray: ...
 
 
@@ -61,6 +65,21 @@ def expected_errors(mechanism: Sampled, units: FloatArray, power: float = 1.0) -
             for part, law in _blocks(mechanism, units)
         ]
     return _joined(parts, units)
+
+
+def worst_error(mechanism: Sampled, power: float) -> float:
+    """Return the largest ``E|y - x|^power`` of a report on the unit domain.
+
+    On a circle all steps between nodes are alike. On an interval the error of the background falls from the
+    ends to the middle, and that of the window is alike in all steps but the first ones: inputs are the ends,
+    the quarters of the first steps, and a few of the rest.
+    """
+    if mechanism.domain.circular:
+        units = np.linspace(0.0, 1.0, 17) / mechanism.kernel.nodes
+    else:
+        near = mechanism.node_units(np.arange(33.0) / 4.0)
+        units = np.concatenate([near, 1.0 - near, np.linspace(0.0, 1.0, 33)]).clip(0.0, 1.0)
+    return float(expected_errors(mechanism, units, power).max())
 
 
 def means(mechanism: Sampled, units: FloatArray) -> FloatArray:

@@ -20,6 +20,7 @@ from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fiel
 from arcwise.randomness import SYSTEM
 from arcwise.tasks._document import Document
 from arcwise.tasks.caps import DAY, MAX_PERIOD, SECONDS, Caps, Charge, check_caps, micro_epsilon
+from arcwise.tasks.coarse import warn_if_coarse
 from arcwise.tasks.fields import (
     SCHEMA_VERSION,
     caps_from_fields,
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
 
 __all__ = ["Task", "checked_name"]
+
+_FINE_BY_DEFAULT = 16.0
+"""Up to this epsilon the nodes of the default are enough: nothing is computed, and numpy not imported."""
 
 
 class Task(Document):
@@ -114,6 +118,12 @@ class Task(Document):
     CertificateError
         When the mechanism's exact ratio exceeds e^epsilon.
 
+    Warns
+    -----
+    CoarseGridWarning
+        When a mechanism for a single value has so few nodes that its worst error is more than 2 % above that
+        without a grid. Reading a task does not warn.
+
     Examples
     --------
     >>> from arcwise.domains import Circle
@@ -175,6 +185,36 @@ class Task(Document):
         release: Literal["closed-epochs"] | None = None,
         lateness_seconds: int | None = None,
     ) -> None:
+        self._make(
+            name,
+            domain,
+            epsilon,
+            goal=goal,
+            mechanism=mechanism,
+            expected_reports=expected_reports,
+            epoch_seconds=epoch_seconds,
+            caps=caps,
+            description=description,
+            unit=unit,
+        )
+        if mechanism is not None or self.epsilon > _FINE_BY_DEFAULT:
+            warn_if_coarse(self.mechanism, stacklevel=3)  # past `explained`
+
+    def _make(
+        self,
+        name: str,
+        domain: Domain,
+        epsilon: float,
+        *,
+        goal: str | None = None,
+        mechanism: Mechanism | None = None,
+        expected_reports: int | None = None,
+        epoch_seconds: int = DAY,
+        caps: Caps | None = None,
+        description: str | None = None,
+        unit: str | None = None,
+    ) -> None:
+        """Check and set what `Task` takes; a task that is read ends here, without a look at its grid."""
         name = checked_name(name)
         if not isinstance(domain, (Interval, Circle)):
             raise TaskError(
@@ -400,7 +440,8 @@ class Task(Document):
             mechanism = mechanism_from_fields(mechanism_fields, domain, epsilon)
             if not isinstance(goal, str):
                 raise TaskError(f"goal must be a string, got {goal!r}")
-            return cls(
+            task = cls.__new__(cls)
+            task._make(
                 name,
                 domain,
                 epsilon,
@@ -414,6 +455,7 @@ class Task(Document):
             raise
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise TaskError(f"the fields do not describe a task: {error}") from error
+        return task
 
     def to_json(self) -> dict[str, Any]:
         """Return the task as a JSON object that a person can read; 64-bit integers are decimal strings."""

@@ -10,8 +10,6 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.analysis.planning.mean import worst_variance
 from arcwise.errors import CertificateError, ParameterError
@@ -40,7 +38,7 @@ from arcwise.mechanisms.closed_forms.piecewise import (
     unbiased_optimal_worst_variance,
 )
 from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error, square_wave_half_window
-from arcwise.mechanisms.moments import expected_errors
+from arcwise.mechanisms.moments import TOO_COARSE, worst_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,10 +46,7 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.mechanisms import Mechanism
 
-__all__ = ["TOO_COARSE", "Fineness", "fineness", "worst_unit_variance"]
-
-TOO_COARSE = 1.02
-"""From this ratio on people are told."""
+__all__ = ["Fineness", "fineness", "worst_unit_variance"]
 
 _POWERS = (1.0, 2.0)
 """Of the losses that a window is looked for among, where nobody says which it is optimal for."""
@@ -167,7 +162,7 @@ def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
             yield _Form(
                 f"the error {_loss('d(y, x)', k)}",
                 partial(circle_expected_error, epsilon, k),
-                partial(_worst_error, power=k),
+                partial(worst_error, power=k),
                 partial(OptimalCircular, **given, power=k),
                 2.0 * optimal_levels(epsilon, k).half_window,
             )
@@ -175,7 +170,7 @@ def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
         yield _Form(
             "the error d(y, x)",
             partial(_error_of_width, width, epsilon),
-            partial(_worst_error, power=1.0),
+            partial(worst_error, power=1.0),
             partial(OptimalCircular, **given, width=width),
             width,
         )
@@ -184,7 +179,7 @@ def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
             yield _Form(
                 f"the worst error {_loss('|y - x|', k)}",
                 partial(interval_expected_error, 0.0, epsilon, k),
-                partial(_worst_error, power=k),
+                partial(worst_error, power=k),
                 partial(OptimalPiecewise, **given, placement="clamp", power=k),
                 2.0 * optimal_levels(epsilon, k).half_window,
             )
@@ -204,7 +199,7 @@ def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
         yield _Form(
             "the worst error |y - x|",
             lambda: float(square_wave_expected_error(0.0, epsilon)),
-            partial(_worst_error, power=1.0),
+            partial(worst_error, power=1.0),
             partial(SquareWave, **given),
             2.0 * b / (1.0 + 2.0 * b),
         )
@@ -213,7 +208,7 @@ def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
         yield _Form(
             "the error d(y, x)",
             lambda: moments(epsilon).abs_angle / (2.0 * math.pi),
-            partial(_worst_error, power=1.0),
+            partial(worst_error, power=1.0),
             partial(cls, **given),
         )
 
@@ -233,21 +228,6 @@ def _error_of_width(width: float, epsilon: float) -> float:
     growth = math.expm1(epsilon)
     q = 1.0 / (1.0 + width * growth)
     return q * (1.0 + growth * width**2) / 4.0
-
-
-def _worst_error(mechanism: Mechanism, power: float) -> float:
-    """Return the largest ``E|y - x|^power`` of a report on the unit domain.
-
-    On a circle all steps between nodes are alike. On an interval the error of the background falls from the
-    ends to the middle, and that of the window is alike in all steps but the first ones: inputs are the ends,
-    the quarters of the first steps, and a few of the rest.
-    """
-    if mechanism.domain.circular:
-        units = np.linspace(0.0, 1.0, 17) / mechanism.kernel.nodes
-    else:
-        near = mechanism.node_units(np.arange(33) / 4.0)
-        units = np.concatenate([near, 1.0 - near, np.linspace(0.0, 1.0, 33)]).clip(0.0, 1.0)
-    return float(expected_errors(mechanism, units, power).max())
 
 
 def _enough(mechanism: Mechanism, form: _Form, closed: float) -> int | None:
