@@ -10,6 +10,7 @@ import click
 
 from arcwise.analysis.planning import plan as make_plan
 from arcwise.analysis.planning.picture import write_csv
+from arcwise.cli.central import central_options, read_statement
 from arcwise.cli.domain import domain_options, lattice_options, read_domain
 from arcwise.cli.numbers import data_options
 from arcwise.cli.own_data import read_own_data
@@ -18,8 +19,10 @@ from arcwise.cli.terminal import number_table, progress_bar, whole_number, wide_
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from typing_extensions import Unpack
 
     from arcwise.analysis.planning import Plan
+    from arcwise.cli.central import CentralOptions
 
 __all__ = ["plan"]
 
@@ -55,7 +58,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Target: the mean of the population, or of the users who report.",
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the interval beside the error.")
-@click.option("--delta", type=float, help="Compare mechanisms that spend this delta, too.")
+@click.option(
+    "--delta",
+    type=float,
+    help="Compare mechanisms that spend this delta, too; with --central the promise's delta, 1e-8 "
+    "unless given.",
+)
+@central_options
 @click.option("--compare/--no-compare", default=True, help="Compare mechanisms other than the goal's own.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write a line for each mechanism to this file.")
@@ -73,7 +82,7 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     rounding: str | None,
     epsilon: float | None,
     error: str | None,
-    reports: float | None,
+    reports: int | None,
     goal: str | None,
     populations: tuple[str, ...],
     data: Path | None,
@@ -86,6 +95,7 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     as_json: bool,
     csv_file: Path | None,
     plot_file: Path | None,
+    **promise: Unpack[CentralOptions],
 ) -> None:
     """Plan a survey: give two of --epsilon, --error and --reports, and the third is found.
 
@@ -96,6 +106,10 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     arcwise plan --circle 360 --reports 1e5 --error 2 --length 0.3
     arcwise plan --domain 0:180 --epsilon 1 --error 1% --goal distribution
     arcwise plan --data survey.csv --column age --epsilon 1 --error 1%
+    arcwise plan --domain 0:180 --central 1 --reports 1e4 --releases 30 --goal distribution
+
+    With --central and --reports, the largest local epsilon is found at which the counts of so many reports
+    keep a central epsilon, and its error.
 
     With --data, those values are the population, and bounds are taken from them unless given.
 
@@ -103,7 +117,14 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     distributions are simulated, which takes ten seconds to a minute of one core, longer for smaller errors;
     with --no-compare a quarter of it.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    if sum(value is not None for value in (epsilon, error, reports)) != 2:
+    central = read_statement(promise, delta, reports)
+    if central is not None:
+        if epsilon is not None or error is not None:
+            raise click.UsageError(
+                "--central takes --reports, without --epsilon and --error, which are found"
+            )
+        epsilon = reports = delta = None
+    elif sum(value is not None for value in (epsilon, error, reports)) != 2:
         raise click.UsageError("give two of --epsilon, --error and --reports: the third is found")
     population: Any = populations or None
     if data is not None:
@@ -127,6 +148,7 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
         level=level,
         delta=delta,
         compare=compare,
+        central=central,
     )
     if as_json:
         click.echo(json.dumps(made.to_dict(), indent=2))

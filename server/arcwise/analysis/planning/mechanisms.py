@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate import Population
     from arcwise.domains import Domain
     from arcwise.mechanisms import Mechanism
+    from arcwise.tasks.central import CentralStatement
 
 __all__ = ["MANY_REPORTS", "Family", "domain_words", "families", "unserving"]
 
@@ -73,9 +74,23 @@ class Family:
     delta: float | None = None
     lines: tuple[str, ...] = ()
 
-    def command(self, domain: Domain, goal: str, epsilon: float, reports: int) -> str:
+    @property
+    def designed(self) -> bool:
+        """Whether a solver makes it, which takes seconds for each epsilon."""
+        return self.label.startswith("LP design")
+
+    def command(
+        self,
+        domain: Domain,
+        goal: str,
+        epsilon: float,
+        reports: int,
+        central: CentralStatement | None = None,
+    ) -> str:
         """Return the command that makes such a task; empty where `arcwise task new` has no words for it."""
         start = f"arcwise task new NAME {domain_words(domain)} --epsilon {epsilon:g} --goal {goal}"
+        if central is not None:
+            start += f" {statement_words(central)}"
         if self.label == _FOR_POPULATION:
             given = "".join(f" --population {shlex.quote(line)}" for line in self.lines)
             return start + given if given else ""
@@ -89,6 +104,14 @@ class Family:
         if name == "LP design" or member not in ("", "inset"):
             return ""
         return f"{start} --mechanism {name}" + (f" --delta {self.delta:g}" if self.delta is not None else "")
+
+
+def statement_words(central: CentralStatement) -> str:
+    """Return the options of a command that make a statement."""
+    words = f"--central {central.epsilon:g} --delta {central.delta:g} --reports {central.reports}"
+    words += f" --honest {central.honest:g}" if central.honest < 1 else ""
+    words += f" --reports-each {central.reports_each}" if central.reports_each > 1 else ""
+    return words + (f" --releases {central.releases}" if central.releases > 1 else "")
 
 
 def domain_words(domain: Domain) -> str:

@@ -5,24 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from arcwise.analysis.central_privacy.promise import largest_local
 from arcwise.analysis.planning.epsilon import LOWEST
 from arcwise.analysis.planning.mechanisms import families, unserving
 from arcwise.analysis.planning.request import check_request
 from arcwise.analysis.planning.result import Plan
 from arcwise.analysis.planning.work import TRIAL, Work
 from arcwise.analysis.threads import one_thread
-from arcwise.checks import checked_bool, explained
+from arcwise.checks import checked_bool, explained, shown
+from arcwise.errors import ParameterError
+from arcwise.tasks.central import CentralStatement
+from arcwise.tasks.task import Task
 
 if TYPE_CHECKING:
+    from arcwise.analysis.planning.mechanisms import Family
     from arcwise.analysis.planning.request import Request
     from arcwise.analysis.planning.result import PlannedMechanism
     from arcwise.analysis.planning.work import Progress
     from arcwise.domains import Domain
+    from arcwise.kernels.base import Kernel
 
 __all__ = ["plan"]
 
 _WORTH_SAYING = 1.005
 """How many times as much as the best the chosen mechanism needs before a note says so."""
+
+_SLACK = 0.01
+"""Of a promise that is expensive to compute."""
 
 _MAY_BE_CHANCE = 1.25
 """The same where errors are simulated. Those of single surveys vary by a third or so, and 16 are compared:
@@ -45,6 +54,7 @@ def plan(
     delta: float | None = None,
     compare: bool = True,
     progress: Progress | None = None,
+    central: CentralStatement | None = None,
 ) -> Plan:
     """Find the reports that an error needs, the error that reports reach, or the epsilon that both need.
 
@@ -77,6 +87,11 @@ def plan(
         Whether to plan with other mechanisms than the one that a task of this goal gets.
     progress
         Called before each mechanism, during simulations, and at the end.
+    central
+        In place of epsilon and reports: a promise to those who see released counts alone. The plan is for the
+        largest local epsilon with three digits that keeps it (several releases, or a designed mechanism: one
+        that uses 99 % of it), and for as many reports as it assumes; the error is found. Other mechanisms
+        reveal more or less at the same epsilon, and are left out.
 
     Raises
     ------
@@ -96,8 +111,15 @@ def plan(
     >>> answer = plan(Circle(360), epsilon=1, error=2.0, compare=False)
     >>> answer.error <= 2.0
     True
+    >>> from arcwise.tasks import CentralStatement
+    >>> plan(Circle(360), central=CentralStatement(1.0, 1e-8, 10_000)).epsilon
+    5.17
     """
     compare = checked_bool("compare", compare)
+    if central is not None:
+        epsilon, reports, compare = _allowed(
+            domain, central, {"epsilon": epsilon, "error": error, "reports": reports}, goal, population
+        )
     request = check_request(
         domain,
         goal=goal,
@@ -138,11 +160,73 @@ def plan(
         target=request.target,
         measure=work.model.measure,
         holds=work.model.holds,
-        rows=tuple(rows),
+        rows=tuple(
+            rows if central is None else [_promising(domain, request.goal, answer, members[0], central)]
+        ),
         left_out=left_out,
         populations={name: scale * share for name, share in curve.details(answer.reports).items()},
+        central=central,
         notes=(*_notes(request, work.compared, answer, rows), *_coarse(answer.label, work.coarse)),
     )
+
+
+def _promising(
+    domain: Domain, goal: str, answer: PlannedMechanism, family: Family, central: CentralStatement
+) -> PlannedMechanism:
+    """Return the answer with the command that makes a task with the promise."""
+    command = family.command(domain, goal, answer.epsilon, answer.reports, central)
+    return replace(answer, command=command)
+
+
+def _allowed(
+    domain: Domain,
+    central: CentralStatement,
+    beside: dict[str, Any],
+    goal: str | None,
+    population: Any,
+) -> tuple[float, int, bool]:
+    """Return the local epsilon that a promise allows, its reports, and that nothing is compared."""
+    if not isinstance(central, CentralStatement):
+        raise ParameterError(f"central must be None or a CentralStatement, got {shown(central)}")
+    for name, value in beside.items():
+        if value is not None:
+            raise ParameterError(
+                f"{name} must be left out beside central, got {value!r}: the promise gives epsilon and "
+                "reports, and the error is found"
+            )
+    request = check_request(
+        domain,
+        goal=goal,
+        epsilon=TRIAL,
+        error=None,
+        reports=central.reports,
+        population=population,
+        length=None,
+        target="population",
+        level=0.95,
+        delta=None,
+    )
+    (chosen, *_) = families(
+        domain,
+        request.goal,
+        TRIAL,
+        None,
+        compare=False,
+        populations=tuple(given for _, given in request.populations),
+        lines=request.lines,
+    )
+    slack = 0.0 if central.releases == 1 else _SLACK
+
+    def usual(trial: float) -> Kernel:
+        return Task("planned", domain.unit(), trial, expected_reports=central.reports).mechanism.kernel
+
+    def own(trial: float) -> Kernel:
+        return chosen.make(trial, central.reports).kernel
+
+    if chosen.designed:  # begin where a mechanism without a solver ends: not far away
+        start = largest_local(central, usual, slack=_SLACK)
+        return largest_local(central, own, start=start, slack=_SLACK), central.reports, False
+    return largest_local(central, own, slack=slack), central.reports, False
 
 
 def _coarse(chosen: str, coarse: dict[str, str]) -> list[str]:

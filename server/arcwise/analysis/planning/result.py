@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from arcwise.domains import Domain
+    from arcwise.tasks.central import CentralStatement
 
 __all__ = ["Plan", "PlannedMechanism"]
 
@@ -88,6 +89,8 @@ class Plan:
         Of a distribution: the error of the chosen mechanism by population, in the unit of the domain.
     notes
         What else should be known.
+    central
+        What was promised to those who see released counts alone: epsilon is the largest that keeps it.
     """
 
     domain: Domain
@@ -103,6 +106,7 @@ class Plan:
     left_out: Mapping[str, str]
     populations: Mapping[str, float]
     notes: tuple[str, ...]
+    central: CentralStatement | None = None
 
     @property
     def chosen(self) -> PlannedMechanism:
@@ -143,6 +147,7 @@ class Plan:
             "left_out": dict(self.left_out),
             "populations": dict(self.populations),
             "notes": list(self.notes),
+            **({} if self.central is None else {"central": self.central.to_fields()}),
         }
 
     def plot(self, *, ax: Axes | None = None) -> Any:
@@ -185,6 +190,8 @@ class Plan:
             f"  mechanism  {row.label}, {row.nodes} nodes, {row.codes} codes",
             f"  command    {row.command}",
         ]
+        if self.central is not None:
+            lines.insert(1, f"  central    {self.central}")
         if len(self.populations) > 1:
             each = ", ".join(f"{name} {error:.4g}" for name, error in self.populations.items())
             lines.append(f"  by case    {each}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from arcwise.analysis.central_privacy.promise import check_promise
 from arcwise.errors import CertificateError
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
 
@@ -22,7 +23,7 @@ def verified(task: Task) -> str:
     Raises
     ------
     CertificateError
-        When the rows do not keep what the certificate says.
+        When the rows do not keep what the certificate says, or the counts what a central statement promises.
     """
     kernel, certificate = task.mechanism.kernel, task.mechanism.certificate()
     largest = smallest = kernel.row(0)
@@ -43,7 +44,9 @@ def verified(task: Task) -> str:
             raise CertificateError("the largest ratio of two weights is above e^epsilon, and delta is 0")
     elif _delta([kernel.row(node) for node in range(kernel.nodes)], bound) > certificate.delta:
         raise CertificateError("two rows differ by a larger delta than the certificate says")
-    return f"{kernel.nodes} rows sum to 2**64; {certificate}"
+    proved = check_promise(task)
+    promised = "" if proved is None else f"; central epsilon {proved.epsilon:.4g} is as promised"
+    return f"{kernel.nodes} rows sum to 2**64; {certificate}{promised}"
 
 
 def _delta(rows: list[list[int]], bound: Fraction) -> Fraction:

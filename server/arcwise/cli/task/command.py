@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
+from click.core import ParameterSource
 
-from arcwise.cli.caps import caps_options, read_caps
+from arcwise.analysis.central_privacy.promise import check_promise, largest_local
+from arcwise.cli.caps import CapOptions, caps_options, read_caps
+from arcwise.cli.central import CentralOptions, central_options, read_statement
 from arcwise.cli.commands import CommandGroup
 from arcwise.cli.domain import domain_options, lattice_options, read_domain
 from arcwise.cli.new_file import new_path, write_new
@@ -16,16 +19,22 @@ from arcwise.cli.task.checks import verified
 from arcwise.cli.task.making import NAMES, mechanism_for
 from arcwise.cli.task.sample import command_line, proposed, read_sample
 from arcwise.cli.task.words import describe
-from arcwise.cli.terminal import progress_bar, verify_files, writing_files
-from arcwise.tasks import DAY, Task
+from arcwise.cli.terminal import progress_bar, verify_files, whole_number, writing_files
+from arcwise.tasks import DAY, Caps, Task
+from arcwise.tasks.central import CLOSED_EPOCHS
 from arcwise.tasks.group import load_task_or_group
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from arcwise.cli.caps import CapOptions
+    from arcwise.kernels import Kernel
+    from arcwise.mechanisms import Mechanism
 
 __all__ = ["task"]
+
+
+class _Options(CapOptions, CentralOptions):
+    """What the shared options give."""
 
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -41,7 +50,11 @@ def task() -> None:
 @domain_options
 @click.option("--clip", is_flag=True, help="Move values outside the interval to its nearer end.")
 @lattice_options
-@click.option("--epsilon", type=float, required=True, help="Privacy loss of one report, 0.01 to 20.")
+@click.option(
+    "--epsilon",
+    type=float,
+    help="Privacy loss of one report, 0.01 to 20; with --central the largest that keeps it, unless given.",
+)
 @click.option(
     "--goal", help="Interval: distribution (default), mean, value. Circle: direction (default), distribution."
 )
@@ -51,7 +64,29 @@ def task() -> None:
     metavar="NAME",
     help="Mechanism instead of the goal's: any that `arcwise compare` lists, with its defaults.",
 )
-@click.option("--delta", type=float, help="Delta of one report, for mechanisms that spend one.")
+@click.option(
+    "--delta",
+    type=float,
+    help="Delta of one report, for mechanisms that spend one; with --central the delta of the promise, 1e-8 "
+    "unless given.",
+)
+@central_options
+@click.option(
+    "--reports",
+    metavar="N",
+    callback=whole_number,
+    help="With --central: reports that an epoch must hold before it is released, such as 1e4.",
+)
+@click.option(
+    "--release",
+    type=click.Choice([CLOSED_EPOCHS]),
+    help="Show an epoch only once it takes no more reports; always so with --central.",
+)
+@click.option(
+    "--lateness-seconds",
+    type=int,
+    help="For how long after its epoch a batch is taken; the server's unless given.",
+)
 @click.option(
     "--nodes",
     type=int,
@@ -105,10 +140,13 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     clip: bool,
     step: float | None,
     rounding: str | None,
-    epsilon: float,
+    epsilon: float | None,
     goal: str | None,
     mechanism: str | None,
     delta: float | None,
+    reports: int | None,
+    release: Literal["closed-epochs"] | None,
+    lateness_seconds: int | None,
     nodes: int | None,
     power: float | None,
     populations: tuple[str, ...],
@@ -121,7 +159,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     description: str | None,
     output: Path | None,
     force: bool,
-    **caps: Unpack[CapOptions],
+    **options: Unpack[_Options],
 ) -> None:
     """Make the task NAME and write its file.
 
@@ -135,11 +173,22 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     arcwise task new load --domain 0:1 --epsilon 1 --mechanism gaussian --delta 1e-6
     arcwise task new level --domain 0:1 --epsilon 12 --goal value --power 2 --nodes 800
     arcwise task new age --from-data survey.csv --column age --epsilon 1 --dry-run
+    arcwise task new pulse --domain 40:200 --central 1 --reports 1e4 --releases 30
+
+    With --central the task promises what its released counts reveal, and gets the caps that keep the promise,
+    unless caps are given.
 
     The goal mean designs its mechanism by linear programming: that takes seconds, once. With a step so does
     the goal value, where the design is nearer to single values than the usual mechanism.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    bounds = read_caps(caps)
+    bounds = read_caps(options)
+    central = read_statement(options, delta, reports)
+    if central is not None:
+        if mechanism is not None:
+            raise click.UsageError("--central takes no --mechanism: it is for the goal's own")
+        delta, expected_reports = None, expected_reports or reports
+    elif reports is not None:
+        raise click.UsageError("--reports is for --central")
     if sample is not None:
         known = domain_text is not None or circle is not None
         given = read_domain(domain_text, circle, clip=clip) if known else None
@@ -152,16 +201,38 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     else:
         domain = read_domain(domain_text, circle, clip=clip, step=step, rounding=rounding)
     path = None if dry_run else new_path(name, output, force)  # before a solver takes its time
-    chosen = mechanism_for(
-        domain,
-        epsilon,
-        goal=goal,
-        name=mechanism,
-        delta=delta,
-        populations=populations,
-        nodes=nodes,
-        power=power,
-    )
+
+    def made_of(epsilon: float) -> Mechanism | None:
+        return mechanism_for(
+            domain,
+            epsilon,
+            goal=goal,
+            name=mechanism,
+            delta=delta,
+            populations=populations,
+            nodes=nodes,
+            power=power,
+        )
+
+    if epsilon is None:
+        if central is None:
+            raise click.UsageError("give --epsilon, the privacy loss of one report")
+        if goal == "mean" or (goal == "value" and domain.step is not None):
+            raise click.UsageError("--central needs --epsilon for a goal that a solver designs for")
+
+        def kernel(trial: float) -> Kernel:
+            tried = Task(
+                name, domain, trial, goal=goal, mechanism=made_of(trial), expected_reports=expected_reports
+            )
+            return tried.mechanism.kernel
+
+        with progress_bar("looking for the local epsilon", counted=False):
+            epsilon = largest_local(central, kernel, slack=0.0 if central.releases == 1 else 0.01)
+    if central is not None and bounds == Caps(window=bounds.window):
+        source = click.get_current_context().get_parameter_source("rolling_window")
+        window = epoch_seconds if source is ParameterSource.DEFAULT else bounds.window
+        bounds = central.caps(epsilon, window)
+    chosen = made_of(epsilon)
     with progress_bar("making the task", counted=False):
         made = Task(
             name,
@@ -174,7 +245,11 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
             caps=bounds,
             description=description,
             unit=unit,
+            central=central,
+            release=release,
+            lateness_seconds=lateness_seconds,
         )
+        check_promise(made)
         words = describe(made, power)
     if path is not None:
         write_new(made, path)

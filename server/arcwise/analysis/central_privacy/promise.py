@@ -1,0 +1,129 @@
+"""The promise of a task: whether its kernel keeps it, and which local epsilon a promise allows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from arcwise.analysis.central_privacy.statement import central
+from arcwise.errors import CertificateError, ParameterError
+from arcwise.kernels.certificate import EPSILON_MAX, EPSILON_MIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arcwise.analysis.central_privacy.statement import CentralPrivacy
+    from arcwise.kernels.base import Kernel
+    from arcwise.tasks.central import CentralStatement
+    from arcwise.tasks.task import Task
+
+__all__ = ["check_promise", "largest_local"]
+
+_START: Final = 3.0
+_SLOPE: Final = 1.5
+"""How fast a local epsilon above this grows with the logarithm of the central one, about."""
+
+
+def check_promise(task: Task) -> CentralPrivacy | None:
+    """Return what a task's kernel reveals as its statement assumes; None for a task without a statement.
+
+    Raises
+    ------
+    CertificateError
+        When that is more than the statement promises.
+    """
+    if task.central is None:
+        return None
+    found = _proved(task, task.central)
+    if found.epsilon > task.central.epsilon:
+        raise CertificateError(
+            f"the central epsilon of task {task.name!r} is {found.epsilon:.4g}, more than the "
+            f"{task.central.epsilon:.6g} that it promises: take a smaller epsilon than {task.epsilon:.6g}, "
+            "more reports or fewer releases"
+        )
+    return found
+
+
+def largest_local(
+    statement: CentralStatement,
+    kernel: Callable[[float], Kernel],
+    *,
+    start: float = _START,
+    slack: float = 0.0,
+) -> float:
+    """Return the largest local epsilon, with three digits, whose kernel keeps a promise.
+
+    Parameters
+    ----------
+    statement
+        What is promised, and assumed.
+    kernel
+        Of a local epsilon, as a task would have it.
+    start
+        Where to begin.
+    slack
+        A local epsilon is large enough where it uses all of the promise but for this share.
+
+    Raises
+    ------
+    ParameterError
+        When not even the least epsilon of a task keeps it.
+
+    Notes
+    -----
+    What is returned was itself computed to keep the promise. That the next number of three digits does not is
+    computed too, without a slack; kernels are of whole numbers, so one further up may.
+    """
+    known: dict[float, float] = {}
+
+    def central_at(epsilon: float) -> float:
+        if epsilon not in known:
+            known[epsilon] = _proved(kernel(epsilon), statement).epsilon
+        return known[epsilon]
+
+    low, high = 0.0, 0.0
+    free = statement.epsilon / (statement.releases * statement.reports_each)  # a sum of charges keeps it
+    at = _rounded(min(max(start, free, EPSILON_MIN), EPSILON_MAX))
+    while True:
+        found = central_at(at)
+        if found <= statement.epsilon:
+            low = at
+            if at >= EPSILON_MAX or found >= (1.0 - slack) * statement.epsilon:
+                return at
+        else:
+            high = at
+            if at <= EPSILON_MIN:
+                raise ParameterError(
+                    f"central epsilon {statement.epsilon:.6g} is out of reach: a local epsilon of "
+                    f"{EPSILON_MIN:g} has {found:.4g}; take more reports, fewer releases or a larger delta"
+                )
+        step = _next(at, statement.epsilon / found)
+        if low and high:
+            step = step if low < step < high else _rounded((low * high) ** 0.5)
+            if not low < step < high:
+                return low
+        at = step
+
+
+def _next(at: float, room: float) -> float:
+    """Return where to look next: the central epsilon may grow by the factor `room`."""
+    # Small epsilons grow in proportion, large ones like the logarithm of the central one.
+    guess = at * room if at < _SLOPE else at + _SLOPE * math.log(room)
+    unit = 10.0 ** (math.floor(math.log10(at)) - 2)  # of the third digit
+    guess = max(guess, at + unit) if room >= 1.0 else min(guess, at - unit)
+    return _rounded(min(max(guess, EPSILON_MIN), EPSILON_MAX))
+
+
+def _rounded(epsilon: float) -> float:
+    return float(f"{epsilon:.3g}")
+
+
+def _proved(task: Task | Kernel, statement: CentralStatement) -> CentralPrivacy:
+    return central(
+        task,
+        statement.reports,
+        delta=statement.delta,
+        honest=statement.honest,
+        reports_each=statement.reports_each,
+        releases=statement.releases,
+    )

@@ -1,0 +1,85 @@
+"""The options of a central statement, alike for `arcwise plan` and `arcwise task new`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import click
+
+from arcwise.tasks import CentralStatement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["CentralOptions", "central_options", "read_statement"]
+
+_DELTA = 1e-8
+
+
+class CentralOptions(TypedDict):
+    """What the options give to a command."""
+
+    central: float | None
+    honest: float | None
+    reports_each: int | None
+    releases: int | None
+
+
+def central_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of `CentralOptions`."""
+    options = [
+        click.option(
+            "--central",
+            type=float,
+            help="Central epsilon that is promised to those who see released counts alone; needs --reports.",
+        ),
+        click.option(
+            "--releases",
+            type=int,
+            help="With --central: epochs that one device reports in, at most; 1 unless given.",
+        ),
+        click.option(
+            "--reports-each",
+            type=int,
+            help="With --central: reports of one device in an epoch, at most; 1 unless given.",
+        ),
+        click.option(
+            "--honest",
+            type=float,
+            help="With --central: share of the reports that a reader neither sent nor knows; 1 unless given.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_statement(
+    options: CentralOptions, delta: float | None, reports: int | None
+) -> CentralStatement | None:
+    """Return the statement that the options name, None without --central.
+
+    Raises
+    ------
+    click.UsageError
+        When --central has no --reports, or an option of it is given without it.
+    ParameterError
+        When a value is out of its bounds.
+    """
+    epsilon = options["central"]
+    if epsilon is None:
+        beside = {name: options.get(name) for name in ("honest", "reports_each", "releases")}
+        for name, value in beside.items():
+            if value is not None:
+                raise click.UsageError(f"--{name.replace('_', '-')} is for --central")
+        return None
+    if reports is None:
+        raise click.UsageError("--central needs --reports: how many an epoch must hold before it is released")
+    return CentralStatement(
+        epsilon,
+        _DELTA if delta is None else delta,
+        reports,
+        honest=1.0 if options["honest"] is None else options["honest"],
+        reports_each=1 if options["reports_each"] is None else options["reports_each"],
+        releases=1 if options["releases"] is None else options["releases"],
+    )
