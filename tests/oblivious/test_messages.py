@@ -12,10 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
-from pyhpke import KEMKey, KEMKeyPair
+from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey
 
 from arcwise.errors import ParameterError, WireError
-from arcwise.oblivious import messages
 from arcwise.oblivious.binary_http import (
     Request,
     Response,
@@ -25,6 +24,7 @@ from arcwise.oblivious.binary_http import (
     encode_response,
     padded,
 )
+from arcwise.oblivious.hpke import Receiver, Sender
 from arcwise.oblivious.messages import (
     REQUEST_OVERHEAD,
     GatewayKey,
@@ -57,37 +57,52 @@ REQUESTS = st.builds(Request, TEXTS, TEXTS, TEXTS, TEXTS, FIELDS, st.binary(max_
 RESPONSES = st.builds(Response, st.integers(200, 599), FIELDS, st.binary(max_size=300))
 
 
-def pair(private: bytes) -> KEMKeyPair:
+def use_as_new(monkeypatch: pytest.MonkeyPatch, private: bytes) -> None:
     key = X25519PrivateKey.from_private_bytes(private)
-    return KEMKeyPair(
-        KEMKey.from_pyca_cryptography_key(key), KEMKey.from_pyca_cryptography_key(key.public_key())
-    )
+    monkeypatch.setattr(X25519PrivateKey, "generate", lambda: key)
 
 
-def test_the_suite_is_that_of_rfc_9180_appendix_a_1() -> None:
+def test_the_suite_is_that_of_rfc_9180_appendix_a_1(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = {name: bytes.fromhex(HPKE["setup"][name]) for name in ("skRm", "skEm", "info", "enc")}
-    recipient = pair(setup["skRm"])
-    encapsulated, sender = messages._SUITE.create_sender_context(
-        recipient.public_key, setup["info"], eks=pair(setup["skEm"])
-    )
+    use_as_new(monkeypatch, setup["skEm"])
+    receiver = Receiver(setup["skRm"], setup["info"])
+    encapsulated, sealed, sent = Sender(receiver.public, setup["info"]).seal(b"message")
     assert encapsulated == setup["enc"]
-    receiver = messages._SUITE.create_recipient_context(encapsulated, recipient.private_key, setup["info"])
-    sequence = 0
-    for case in HPKE["encryptions"]:
-        plain, additional, sealed = (bytes.fromhex(case[name]) for name in ("pt", "aad", "ct"))
-        while sequence < int(case["sequence_number"]):  # the vectors leave numbers out
-            receiver.open(sender.seal(b""))
-            sequence += 1
-        assert sender.seal(plain, additional) == sealed
-        assert receiver.open(sealed, additional) == plain
-        sequence += 1
-    for case in HPKE["exports"]:
-        exported = receiver.export(bytes.fromhex(case["exporter_context"]), int(case["L"]))
-        assert exported.hex() == case["exported_value"]
+    message, opened = receiver.open(encapsulated, sealed)
+    assert message == b"message"
+    for context in (sent, opened):
+        cipher, first = context.cipher()
+        for case in HPKE["encryptions"]:
+            plain, additional, expected = (bytes.fromhex(case[name]) for name in ("pt", "aad", "ct"))
+            nonce = int.from_bytes(first, "big") ^ int(case["sequence_number"])
+            assert cipher.encrypt(nonce.to_bytes(len(first), "big"), plain, additional) == expected
+        for case in HPKE["exports"]:
+            exported = context.export(bytes.fromhex(case["exporter_context"]), int(case["L"]))
+            assert exported.hex() == case["exported_value"]
+
+
+@given(st.binary(min_size=32, max_size=32), st.binary(max_size=40), st.binary(max_size=600))
+def test_hpke_by_others_reads_what_ours_wrote_and_ours_theirs(
+    private: bytes, info: bytes, message: bytes
+) -> None:
+    suite = CipherSuite.new(KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.AES128_GCM)
+    key = X25519PrivateKey.from_private_bytes(private)
+    receiver = Receiver(private, info)
+    encapsulated, sealed, sent = Sender(receiver.public, info).seal(message)
+    theirs = suite.create_recipient_context(encapsulated, KEMKey.from_pyca_cryptography_key(key), info)
+    assert theirs.open(sealed) == message
+    assert theirs.export(b"label", 16) == sent.export(b"label", 16)
+    encapsulated, sender = suite.create_sender_context(
+        KEMKey.from_pyca_cryptography_key(key.public_key()), info
+    )
+    ours, opened = receiver.open(encapsulated, sender.seal(message))
+    assert ours == message
+    assert opened.export(b"label", 16) == sender.export(b"label", 16)
 
 
 def test_requests_and_answers_are_those_of_rfc_9458_appendix_a(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = messages._encapsulate(KEY.config, OHTTP["request_plaintext_bhttp"], pair(OHTTP["skE"]))
+    use_as_new(monkeypatch, OHTTP["skE"])
+    sent = encapsulate(KEY.config, OHTTP["request_plaintext_bhttp"])
     assert sent.message == OHTTP["encapsulated_request"]
     assert sent.open_answer(OHTTP["encapsulated_response"]) == OHTTP["response_plaintext_bhttp"]
     opened = open_request([KEY], sent.message)
@@ -196,6 +211,8 @@ def test_keys_out_of_bounds_are_refused_and_private_ones_not_shown() -> None:
         KeyConfig(0, bytes(31))
     with pytest.raises(ParameterError, match="private_key must be 32 bytes"):
         GatewayKey(0, bytes(33))
+    with pytest.raises(WireError, match="nothing can be encrypted to this public key: its order is low"):
+        KeyConfig(0, bytes(32))
     assert repr(KEY) == "GatewayKey(key_id=1)"
     assert KEY.private_key.hex() not in repr(KEY)
 

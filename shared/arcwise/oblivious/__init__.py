@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GatewayKey", "KeyConfig", "decode_key_configs", "encode_key_configs"]
 
-check_extra("oblivious", "cryptography", "pyhpke", user="an oblivious path")
+check_extra("oblivious", "cryptography", user="an oblivious path")
 
 if not TYPE_CHECKING:
     __getattr__ = lazy_names(__name__, {"messages": tuple(__all__)})

@@ -134,6 +134,9 @@ class _Reader:
         return self._at >= len(self._message)
 
     def integer(self) -> int:
+        if not self._at_end and (first := self._message[self._at]) < 64:  # one byte, as most are
+            self._at += 1
+            return first
         size = 1 << (self._taken(1)[0] >> 6)
         self._at -= 1
         return int.from_bytes(self._taken(size), "big") & ((1 << (8 * size - 2)) - 1)

@@ -1,7 +1,7 @@
 """Oblivious HTTP (RFC 9458) in one suite: X25519 with HKDF-SHA256, HKDF-SHA256 and AES-128-GCM.
 
-HPKE in base mode (RFC 9180) is pyhpke's, over cryptography; both come with ``arcwise[oblivious]``. What is
-here is what RFC 9458 adds: key configurations, the head of a request, and how its answer is encrypted.
+What is here is what RFC 9458 adds to HPKE: key configurations, the head of a request, and how its answer is
+encrypted.
 """
 
 from __future__ import annotations
@@ -12,18 +12,24 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, KEMKeyPair, PyHPKEError
 
 from arcwise.checks import checked_integer, shown
 from arcwise.errors import ParameterError, WireError
+from arcwise.oblivious.hpke import (
+    IDS,
+    KEY_BYTES,
+    NONCE_BYTES,
+    PUBLIC_BYTES,
+    Context,
+    Receiver,
+    Sender,
+    expand,
+)
 from arcwise.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from pyhpke import ContextInterface, KEMKeyInterface
 
 __all__ = [
     "KEYS_MEDIA_TYPE",
@@ -45,19 +51,15 @@ KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
 REQUEST_MEDIA_TYPE: Final = "message/ohttp-req"
 RESPONSE_MEDIA_TYPE: Final = "message/ohttp-res"
 
-_SUITE: Final = CipherSuite.new(KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.AES128_GCM)
-_IDS: Final = (0x0020, 0x0001, 0x0001)  # of the KEM, the KDF and the AEAD
 _HEAD: Final = struct.Struct(">BHHH")
 _CONFIG_HEAD: Final = struct.Struct(">BH")
 _PAIR: Final = struct.Struct(">HH")
 _LENGTH: Final = struct.Struct(">H")
-_PUBLIC_BYTES: Final = 32
-_KEY_BYTES: Final = 16
-_NONCE_BYTES: Final = 12
 _SALT_BYTES: Final = 16  # of an answer: the longer of the AEAD's key and nonce
 _TAG_BYTES: Final = 16
 
-REQUEST_OVERHEAD: Final = _HEAD.size + _PUBLIC_BYTES + _TAG_BYTES
+_SEALED_FROM: Final = _HEAD.size + PUBLIC_BYTES
+REQUEST_OVERHEAD: Final = _SEALED_FROM + _TAG_BYTES
 """Bytes that an encapsulated request has besides what it holds."""
 
 
@@ -79,6 +81,8 @@ class KeyConfig(Value):
     ------
     ParameterError
         When one of them is out of these bounds.
+    WireError
+        When nothing can be encrypted to this key, as to one of low order.
 
     Examples
     --------
@@ -88,18 +92,17 @@ class KeyConfig(Value):
     """
 
     __match_args__ = ("key_id", "public_key")
-    __slots__ = (*__match_args__, "_public")
+    __slots__ = (*__match_args__, "_sender")
 
     key_id: int
     public_key: bytes
-    _public: KEMKeyInterface
+    _sender: Sender
 
     def __init__(self, key_id: int, public_key: bytes) -> None:
         key_id = checked_integer("key_id", key_id, least=0, most=255)
-        if not isinstance(public_key, bytes) or len(public_key) != _PUBLIC_BYTES:
-            raise ParameterError(f"public_key must be {_PUBLIC_BYTES} bytes, got {shown(public_key)}")
-        public = KEMKey.from_pyca_cryptography_key(X25519PublicKey.from_public_bytes(public_key))
-        self._set(key_id=key_id, public_key=public_key, _public=public)
+        if not isinstance(public_key, bytes) or len(public_key) != PUBLIC_BYTES:
+            raise ParameterError(f"public_key must be {PUBLIC_BYTES} bytes, got {shown(public_key)}")
+        self._set(key_id=key_id, public_key=public_key, _sender=Sender(public_key, _info(_head(key_id))))
 
 
 class GatewayKey(Value):
@@ -119,24 +122,20 @@ class GatewayKey(Value):
     """
 
     __match_args__ = ("key_id", "private_key")
-    __slots__ = (*__match_args__, "_private", "config")
+    __slots__ = (*__match_args__, "_receiver", "config")
 
     key_id: int
     private_key: bytes
     config: KeyConfig
-    _private: KEMKeyInterface
+    _receiver: Receiver
 
     def __init__(self, key_id: int, private_key: bytes) -> None:
-        if not isinstance(private_key, bytes) or len(private_key) != _PUBLIC_BYTES:
-            raise ParameterError(f"private_key must be {_PUBLIC_BYTES} bytes")
-        private = X25519PrivateKey.from_private_bytes(private_key)
-        config = KeyConfig(key_id, private.public_key().public_bytes_raw())
-        self._set(
-            key_id=config.key_id,
-            private_key=private_key,
-            config=config,
-            _private=KEMKey.from_pyca_cryptography_key(private),
-        )
+        if not isinstance(private_key, bytes) or len(private_key) != PUBLIC_BYTES:
+            raise ParameterError(f"private_key must be {PUBLIC_BYTES} bytes")
+        key_id = checked_integer("key_id", key_id, least=0, most=255)
+        receiver = Receiver(private_key, _info(_head(key_id)))
+        config = KeyConfig(key_id, receiver.public)
+        self._set(key_id=key_id, private_key=private_key, config=config, _receiver=receiver)
 
     def __repr__(self) -> str:
         return f"GatewayKey(key_id={self.key_id})"
@@ -144,12 +143,12 @@ class GatewayKey(Value):
     @classmethod
     def generate(cls, key_id: int) -> GatewayKey:
         """Return a new key, made by the operating system's randomness."""
-        return cls(key_id, os.urandom(_PUBLIC_BYTES))
+        return cls(key_id, os.urandom(PUBLIC_BYTES))
 
 
 def encode_key_configs(configs: Iterable[KeyConfig]) -> bytes:
     """Return the bytes of ``application/ohttp-keys`` (RFC 9458, section 3.2)."""
-    kem, kdf, aead = _IDS
+    kem, kdf, aead = IDS
     parts = []
     for config in configs:
         head = _CONFIG_HEAD.pack(config.key_id, kem)
@@ -173,14 +172,14 @@ def decode_key_configs(data: bytes) -> list[KeyConfig]:
         if len(part) < _CONFIG_HEAD.size:
             raise WireError("a key configuration is too short")
         key_id, kem = _CONFIG_HEAD.unpack_from(part)
-        if kem != _IDS[0]:
+        if kem != IDS[0]:
             continue
         body = part[_CONFIG_HEAD.size :]
-        algorithms, behind = _split(body[_PUBLIC_BYTES:], "the algorithms of a key configuration")
+        algorithms, behind = _split(body[PUBLIC_BYTES:], "the algorithms of a key configuration")
         if behind or not algorithms or len(algorithms) % _PAIR.size:
             raise WireError("the algorithms of a key configuration are not pairs of ids")
-        if _IDS[1:] in _PAIR.iter_unpack(algorithms):
-            configs.append(KeyConfig(key_id, body[:_PUBLIC_BYTES]))
+        if IDS[1:] in _PAIR.iter_unpack(algorithms):
+            configs.append(KeyConfig(key_id, body[:PUBLIC_BYTES]))
     if not configs:
         raise WireError(
             "there is no key of the suite X25519, HKDF-SHA256, AES-128-GCM: `arcwise key gateway` writes one"
@@ -204,7 +203,7 @@ class _Exchange:
 
     __slots__ = ("_context", "_encapsulated", "message")
 
-    def __init__(self, message: bytes, context: ContextInterface, encapsulated: bytes) -> None:
+    def __init__(self, message: bytes, context: Context, encapsulated: bytes) -> None:
         self.message = message
         self._context = context
         self._encapsulated = encapsulated
@@ -213,8 +212,7 @@ class _Exchange:
         """Return the cipher and the nonce of the answer with this salt (RFC 9458, section 4.4)."""
         secret = self._context.export(b"message/bhttp response", _SALT_BYTES)
         extracted = hmac.digest(self._encapsulated + salt, secret, "sha256")
-        key = hmac.digest(extracted, b"key\1", "sha256")[:_KEY_BYTES]
-        return AESGCM(key), hmac.digest(extracted, b"nonce\1", "sha256")[:_NONCE_BYTES]
+        return AESGCM(expand(extracted, b"key", KEY_BYTES)), expand(extracted, b"nonce", NONCE_BYTES)
 
 
 class Sent(_Exchange):
@@ -266,15 +264,8 @@ def encapsulate(config: KeyConfig, message: bytes) -> Sent:
 
     The same message gives other bytes each time, so that nobody between sees that it was sent again.
     """
-    return _encapsulate(config, message, None)
-
-
-def _encapsulate(config: KeyConfig, message: bytes, ephemeral: KEMKeyPair | None) -> Sent:
-    """Encapsulate with a key pair that test vectors state; None: a new one, as it must be elsewhere."""
-    head = _HEAD.pack(config.key_id, *_IDS)
-    encapsulated, context = _SUITE.create_sender_context(config._public, _info(head), eks=ephemeral)
-    sealed = context.seal(message)
-    return Sent(head + encapsulated + sealed, context, encapsulated)
+    encapsulated, sealed, context = config._sender.seal(message)
+    return Sent(_head(config.key_id) + encapsulated + sealed, context, encapsulated)
 
 
 def open_request(keys: Sequence[GatewayKey], message: bytes) -> Opened:
@@ -296,18 +287,17 @@ def open_request(keys: Sequence[GatewayKey], message: bytes) -> Opened:
     """
     if len(message) < REQUEST_OVERHEAD:
         raise WireError("the request is too short to be an encapsulated one")
-    head, rest = message[: _HEAD.size], message[_HEAD.size :]
-    key_id, *ids = _HEAD.unpack(head)
+    key_id, *ids = _HEAD.unpack_from(message)
     key = next((key for key in keys if key.key_id == key_id), None)
-    if key is None or tuple(ids) != _IDS:
+    if key is None or tuple(ids) != IDS:
         raise UnknownKeyError("the request is encrypted to a key that this gateway does not have")
-    encapsulated = rest[:_PUBLIC_BYTES]
-    try:
-        context = _SUITE.create_recipient_context(encapsulated, key._private, _info(head))
-        opened = context.open(rest[_PUBLIC_BYTES:])
-    except (PyHPKEError, ValueError):  # the second for a public key of low order
-        raise WireError("the request cannot be opened with the key that it names") from None
+    encapsulated = message[_HEAD.size : _SEALED_FROM]
+    opened, context = key._receiver.open(encapsulated, message[_SEALED_FROM:])
     return Opened(opened, context, encapsulated)
+
+
+def _head(key_id: int) -> bytes:
+    return _HEAD.pack(key_id, *IDS)
 
 
 def _info(head: bytes) -> bytes:
