@@ -110,6 +110,20 @@ def test_uniform_with_an_atom_keeps_delta_and_spends_it(
     assert not refused or "codes must be at most" in refused
 
 
+def test_uniform_noise_is_unbiased_down_to_the_deltas_that_its_page_names() -> None:
+    smallest = UniformAtomMechanism(UNIT_INTERVAL, 2.8e-5, nodes=2)
+    assert UniformAtomMechanism(UNIT_INTERVAL, 1.4e-4).unbiased
+    assert smallest.unbiased
+    # Uniform over 1/delta lengths, and rounded to two nodes: nothing at a node.
+    assert smallest.variance(0.0) == pytest.approx(1 / (12 * 2.8e-5**2), rel=1e-4)
+    for delta, nodes in ((1.3e-4, None), (2.7e-5, 2)):
+        with pytest.raises(ParameterError, match="codes must be at most"):
+            UniformAtomMechanism(UNIT_INTERVAL, delta, nodes=nodes)
+        clamped = UniformAtomMechanism(UNIT_INTERVAL, delta, nodes=nodes, reach=1.0)
+        assert not clamped.unbiased
+        assert certified(clamped, delta) == pytest.approx(delta, rel=1e-6)
+
+
 @pytest.mark.parametrize("epsilon", mostly_slow([0.1, 0.5, 8.0, 1.0, 2.0, 4.0], every=3))
 @pytest.mark.parametrize("delta", [1e-2, 1e-4, 1e-6])
 def test_at_the_defaults_delta_is_within_one_per_cent(epsilon: float, delta: float) -> None:
