@@ -194,7 +194,10 @@ class Task(Document):
             expected_reports=expected_reports,
             epoch_seconds=epoch_seconds,
             caps=caps,
+            central=central,
             description=description,
+            lateness_seconds=lateness_seconds,
+            release=release,
             unit=unit,
         )
         if mechanism is not None or self.epsilon > _FINE_BY_DEFAULT:
@@ -206,13 +209,12 @@ class Task(Document):
         domain: Domain,
         epsilon: float,
         *,
-        goal: str | None = None,
-        mechanism: Mechanism | None = None,
+        goal: str | None,
+        mechanism: Mechanism | None,
         expected_reports: int | None = None,
-        epoch_seconds: int = DAY,
-        caps: Caps | None = None,
-        description: str | None = None,
-        unit: str | None = None,
+        epoch_seconds: int,
+        caps: Caps | None,
+        **optional: Any,
     ) -> None:
         """Check and set what `Task` takes; a task that is read ends here, without a look at its grid."""
         name = checked_name(name)
@@ -234,15 +236,7 @@ class Task(Document):
             raise TaskError(f"caps must be a Caps or None, got {caps!r}; for example Caps(lifetime=30.0)")
         if expected_reports is not None:
             expected_reports = checked_integer("expected_reports", expected_reports, 1, error=TaskError)
-        optional = checked_optional(
-            {
-                "central": central,
-                "description": description,
-                "lateness_seconds": lateness_seconds,
-                "release": release,
-                "unit": unit,
-            }
-        )
+        optional = checked_optional(optional)
         goal = checked_goal(goal, domain, mechanism)
         if mechanism is None:
             mechanism = mechanism_for(goal, domain, epsilon, expected_reports)
