@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from arcwise.analysis import central, plan
 from arcwise.analysis.central_privacy.promise import check_promise, largest_local
 from arcwise.cli import main
+from arcwise.cli.privacy import privacy_page
 from arcwise.client import Client, MemoryLedger, RecordingTransport
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, ParameterError
@@ -136,7 +137,10 @@ def test_a_new_task_finds_its_local_epsilon_and_its_caps(
     task = Task.load("age.json")
     assert (task.epsilon, task.central, task.lateness_seconds) == (5.17, ONCE, 7200)
     assert task.caps == Caps(lifetime=5.17, rolling=5.17, window=3600)
-    assert "\ncentral      epsilon = 1, delta = 1e-08, for the counts of one epoch" in shown
+    whole, released = task.readers
+    assert whole.startswith("whoever reads reports, the store, its log, a backup")
+    assert f"\nreaders      {whole}: epsilon = 5.17 per report\n" in shown
+    assert f"\n{'':<13}{released}: epsilon = 1, delta = 1e-08, for the counts of one epoch" in shown
     assert "holds at least 10,000 reports; batches are taken until 7200 s after their epoch" in shown
     window = invoke(*new, "--rolling-window", "86400", "--dry-run", "--epoch-seconds", "3600")
     assert "within any 86400 s" in window
@@ -218,3 +222,40 @@ def test_tasks_of_a_group_keep_their_own_promises() -> None:
     with Client("https://reports.example", tasks=[group], ledger=MemoryLedger(), transport=sent) as client:
         assert client.report("both", {"age": 30.0, "heading": 1.0})
         assert not client.report("both", {"age": 30.0, "heading": 1.0})
+
+
+# --- what people read --------------------------------------------------------------------------------------
+
+
+def test_the_privacy_report_has_a_statement_for_each_reader() -> None:
+    task = Task("age", AGE, 5.17, caps=ONCE.caps(5.17, 86_400), central=ONCE)
+    page = " ".join(privacy_page(task, "age.json").split())
+    for who, what in task.readers.items():
+        assert f'<th scope="row">Against {who}</th><td>{what}</td>' in page
+    assert page.index("epsilon = 5.17 per report") < page.index("for the counts of one epoch")
+    assert "Against who" not in privacy_page(Task("age", AGE, 1.0), "age.json")
+
+
+def test_outcomes_and_groups_name_each_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = Task("age", AGE, 5.17, caps=ONCE.caps(5.17, 86_400), central=ONCE)
+    plain = Task("heading", Circle(360), 1.0)
+    task.save("age.json")
+    plain.save("heading.json")
+    Group("both", [task, plain]).save("both.json")
+    lines = [f"Against {who}: {what}." for who, what in task.readers.items()]
+    args = ("--distribution", "normal:40,10", "--estimate")
+    enough = invoke("simulate", "age.json", "--reports", "10000", *args, "-o", "counts.json")
+    assert enough.rstrip().endswith("\n".join(lines)), enough
+    estimated = ("estimate", "age.json", "--counts", "counts.json")
+    assert "\n".join(lines) in invoke(*estimated)
+    assert json.loads(invoke(*estimated, "--json"))["readers"] == task.readers
+    few = invoke("simulate", "age.json", "--reports", "9999", *args)
+    assert few.endswith("9,999 reports are fewer than 10,000: a server does not release them.\n")
+    other = invoke(
+        "simulate", "heading.json", "--reports", "100", "--distribution", "vonmises:90,1", "--estimate"
+    )
+    assert "Against" not in other
+    shown = invoke("group", "show", "both.json")
+    assert shown.count("per report") == 1
+    assert shown.index(next(iter(task.readers))) < shown.index(str(ONCE))

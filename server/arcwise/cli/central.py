@@ -11,7 +11,9 @@ from arcwise.tasks import CentralStatement
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CentralOptions", "central_options", "read_statement"]
+    from arcwise.tasks import Task
+
+__all__ = ["CentralOptions", "central_options", "read_statement", "reader_lines"]
 
 _DELTA = 1e-8
 
@@ -82,4 +84,16 @@ def read_statement(
         honest=1.0 if options["honest"] is None else options["honest"],
         reports_each=1 if options["reports_each"] is None else options["reports_each"],
         releases=1 if options["releases"] is None else options["releases"],
+    )
+
+
+def reader_lines(task: Task, n: int) -> list[str]:
+    """Return what holds against whom for counts of `n` reports; nothing where a task promises nothing."""
+    if task.central is None:
+        return []
+    few = n < task.least_reports
+    return [f"Against {who}: {what}." for who, what in task.readers.items()] + (
+        [f"{n:,} reports are fewer than {task.least_reports:,}: a server does not release them."]
+        if few
+        else []
     )

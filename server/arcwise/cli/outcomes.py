@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from arcwise.analysis.estimators.estimation import empty_estimate
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.timeseries.epochs import Span, span_to_dict
+from arcwise.cli.central import reader_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +49,9 @@ def estimated(
     document, words = result.to_dict() | _epochs(task, span), str(result)
     if epochs := _words(task, span):
         words += f"\n  {'epochs':<18} {epochs}"
+    if task.central is not None:
+        document["readers"] = task.readers
+        words = "\n".join([words, *reader_lines(task, result.n)])
     for name, comparison in comparisons.items():
         document[name] = comparison.to_dict()
         words += f"\n{comparison}"

@@ -17,6 +17,7 @@ from arcwise.analysis.estimators.quantiles import LEVELS
 from arcwise.analysis.simulate import MAX_DEVICES, as_population, simulate_counts
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL
 from arcwise.analysis.simulate.truth import NO_DIRECTION
+from arcwise.cli.central import reader_lines
 from arcwise.cli.numbers import data_options
 from arcwise.cli.own_data import read_own_numbers
 from arcwise.cli.terminal import progress_bar, whole_number, wide_console, writing_files
@@ -129,6 +130,8 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
         with progress_bar("estimating", counted=False):
             result = estimate(task, counts, level=level, target=target)
         _print(result, population, task.domain, fixed=fixed)
+        for line in reader_lines(task, result.n):
+            click.echo(line)
 
 
 def _print(result: Estimate, population: Population, domain: Domain, *, fixed: bool) -> None:

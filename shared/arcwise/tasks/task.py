@@ -38,7 +38,7 @@ from arcwise.tasks.optional import (
     optional_from_fields,
     optional_to_fields,
 )
-from arcwise.tasks.words import caps_words, privacy_words, release_words
+from arcwise.tasks.words import caps_words, privacy_words, reader_words, release_words
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -284,7 +284,7 @@ class Task(Document):
             "id": self.id,
         }
         if self.central is not None:
-            rows["central"] = str(self.central)
+            rows |= self.readers
         if self.release_words:
             rows["release"] = self.release_words
         head = [self.name, *([] if self.description is None else [self.description]), self.privacy_words]
@@ -294,6 +294,11 @@ class Task(Document):
     def privacy_words(self) -> str:
         """What a report reveals, as a sentence for people."""
         return privacy_words(self.epsilon, self.charge.delta_units / UNIT)
+
+    @property
+    def readers(self) -> dict[str, str]:
+        """What holds against whom, for people: by reader, the local epsilon first."""
+        return reader_words(self.epsilon, self.charge.delta_units / UNIT, self.central)
 
     @property
     def release_words(self) -> str:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from arcwise.tasks.caps import Caps
+    from arcwise.tasks.central import CentralStatement
 
-__all__ = ["caps_words", "privacy_words", "release_words"]
+__all__ = ["caps_words", "privacy_words", "reader_words", "release_words"]
 
 
 def privacy_words(epsilon: float, delta: float = 0.0) -> str:
@@ -64,3 +65,22 @@ def release_words(least: int | None, late: int | None) -> str:
     shown = "" if least is None else f"an epoch is shown once it is closed{holds}"
     taken = "" if late is None else f"batches are taken until {late} s after their epoch"
     return "; ".join(words for words in (shown, taken) if words)
+
+
+def reader_words(epsilon: float, delta: float, central: CentralStatement | None) -> dict[str, str]:
+    """Return what holds against whom: by reader, the one who sees most and the local epsilon first.
+
+    Examples
+    --------
+    >>> reader_words(1.0, 0.0, None)
+    {'whoever reads reports, the store, its log, a backup, an export or an archive': 'epsilon = 1 per report'}
+    """
+    beside = f", delta = {delta:.3g}" if delta else ""
+    found = {
+        "whoever reads reports, the store, its log, a backup, an export or an archive": (
+            f"epsilon = {epsilon:.6g}{beside} per report"
+        )
+    }
+    if central is not None:
+        found["whoever sees only released counts, and what is computed from them"] = str(central)
+    return found

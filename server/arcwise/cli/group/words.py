@@ -34,5 +34,6 @@ def describe(group: Group) -> str:
     for task in group.tasks:
         said = f"epsilon {task.epsilon:.7g}, {task.domain_words}, goal {task.goal}, {task.mechanism.name}"
         words.append(f"{'task':<12} {task.name:<{width}}  {said}")
-        words += [f"{'':<12} {'':<{width}}  {line}" for line in (task.description, task.id) if line]
+        readers = [] if task.central is None else [f"{who}: {what}" for who, what in task.readers.items()]
+        words += [f"{'':<12} {'':<{width}}  {line}" for line in (task.description, *readers, task.id) if line]
     return "\n".join(words)

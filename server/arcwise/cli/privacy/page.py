@@ -91,6 +91,8 @@ def _task(task: Task) -> dict[str, Any]:
         "name": task.name,
         "id": task.id,
         "description": task.description,
+        "readers": {} if task.central is None else task.readers,
+        "release": task.release_words,
         "domain": task.domain_words,
         "outside": _outside(task.domain),
         "epsilon": f"{task.epsilon:.7g}",

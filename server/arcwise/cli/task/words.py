@@ -42,7 +42,7 @@ def describe(task: Task, power: float | None = None) -> str:
         "epsilon": f"{task.epsilon:g} per report",
         "privacy": task.privacy_words,
         "delta": _delta(task),
-        "central": "" if task.central is None else str(task.central),
+        "readers": "" if task.central is None else _readers(task),
         "caps": caps_words(task.caps, "report"),
         "release": task.release_words,
         "epoch": f"{task.epoch_seconds} s",
@@ -54,6 +54,10 @@ def describe(task: Task, power: float | None = None) -> str:
         "warning": _too_coarse(mechanism, power),
     }
     return "\n".join(f"{key:<12} {value}" for key, value in lines.items() if value)
+
+
+def _readers(task: Task) -> str:
+    return f"\n{'':<13}".join(f"{who}: {what}" for who, what in task.readers.items())
 
 
 def _too_coarse(mechanism: Mechanism, power: float | None) -> str:

@@ -182,6 +182,10 @@ class Asked(NamedTuple):
     ----------
     name, id, description, unit, domain, goal, privacy, caps, epoch, mechanism
         Of the task; description and unit are "" where it has none.
+    readers
+        What holds against whom, where a task promises something to those who see released counts alone.
+    release
+        When an epoch is shown and until when batches are taken; "" where the server's settings say.
     certificate
         The statement that was proved.
     ratio
@@ -202,6 +206,8 @@ class Asked(NamedTuple):
     caps: str
     epoch: str
     mechanism: str
+    readers: dict[str, str]
+    release: str
     certificate: str
     ratio: str
     delta: str
@@ -226,6 +232,8 @@ class Asked(NamedTuple):
             caps=caps_words(task.caps, "report"),
             epoch=duration_words(task.epoch_seconds),
             mechanism=f"{mechanism.name} {mechanism.version}, {kernel.nodes} nodes, {kernel.codes} codes",
+            readers={} if task.central is None else task.readers,
+            release=task.release_words,
             certificate=str(certificate),
             ratio="" if ratio is None else f"{ratio.numerator} / {ratio.denominator}",
             delta=f"{certificate.delta} / 2^64" if certificate.delta else "",
