@@ -182,6 +182,15 @@ def test_what_makes_no_transport_is_refused(keys: str, tmp_path: Path) -> None:
         assert result.startswith("ParameterError: keyConfig must be the bytes of application/ohttp-keys: ")
 
 
+def test_the_weight_is_that_of_what_goes_out(keys: str, tmp_path: Path) -> None:
+    """A browser bounds by it what a page may leave behind."""
+    transport = "new ObliviousTransport('https://relay.example', KEYS)"
+    weigh = transport + ".weigh({{ ...request, body: new Uint8Array({}) }})"
+    lengths = [0, 400, 512, 32_000, 32_768]
+    weights = [each + 55 for each in (512, 512, 1024, 32_768, 65_536)]
+    assert attempt(tmp_path, keys, *[weigh.format(length) for length in lengths]) == weights
+
+
 def test_without_x25519_nothing_is_sent_and_the_trouble_has_a_name(keys: str, tmp_path: Path) -> None:
     """As in a browser that does not have it, and on a page that is not secure."""
     post = "new ObliviousTransport('https://relay.example', KEYS, { fetch: 1 }).post(request, 1, false)"
