@@ -19,6 +19,7 @@ from arcwise.server.process.server import run
 from arcwise.server.settings import ProcessSettings
 from arcwise.server.store import open_store
 from arcwise.server.store.urls import shown_url
+from arcwise.tasks.central import CLOSED_EPOCHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +84,10 @@ def _limits(url: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
     """
     with closing(open_store(url, read_only=True)) as opened:
         known = {name: opened.recall(name) for name in _REMEMBERED}
+        closed = bool(opened.recall("closed_epochs"))
     limits = {name: given[name] for name in _REMEMBERED if given.get(name) is not None}
+    if closed or given.get("release") == CLOSED_EPOCHS:
+        limits["release"] = CLOSED_EPOCHS  # as its server shows it
     least, days = known["min_reports"], known["min_reports_days"]
     if least is None or days is None:
         if limits:

@@ -18,6 +18,8 @@ __all__ = ["Clock", "EpochClock"]
 
 _RATE = 2.0
 """Seconds by which the believed time follows the machine's clock up, at most, in a second."""
+_GAP_SECONDS = 600
+"""For how long a store may have been without a server before it counts as one that was restored."""
 _STEP_SECONDS = 60
 """By how much the stored time is raised at least: a commit a minute, whatever the number of workers."""
 
@@ -51,6 +53,7 @@ class EpochClock:
         self._lock = threading.Lock()
         self._latest: float | None = None
         self._at = 0.0
+        self._unsure_until: float | None = None
 
     def now(self) -> float:
         """Return the machine's time, in Unix seconds."""
@@ -72,6 +75,16 @@ class EpochClock:
         """Whether the machine's clock is more than a day ahead of the believed time."""
         now = self._clock.time()
         return self._reached(now) < now - DAY
+
+    @property
+    def unsure_until(self) -> float | None:
+        """The end, in Unix seconds, of a time in which this store may have been a copy; None: there is none.
+
+        A store that was restored has the believed time of its backup, and looks like one without a server
+        since then. What closed in between may have been released, by the store as it was before.
+        """
+        with self._lock:
+            return self._unsure_until
 
     def _reached(self, now: float) -> float:
         """Return the latest time that was believed; it does not rise above the machine's."""
@@ -103,9 +116,14 @@ class EpochClock:
             reached = now
         elif self._latest is None:
             reached = stored
+            if now > stored + _GAP_SECONDS:
+                with self._lock:
+                    self._unsure_until = now
         if is_empty and stored is not None and now < stored:
             stored = store.advance_clock(int(now), reset=True)  # the clock was wrong when the store was new
         elif stored is None or reached >= stored + _STEP_SECONDS:
             stored = store.advance_clock(int(reached))
         with self._lock:
             self._latest, self._at = max(reached, stored), self._clock.monotonic()
+            if self._unsure_until is not None:  # of a clock that was ahead when the worker started
+                self._unsure_until = min(self._unsure_until, now)

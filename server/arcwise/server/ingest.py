@@ -13,6 +13,7 @@ import numpy as np
 from arcwise.errors import StoreError, WireError
 from arcwise.server.bodies import Bodies
 from arcwise.server.problems import Problem, internal_error, store_busy, unknown_task
+from arcwise.server.releasing import Releasing
 from arcwise.server.store import Busy, Outcome, Writer
 from arcwise.server.store.epochs import DAYS_AHEAD, epochs_in
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from arcwise.server.clock import EpochClock
     from arcwise.server.gate import Gate
     from arcwise.server.process.metrics import Metrics
+    from arcwise.server.releasing import Lateness
     from arcwise.server.settings import Settings
     from arcwise.server.store.writer import Adds, Done
     from arcwise.tasks import Task
@@ -60,7 +62,7 @@ class _Rules(NamedTuple):
     task: Task
     codes: int
     packed_as: np.dtype[Any]
-    epochs_back: int
+    lateness: Lateness
     epochs_ahead: int
 
 
@@ -78,7 +80,7 @@ class Ingest:
         self._clock = clock
         self._gate = gate
         self._metrics = metrics
-        self._retention_days = settings.retention_days
+        self._releasing = Releasing.of(settings)
         self._max_codes = settings.max_batch_codes
         self._rules: dict[str, _Rules] = {}
         self.bodies = Bodies(
@@ -187,14 +189,14 @@ class Ingest:
             raise Problem(400, "wrong-task", "The task id in the body is not the one in the path.")
         if task_id in self._catalogue.closed:
             raise Problem(410, "task-closed", "The task is closed; its reports are not counted any more.")
-        epoch = rules.task.epoch(self._clock.now())
+        now = self._clock.now()
         # The believed time is never later than the clock, and costs more: it is asked where it matters.
-        if batch.epoch < epoch - rules.epochs_back and (
-            batch.epoch < rules.task.epoch(self._clock.believed()) - rules.epochs_back
+        if batch.epoch < rules.lateness.first_open(now) and (
+            batch.epoch < rules.lateness.first_open(self._clock.believed())
         ):
             raise _epoch_closed()
-        if batch.epoch > epoch + rules.epochs_ahead:
-            raise self._ahead(task_id, epoch + rules.epochs_ahead)
+        if batch.epoch > (last := rules.task.epoch(now) + rules.epochs_ahead):
+            raise self._ahead(task_id, last)
         width = rules.packed_as.itemsize
         if len(batch.codes) // width > self._max_codes:
             raise Problem(413, "too-many-codes", f"A batch may have at most {self._max_codes} codes.")
@@ -227,7 +229,7 @@ class Ingest:
             task,
             codes,
             np.dtype(code_format(codes)),
-            epochs_in(self._retention_days, task),
+            self._releasing.lateness(task),
             epochs_in(DAYS_AHEAD, task),
         )
         return rules

@@ -24,15 +24,16 @@ from arcwise.server.ingest import Ingest
 from arcwise.server.keys import SCOPES
 from arcwise.server.pages.rendering import Pages
 from arcwise.server.process.metrics import Metrics
+from arcwise.server.releasing import Releasing
 from arcwise.server.sessions import Sessions
 from arcwise.server.store import Store, open_store
-from arcwise.server.store.epochs import epochs_in
 from arcwise.server.store.staging import StagingStore
 from arcwise.server.turns import Turns
 from arcwise.tasks import DAY
+from arcwise.tasks.central import CLOSED_EPOCHS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from arcwise.server.clock import Clock
     from arcwise.server.gateway import Gateway
@@ -107,8 +108,10 @@ class Runtime:
         )
         self.catalogue = Catalogue(settings.served)
         self.metrics = Metrics(clock)
+        self.releasing = Releasing.of(settings)
         self.estimates = Estimates(
             self.store,
+            is_live=self.releasing.is_live,
             min_reports=settings.min_reports,
             min_reports_days=settings.min_reports_days,
             own_process=settings.estimates_apart,
@@ -119,6 +122,8 @@ class Runtime:
         self.gateway = self._gateway()
         self.administration = Administration(self.store, self.refresh, self.catalogue, self.gate, clock)
         self.turns = Turns(lambda: self.ingest.waiting > 0)
+        self._released_before: dict[str, int] = {}
+        self._was_live = False
         self._draining = False
         self._clock_side = ""
         self._read_at = -math.inf
@@ -225,6 +230,7 @@ class Runtime:
         self.sessions.start()
         for name in ("min_reports", "min_reports_days"):  # what commands on the store show no less of
             store.remember(name, getattr(self._settings, name))
+        self._was_live = not store.recall("closed_epochs")
         self.keep_time()
         self._warn_about_tasks()
         self.archiver = self._archiver(store)
@@ -248,6 +254,16 @@ class Runtime:
                 "reports of the devices that have it. When no device has an old one any more, close it: POST "
                 "/v1/tasks/ID/close with an admin key",
                 "; ".join(same),
+            )
+
+    def _warn_about_archive(self, tasks: Iterable[Task]) -> None:
+        names = [repr(task.name) for task in tasks if self._settings.archive and task.central is not None]
+        if names:
+            _log.warning(
+                "the archive keeps every batch of %s: whoever reads it is beyond the central statement, and "
+                "only the epsilon of each report holds. Leave archive out, or keep its folder from those who "
+                "are to see released counts alone",
+                ", ".join(names),
             )
 
     def _archiver(self, store: Store) -> Archiver | None:
@@ -301,6 +317,7 @@ class Runtime:
             if new and not self.read_only:
                 store.register(new)
             self.catalogue.load(stored)
+            self._warn_about_archive(new)
             closed = len(self.catalogue.closed)
             self.metrics.tasks(len(self.catalogue.tasks) - closed, closed)
             self._read_at = self.clock.monotonic()
@@ -344,6 +361,7 @@ class Runtime:
             try:
                 if not self.read_only:
                     self.keep_time()
+                    self.close_epochs()
                 self.show_store()
             except StoreError as error:
                 if not self._stopping.is_set():
@@ -377,6 +395,34 @@ class Runtime:
         is_empty = not self.catalogue.newest and all(entry.newest is None for entry in store.tasks())
         self.epoch_clock.keep(store, is_empty=is_empty)
 
+    def close_epochs(self) -> None:
+        """Close the epochs that are over, of tasks that are shown by closed ones alone; from any thread.
+
+        Raises
+        ------
+        StoreError
+            When the store cannot; what is not closed is not shown.
+        """
+        store, unsure_until = self.store(), self.epoch_clock.unsure_until
+        for task in list(self.catalogue.tasks.values()):
+            lateness = self.releasing.lateness(task)
+            before = lateness.first_open(self.epoch_clock.believed())
+            if self.releasing.is_live(task) or self._released_before.get(task.id) == before:
+                continue
+            # Of a task that was shown live until now, nothing can have been released.
+            is_sure = unsure_until is None or (self._was_live and not task.releases_closed_epochs)
+            unsure_before = 0 if is_sure else lateness.first_open(unsure_until or 0.0)
+            done = store.release(task, before, least=max(task.least_reports, 1), unsure_before=unsure_before)
+            self._released_before[task.id] = before
+            if done.unsure:
+                _log.warning(
+                    "%d epochs of task %r closed while no server used this store, and are never shown: where "
+                    "it was restored from a backup, they may have been released before",
+                    done.unsure,
+                    task.name,
+                )
+        store.remember("closed_epochs", int(self.releasing.release == CLOSED_EPOCHS))
+
     def tidy(self) -> None:
         """Forget the ids of epochs that are over, old sessions and actions; may be called from any thread."""
         side = "ahead of" if self.epoch_clock.is_ahead else "behind" if self.epoch_clock.is_behind else ""
@@ -399,7 +445,7 @@ class Runtime:
 
     def _prune(self, task: Task) -> None:
         # Older batches are refused by now, so their ids need not be known any more.
-        oldest = task.epoch(self.epoch_clock.believed()) - epochs_in(self._settings.retention_days, task)
+        oldest = self.releasing.lateness(task).first_open(self.epoch_clock.believed())
         try:
             self.store().prune(task, before=oldest)
         except Exception:

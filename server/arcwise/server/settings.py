@@ -148,7 +148,7 @@ class Settings:
         ``sqlite:////var/lib/arcwise/arcwise.db`` (absolute), or ``postgresql://user@host/database``.
     retention_days
         For how many days a batch is still taken, and its id remembered; later it gets 410. At least one
-        epoch, whatever its length.
+        epoch, whatever its length. A task can have a lateness of its own instead.
     max_body_bytes
         Largest request body that is read, at most 1 MiB.
     max_waiting_bytes
@@ -174,6 +174,10 @@ class Settings:
         For how many days the store keeps who made, closed and revoked what.
     max_batch_codes
         Largest number of codes in a batch.
+    release
+        "live", the default: readers see counts as they grow. "closed-epochs": of all tasks they see an epoch
+        once it takes no more reports, and nothing of it changes then; so they do of a task that says so
+        itself, or has a central statement, whatever is set here.
     min_reports
         Reports that an estimate must have to be shown, and the difference of any two. 0, the default: any
         number. Each report is private by itself, so this is no matter of privacy; intervals say how little a
@@ -275,6 +279,12 @@ class Settings:
     )
     audit_retention_days: int = _whole(
         365, 1, 36_500, "Days for which the audit log keeps who changed tasks and keys."
+    )
+    release: str = _choice(
+        "live",
+        Literal["live", "closed-epochs"],
+        "What readers see: live counts, or closed-epochs, those of epochs that take no more reports. "
+        "A task can require the latter.",
     )
     min_reports: int = _whole(
         0,

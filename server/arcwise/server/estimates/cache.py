@@ -28,7 +28,8 @@ class Cached(NamedTuple):
     Attributes
     ----------
     revision
-        `Store.revision` of each task in it, from before the counts were read.
+        `Store.revision` of each task in it, from before the counts were read; `Store.decided` of one that is
+        shown by closed epochs alone.
     digest
         Of what it shows.
     body
@@ -86,12 +87,12 @@ class Cache:
                 self._bytes -= self._few.pop(next(iter(self._few))).size
 
 
-def digest_of(secret: bytes, parts: Sequence[Part], *sums: IntArray) -> bytes:
+def digest_of(secret: bytes, parts: Sequence[Part], *sums: IntArray, live: bool = True) -> bytes:
     """Return 32 bytes that stand for what an answer shows, its parts and, shapes (parts, K), their counts.
 
     Keyed, or whoever has a tag could try which counts it is of: a single report has K possible ones.
     """
-    shown = repr([(part.span, part.withheld, part.across) for part in parts]).encode()
+    shown = repr((live, [(part.span, part.withheld, part.across) for part in parts])).encode()
     digest = blake2b(shown, key=secret, digest_size=32)
     for each in sums:
         digest.update(each.data)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from arcwise.server.estimates.question import Question
     from arcwise.tasks import Task
 
-__all__ = ["MAX_COUNTS", "MAX_POINTS", "Part", "check_points", "epochs_needed", "parts_of"]
+__all__ = ["MAX_COUNTS", "MAX_POINTS", "Part", "check_points", "epochs_needed", "in_whole_blocks", "parts_of"]
 
 MAX_POINTS = 400
 """Points of a series, a year of days: up to a second of a core."""
@@ -53,6 +53,23 @@ class Part(NamedTuple):
     epochs: list[int]
     withheld: int
     across: list[tuple[int, int]]
+
+
+def in_whole_blocks(
+    task: Task, reports: Mapping[int, int], before: int, least: int, days: int
+) -> dict[int, int]:
+    """Return the reports of those epochs whose block lies below an epoch, all of it.
+
+    Parameters
+    ----------
+    task, reports, least, days
+        As of `parts_of`.
+    before
+        The epoch. A block that grew from one released epoch to the next would show each by itself.
+    """
+    size, anchor = (epochs_in(days, task), MONDAY // task.epoch_seconds) if least > 1 else (1, 0)
+    whole = anchor + (before - anchor) // size * size
+    return {epoch: n for epoch, n in reports.items() if epoch < whole}
 
 
 def epochs_needed(task: Task, span: Span | None, days: int) -> Span:

@@ -16,10 +16,11 @@ from arcwise.analysis.timeseries.series import series
 from arcwise.errors import MissingExtraError, ParameterError, StoreError
 from arcwise.server.estimates import computations
 from arcwise.server.estimates.cache import Cache, Cached, digest_of, tag_of
-from arcwise.server.estimates.parts import check_points, epochs_needed, parts_of
+from arcwise.server.estimates.parts import check_points, epochs_needed, in_whole_blocks, parts_of
 from arcwise.server.estimates.representations import render
 from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.server.problems import Problem, store_busy
+from arcwise.tasks.central import CLOSED_EPOCHS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
@@ -87,6 +88,8 @@ class Estimates:
         two of them. Blocks of epochs with fewer are withheld (`blocks_of`).
     min_reports_days
         How long those blocks are.
+    is_live
+        Whether a task is shown as its counts grow; of others readers see the released epochs alone.
     own_process
         Compute in a process of their own; the thread waits for it.
     measure
@@ -99,6 +102,7 @@ class Estimates:
         *,
         min_reports: int = 0,
         min_reports_days: int = 7,
+        is_live: Callable[[Task], bool] = lambda _task: True,
         own_process: bool = False,
         measure: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
@@ -106,6 +110,7 @@ class Estimates:
         self._measure = measure
         self._min_reports = min_reports
         self._days = min_reports_days
+        self._is_live = is_live
         self._worker = WorkerProcess() if own_process else None
         self._executor: ThreadPoolExecutor | None = None
         self._waiting = 0
@@ -230,11 +235,18 @@ class Estimates:
         """
         store = self._store()
         # By the numbers of reports alone: no counts are read of what is too much, or withheld.
-        reports = store.reports_by_epoch(task, *epochs_needed(task, span, self._days))
+        is_live = self._is_live(task)
+        needed = epochs_needed(task, span, self._days)
+        if is_live:
+            reports = store.reports_by_epoch(task, *needed)
+        else:
+            before = store.decided(task).before  # first: what is decided after it is not looked at
+            released = store.released(task, *needed)
+            reports = in_whole_blocks(task, released, before, self._min_reports, self._days)
         parts = parts_of(task, reports, span, every, self._min_reports, self._days)
         rows = {epoch: row for row, part in enumerate(parts) for epoch in part.epochs}
         counts = store.sums(task, rows, len(parts))
-        return Shown(digest_of(store.secret, parts, counts), parts, counts)
+        return Shown(digest_of(store.secret, parts, counts, live=is_live), parts, counts)
 
     def _answer(
         self, task: Task, question: Question, form: str, known: Container[str], other: Task | None
@@ -279,10 +291,10 @@ class Estimates:
         other: Task | None,
     ) -> Cached:
         """Return the answer from the counts as they are now; without a body where the reader has it."""
-        store, second = self._store(), other or task
-        revision = [store.revision(task)]  # cheap; the counts of a year of many workers are not
+        second = other or task
+        revision = [self._revision(task)]  # cheap; the counts of a year of many workers are not
         if question.kind == "difference":
-            revision.append(store.revision(second))
+            revision.append(self._revision(second))
         kept = self._cache.get(question)
         if (
             kept is None
@@ -305,6 +317,10 @@ class Estimates:
             self._cache.keep(question, kept)
         return kept
 
+    def _revision(self, task: Task) -> tuple[int, int]:
+        store = self._store()
+        return store.revision(task) if self._is_live(task) else store.decided(task)
+
     def _document(
         self, task: Task, question: Question, shown: Sequence[Shown], other: Task
     ) -> dict[str, Any]:
@@ -315,6 +331,8 @@ class Estimates:
             document = self._computed(task, question, shown, other)
             if question.span is not None:
                 document["epochs"] = span_to_dict(task, question.span)
+        if not self._is_live(task):
+            document["release"] = CLOSED_EPOCHS
         if self._min_reports > 1:
             document["min_reports"] = self._min_reports
             for each, part in zip(document.get("points", [document]), parts, strict=True):

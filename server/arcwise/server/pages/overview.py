@@ -149,7 +149,9 @@ def _states(runtime: Runtime, task: Task, known: _Known | None) -> list[State]:
 def _card(task: Task, known: _Known | None, states: list[State]) -> dict[str, Any]:
     words = ""
     if known is not None and not known.n:
-        words = "Shown once enough reports stand behind it." if known.withheld else "No report yet."
+        words = "Shown once enough reports stand behind it."
+        if not known.withheld:
+            words = f"{next(state.words for state in states if state.kind == 'wait').capitalize()}."
     return {
         "id": task.id,
         "name": task.name,

@@ -51,7 +51,8 @@ def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: b
         states = [State("off", f"closed on {datetime.fromtimestamp(closed, timezone.utc):%Y-%m-%d}")]
     if n == 0:
         least = f"waiting for {runtime.settings.min_reports:,} reports"
-        states.append(State("wait", least if withheld else "no report yet"))
+        nothing = "no report yet" if runtime.releasing.is_live(task) else "no epoch released yet"
+        states.append(State("wait", least if withheld else nothing))
     test = runtime.pages.later.peek(("fit", task.id))
     if test is not None and test[1].get("rejected"):
         states.append(State("bad", "reports do not fit"))

@@ -303,6 +303,7 @@ class TaskPages:
             "form": {**dict.fromkeys(_FIELDS, ""), "against": task.id, **form},
             "others": [{"id": task_id, "name": name} for task_id, name in around.others],
             "min_reports": self._runtime.settings.min_reports,
+            "live": self._runtime.releasing.is_live(task),
             "level_plan": _PLAN_LEVEL,
             "half_hint": written(task.domain.length / 100, digits=2)[0],
             "device_code": _device_code(task, around.url),

@@ -57,6 +57,7 @@ class Viewer(NamedTuple):
         writes = actor.may("admin") and not runtime.read_only
         # Live figures move with single reports, and what readers see must be able to stand still.
         alone = actor.key is None and settings.open is None and settings.min_reports <= 1
+        alone = alone and runtime.releasing.all_live(runtime.catalogue.tasks.values())
         return cls(
             actor,
             session=actor.session is not None,

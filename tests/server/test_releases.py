@@ -1,0 +1,262 @@
+"""A reader who tries to see single reports of closed epochs: nothing moves between releases."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, closing
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from arcwise.domains import Interval
+from arcwise.server import Settings, create_app
+from arcwise.server.keys import new_key
+from arcwise.server.runtime import Runtime
+from arcwise.server.store import open_store
+from arcwise.tasks import DAY, Caps, CentralStatement, Task
+from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from tests.support.clock import Clock
+from tests.support.postgres import fresh_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
+
+    from fastapi import FastAPI
+
+    Scenario = Callable[..., Awaitable[None]]
+
+START = 1_700_006_400.0  # noon
+LEAST = 20
+AGE = Task(
+    "age",
+    Interval(0, 100),
+    1.0,
+    caps=Caps(lifetime=30.0, rolling=1.0),
+    central=CentralStatement(1.0, 1e-6, LEAST, releases=30),
+    lateness_seconds=0,
+)
+LIVE = Task("live", Interval(0, 100), 1.0)
+TODAY = AGE.epoch(START)
+PATHS = [
+    "/v1/tasks",
+    f"/v1/tasks/{AGE.id}",
+    *(f"/v1/tasks/{AGE.id}/{kind}" for kind in ("estimate", "series", "fit")),
+    f"/v1/tasks/{AGE.id}/estimate?bands=1",
+    f"/v1/tasks/{AGE.id}/estimate?from={TODAY}",
+    f"/v1/tasks/{AGE.id}/estimate?to={TODAY}",
+    f"/v1/tasks/{AGE.id}/series?every=day",
+    f"/v1/tasks/{AGE.id}/plan?half_width=1",
+    f"/v1/tasks/{AGE.id}/difference?to={TODAY}&against_from={TODAY}",
+    *(f"/v1/tasks/{AGE.id}/{file}" for file in ("estimate.csv", "picture.svg", "series.csv", "series.svg")),
+    "/",
+    *(f"/tasks/{AGE.id}{page}" for page in ("", "/compare", "/fit", "/plan")),
+    "/operator",
+    "/metrics",
+]
+"""Of everything that a read key opens, and of two that it does not."""
+
+FEW = [
+    f"/v1/tasks/{AGE.id}/estimate",
+    f"/v1/tasks/{AGE.id}/series",
+    f"/tasks/{AGE.id}",
+    "/operator",
+    "/metrics",
+]
+
+
+class Worker:
+    """An app that runs, seen with a read key."""
+
+    def __init__(self, app: FastAPI, http: httpx.AsyncClient) -> None:
+        self.runtime: Runtime = app.state.runtime
+        self.http = http
+
+    async def send(self, number: int, epoch: int, code: int = 1, count: int = 1) -> int:
+        body = encode_batch(
+            Batch(bytes.fromhex(AGE.id), number.to_bytes(16, "big"), epoch, bytes([code]) * count)
+        )
+        answer = await self.http.post(
+            f"/v1/tasks/{AGE.id}/reports",
+            content=body,
+            headers={"Content-Type": MEDIA_TYPE, "Authorization": f"Bearer {self.http.headers['x-ingest']}"},
+        )
+        return answer.status_code
+
+    async def seen(self, paths: list[str]) -> dict[str, tuple[int, dict[str, str], bytes]]:
+        """Return the whole answer of each path, once pages have what they wait for."""
+        found = {}
+        for path in paths:
+            for accept in ("application/json", "text/html"):
+                for _ in range(100):
+                    answer = await self.http.get(path, headers={"Accept": accept})
+                    if b" data-pending" not in answer.content:
+                        break
+                    await asyncio.sleep(0.05)
+                found[f"{path} {accept}"] = answer.status_code, dict(answer.headers), answer.content
+        return found
+
+    def tick(self) -> None:
+        self.runtime.keep_time()
+        self.runtime.refresh()
+        self.runtime.close_epochs()
+        self.runtime.tidy()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'app.db'}"
+    else:
+        with fresh_schema() as schema:
+            yield schema
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    monkeypatch.setattr(Runtime, "_tidy", lambda runtime: runtime._stopping.wait())  # only `tick` does it
+    return Clock(START)
+
+
+@pytest.fixture
+def run(url: str, clock: Clock) -> Callable[..., None]:
+    """Return a function that runs a scenario with two workers on one store, which stays for the next."""
+    read, read_key = new_key("read", now=0)
+    ingest, ingest_key = new_key("ingest", now=0)
+
+    def run_workers(scenario: Scenario, **options: Any) -> None:
+        with closing(open_store(url)) as store:
+            if not store.keys():
+                store.add_key(read_key)
+                store.add_key(ingest_key)
+
+        async def main() -> None:
+            async with AsyncExitStack() as stack:
+                running = []
+                for _ in range(2):
+                    app = create_app(Settings([AGE, LIVE], store=url, **options), clock=clock)
+                    await stack.enter_async_context(app.router.lifespan_context(app))
+                    http = httpx.AsyncClient(
+                        transport=httpx.ASGITransport(app),
+                        base_url="http://server",
+                        headers={"Authorization": f"Bearer {read}", "x-ingest": ingest},
+                    )
+                    running.append(Worker(app, await stack.enter_async_context(http)))
+                await scenario(*running)
+
+        asyncio.run(main())
+
+    return run_workers
+
+
+@pytest.mark.parametrize("paths", [FEW, pytest.param(PATHS, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_nothing_that_a_reader_sees_moves_between_releases(
+    run: Callable[..., None], clock: Clock, url: str, tmp_path: Path, paths: list[str]
+) -> None:
+    async def first(one: Worker, two: Worker) -> None:
+        empty = await one.seen(paths)
+        assert await two.seen(paths) == empty
+        for number in range(3):
+            assert await (one, two)[number % 2].send(number, TODAY, number) == 204
+            for worker in (one, two):
+                worker.tick()
+                assert await worker.seen(paths) == empty
+        # An epoch that has enough, and is not over.
+        assert await one.send(10, TODAY, 3, LEAST) == 204
+        one.tick()
+        assert await one.seen(paths) == empty
+
+    async def second(one: Worker, two: Worker) -> None:
+        programs = [path for path in paths if path.startswith("/v1/")]  # pages show an answer for 10 seconds
+        empty = await one.seen(programs)
+        # The next day has too few, when both are closed by one worker alone.
+        assert await two.send(20, TODAY + 1, 5) == 204
+        clock.wait(2 * DAY)
+        for _ in range(40):
+            one.runtime.keep_time()
+        one.tick()
+        released = await one.seen(programs)
+        assert released != empty
+        two.runtime.refresh()
+        assert await two.seen(programs) == released
+        plain = f"/v1/tasks/{AGE.id}/estimate"
+        assert (await two.http.get(plain)).json()["n"] == LEAST + 3
+        for over in (TODAY, TODAY + 1):  # late, by whichever worker
+            assert await two.send(30 + over, over, 7) == 410
+        with closing(open_store(f"sqlite:///{tmp_path / 'other.db'}")) as other:
+            other.register([AGE])
+            task_id = bytes.fromhex(AGE.id)
+            other.add([Batch(task_id, bytes([9] * 15 + [k]), TODAY + k, bytes([4])) for k in (0, 1)])
+            assert one.runtime.store().merge(other.export(ids=True), 0) == 1
+        assert await one.send(50, TODAY + 2, 7) == 204
+        for worker in (one, two):
+            worker.tick()
+            assert await worker.seen(programs) == released
+        # Each range less another: only the one released epoch is in any.
+        for start in range(TODAY - 1, TODAY + 4):
+            for end in range(start + 1, TODAY + 5):
+                answer = await one.http.get(f"{plain}?from={start}&to={end}")
+                assert answer.json()["n"] == (LEAST + 3 if start <= TODAY < end else 0)
+
+    async def third(one: Worker, two: Worker) -> None:
+        released = await one.seen(paths)
+        assert await two.send(60, TODAY + 2, 8) == 204
+        for worker in (one, two):
+            worker.tick()
+            assert await worker.seen(paths) == released
+        assert {status for path in ("/operator", "/metrics") for status in _statuses(released, path)} == {403}
+        answer = await one.http.get(f"/v1/tasks/{AGE.id}/estimate")
+        assert answer.json()["n"] == LEAST + 3
+        assert answer.json()["release"] == "closed-epochs"
+
+    run(first)
+    run(second)
+    run(third)
+    with closing(open_store(url)) as store:
+        assert store.check() == []
+
+
+def _statuses(seen: dict[str, tuple[int, dict[str, str], bytes]], path: str) -> set[int]:
+    return {status for name, (status, *_) in seen.items() if name.split()[0] == path}
+
+
+def test_what_closed_while_no_server_ran_is_never_shown(run: Callable[..., None], clock: Clock) -> None:
+    """A store that was restored looks like one: what closed since its backup may have been released."""
+
+    async def before(one: Worker, _two: Worker) -> None:
+        assert await one.send(1, TODAY, 1, LEAST) == 204
+        assert await one.send(2, TODAY + 1, 1, LEAST) == 204
+        one.tick()
+
+    async def after(one: Worker, _two: Worker) -> None:
+        assert await one.send(3, TODAY + 1, 1, LEAST) == 204  # of today, by now
+        for _ in range(8):
+            clock.wait(DAY / 4)
+            one.tick()
+        answer = await one.http.get(f"/v1/tasks/{AGE.id}/series")
+        assert [(point["first"], point["n"]) for point in answer.json()["points"]] == [(TODAY + 1, 2 * LEAST)]
+
+    run(before)
+    clock.wait(DAY)
+    run(after)
+
+
+def test_blocks_are_shown_when_all_of_them_is_released(run: Callable[..., None], clock: Clock) -> None:
+    """A block that grew day by day would show each day, as a difference of two answers."""
+    days = 2
+    first = TODAY + (TODAY - 4) % days  # where a block of two days begins, counted from a Monday
+
+    async def scenario(one: Worker, _two: Worker) -> None:
+        clock.wait((first - TODAY) * DAY)
+        one.tick()
+        path, found = f"/v1/tasks/{AGE.id}/estimate", []
+        for day in range(days):
+            assert await one.send(day, first + day, 1, LEAST) == 204
+            for _ in range(4):
+                clock.wait(DAY / 4)
+                one.tick()
+            found.append((await one.http.get(path)).json()["n"])
+        assert found == [0, 2 * LEAST]
+
+    run(scenario, min_reports=30, min_reports_days=days)
