@@ -267,7 +267,16 @@ def test_a_transport_refuses_bad_arguments(key_config: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [(204, None), (200, None), (302, None), (404, None), (413, None), (429, (429, "7")), (503, (503, "7"))],
+    [
+        (204, None),
+        (200, None),
+        (302, None),
+        (404, None),
+        (413, None),
+        (429, (429, "7")),
+        (501, (503, "7")),
+        (503, (503, "7")),
+    ],
 )
 def test_what_a_relay_answers_by_itself_acknowledges_and_drops_nothing(
     key_config: bytes, status: int, expected: tuple[int, str] | None

@@ -64,8 +64,8 @@ class ObliviousTransport(HttpxTransport):
     -----
     A request is padded to a power of two of at least 512 bytes, so that single reports look alike. One that
     is tried again is encrypted anew. The server's ``Retry-After`` comes inside the answer; the relay's own
-    429 and 5xx count as the server's. Anything else that the relay answers, and an answer that cannot be
-    opened, counts as network trouble: the batch is tried again.
+    429 counts as the server's, and its 5xx as a 503. Anything else that the relay answers, and an answer that
+    cannot be opened, counts as network trouble: the batch is tried again.
 
     Examples
     --------
@@ -163,7 +163,9 @@ def _opened(sent: Sent, answer: Answer) -> Response:
         inside = (value for name, value in response.fields if name.lower() == b"retry-after")
         found = next(inside, None)
         return response.status, None if found is None else found.decode("latin-1")
-    if status == 429 or status >= 500:
+    if status == 429:
         return status, retry_after
+    if status >= 500:  # a 501 of a server means that it never takes a batch; one of a relay does not
+        return 503, retry_after
     # Among them a 204, which acknowledges a batch only when it comes from the gateway.
     raise WireError(f"the relay answered with status {status}")
