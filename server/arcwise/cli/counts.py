@@ -76,6 +76,8 @@ def stored_counts(
                     click.echo(f"{task.name}: {others}", err=True)
                 yield {}
                 continue
+            if store.decided(task).before:
+                click.echo(f"{task.name}: live counts, of epochs that are not released, too", err=True)
             point_of = dict.fromkeys(epochs, epochs[0])
             if step is not None:
                 every = epochs_in_step(task, step, "--by")

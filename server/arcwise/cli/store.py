@@ -18,6 +18,7 @@ from arcwise.cli.stored_task import named_task
 from arcwise.cli.terminal import progress_bar
 from arcwise.digits import counted
 from arcwise.server.administration import audited
+from arcwise.server.releasing import released_records
 from arcwise.server.store import migrate_store, open_store
 from arcwise.server.store.export import BatchIds, Counts, Header, read_export, write_export
 from arcwise.server.store.staging import StagingStore, staging
@@ -54,6 +55,9 @@ def info(url: str) -> None:
             click.echo(f"{each.task.name}  ({state})")
             click.echo(f"  id        {each.task.id}")
             click.echo(f"  reports   {opened.report_count(each.task):,}")
+            if opened.decided(each.task).before:
+                epochs_released = counted(len(opened.released(each.task)), "epoch")
+                click.echo(f"  released  {epochs_released}; the other numbers are live")
             if epochs:
                 click.echo(f"  epochs    {epochs[0]} to {epochs[-1]}, {len(epochs):,} with reports")
             if each.open_from > 0:
@@ -122,19 +126,24 @@ def vacuum(url: str) -> None:
 @click.option(
     "--ids", is_flag=True, help="Include batch ids, by which a replay is recognised: 35 bytes a batch."
 )
+@click.option(
+    "--released", is_flag=True, help="Only released epochs, as readers see them; without it, live counts."
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-def export(url: str, file: Path, ids: bool, force: bool) -> None:
+def export(url: str, file: Path, ids: bool, released: bool, force: bool) -> None:
     """Write the tasks and counts of a store to a file, all of one moment; servers go on meanwhile.
 
     The file is JSON lines, for `arcwise store merge` and for people. Keys are not in it. Without --ids,
     a store that merges the file cannot recognise batches that are sent again.
     """
+    if ids and released:
+        raise click.UsageError("--ids does not go with --released: the ids of closed epochs are forgotten")
     if file.exists() and not force:
         raise click.ClickException(f"{file} already exists; name another file, or use --force")
     tally = _Tally()
     with (
         _existing(url) as opened,
-        closing(opened.export(ids=ids)) as records,
+        closing(released_records(opened) if released else opened.export(ids=ids)) as records,
         whole_file(file) as part,
         progress_bar() as show,
         open(part, "x", encoding="utf-8", opener=_private) as text,
@@ -169,8 +178,10 @@ def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
             tally = _Tally()
             with _records(other, ids=not without_ids) as records, progress_bar() as show:
                 kept = (each for each in records if not (without_ids and isinstance(each, BatchIds)))
-                opened.merge(tally.watch(kept, show), int(time.time()))
+                left_out = opened.merge(tally.watch(kept, show), int(time.time()))
             click.echo(f"merged {other if '://' not in other else 'a store'}: {tally}")
+            if left_out:
+                click.echo(f"left out {counted(left_out, 'report')} of epochs that are released here")
             if not tally.batches and tally.reports:
                 click.echo("it has no batch ids: its batches count twice if devices send them again")
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
+from arcwise.server.estimates.parts import block_size, in_whole_blocks, parts_of
 from arcwise.server.store.epochs import epochs_in
+from arcwise.server.store.export import Counts, Header, TaskState
 from arcwise.tasks.central import CLOSED_EPOCHS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
     from arcwise.server.settings import Settings
+    from arcwise.server.store import Store
+    from arcwise.server.store.export import Record
     from arcwise.tasks import Task
 
-__all__ = ["Lateness", "Releasing"]
+__all__ = ["Lateness", "Releasing", "released_records"]
 
 
 class Lateness(NamedTuple):
@@ -68,3 +73,32 @@ class Releasing(NamedTuple):
         if task.lateness_seconds is not None:
             return Lateness(task, task.lateness_seconds, 0)
         return Lateness(task, 0, epochs_in(self.retention_days, task))
+
+
+def released_records(store: Store) -> Generator[Record, None, None]:
+    """Yield what an export of the released epochs holds: their counts, of sources and server in one.
+
+    Epochs that `min_reports` of the server that ran last shows together stand under the first of them.
+    """
+    least, days = store.recall("min_reports") or 0, store.recall("min_reports_days") or 1
+    with closing(store.export(ids=False)) as records:
+        header = next(records)
+    assert isinstance(header, Header)  # noqa: S101 (narrows the type for the checker)
+    found: list[tuple[TaskState, list[Counts]]] = []
+    for stored in store.tasks():
+        before = store.decided(stored.task).before
+        shown = in_whole_blocks(stored.task, store.released(stored.task), before, least, days)
+        (part,) = parts_of(stored.task, shown, None, 0, least, days)
+        size, anchor = block_size(stored.task, least, days)
+        firsts: dict[int, int] = {}
+        groups = {epoch: firsts.setdefault((epoch - anchor) // size, len(firsts)) for epoch in part.epochs}
+        under = [next(epoch for epoch, row in groups.items() if row == each) for each in range(len(firsts))]
+        sums = store.sums(stored.task, groups, len(under))
+        counts = [Counts(epoch, row) for epoch, row in zip(under, sums, strict=True)]
+        released = {each.epoch: int(each.counts.sum()) for each in counts}
+        found.append((TaskState(stored.task, stored.closed, before, before, released), counts))
+    reports = sum(n for state, _ in found for n in state.released.values())
+    yield Header(header.origins, reports, False, (), header.clock)
+    for state, rows in found:
+        yield state
+        yield from rows

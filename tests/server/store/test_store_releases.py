@@ -9,8 +9,11 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
+from click.testing import CliRunner
 
+from arcwise.cli import main
 from arcwise.errors import ParameterError
+from arcwise.server.releasing import released_records
 from arcwise.server.store import Store, open_store
 from arcwise.server.store.export import BatchIds, Record, read_export, write_export
 from arcwise.server.store.releases import Closing, Decided
@@ -191,3 +194,33 @@ def test_check_finds_a_release_that_has_changed(store: Store, url: str) -> None:
         with closing(psycopg.connect(url, autocommit=True)) as database:
             database.execute(statement)
     assert store.check() == [f"task {DELAY.id}, epoch 90: released with 4 reports, but has 5"]
+
+
+def test_an_export_of_what_is_released_has_nothing_else(
+    store: Store, other: Store, url: str, tmp_path: Path
+) -> None:
+    key = bytes.fromhex(DELAY.id)
+    store.replace_source("lake", {(key, 90): np.array(counted(DELAY, [1, 2]))}, [(key, 90, bytes(16))])
+    reported(store, {90: 3, 91: 1, 93: 5, 95: 9}, first=10)
+    store.release(DELAY, 94, least=2)
+    file = tmp_path / "released.jsonl"
+    done = CliRunner().invoke(main, ["store", "export", url, str(file), "--released"])
+    assert done.exit_code == 0, done.output
+    assert "lake" not in file.read_text()
+    with file.open() as text:
+        other.merge(read_export(text, "released.jsonl"), 9_000)
+    assert other.reports_by_epoch(DELAY) == other.released(DELAY) == {90: 5, 93: 5}
+    assert other.check() == []
+    refused = CliRunner().invoke(main, ["store", "export", url, str(file), "--released", "--ids"])
+    assert "--ids does not go with --released" in refused.output
+    shown = CliRunner().invoke(main, ["store", "info", url]).output
+    assert "released  2 epochs; the other numbers are live" in shown
+
+
+def test_an_export_of_what_is_released_shows_blocks_as_readers_see_them(store: Store, other: Store) -> None:
+    reported(store, {91: 1, 92: 5, 97: 2, 98: 9, 104: 9})
+    store.release(DELAY, 105)
+    store.remember("min_reports", 6)
+    store.remember("min_reports_days", 7)
+    other.merge(released_records(store), 9_000)
+    assert other.reports_by_epoch(DELAY) == {91: 6, 97: 11}  # Mondays are 88, 95, 102

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from arcwise.server.estimates.question import Question
     from arcwise.tasks import Task
 
-__all__ = ["MAX_COUNTS", "MAX_POINTS", "Part", "check_points", "epochs_needed", "in_whole_blocks", "parts_of"]
+__all__ = [
+    "MAX_COUNTS",
+    "MAX_POINTS",
+    "Part",
+    "block_size",
+    "check_points",
+    "epochs_needed",
+    "in_whole_blocks",
+    "parts_of",
+]
 
 MAX_POINTS = 400
 """Points of a series, a year of days: up to a second of a core."""
@@ -55,6 +64,11 @@ class Part(NamedTuple):
     across: list[tuple[int, int]]
 
 
+def block_size(task: Task, least: int, days: int) -> tuple[int, int]:
+    """Return how many epochs are shown together, and an epoch at which a block begins; as of `parts_of`."""
+    return (epochs_in(days, task), MONDAY // task.epoch_seconds) if least > 1 else (1, 0)
+
+
 def in_whole_blocks(
     task: Task, reports: Mapping[int, int], before: int, least: int, days: int
 ) -> dict[int, int]:
@@ -67,7 +81,7 @@ def in_whole_blocks(
     before
         The epoch. A block that grew from one released epoch to the next would show each by itself.
     """
-    size, anchor = (epochs_in(days, task), MONDAY // task.epoch_seconds) if least > 1 else (1, 0)
+    size, anchor = block_size(task, least, days)
     whole = anchor + (before - anchor) // size * size
     return {epoch: n for epoch, n in reports.items() if epoch < whole}
 
