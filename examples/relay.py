@@ -50,7 +50,7 @@ async def relay(request: Request) -> Response:
         answer = await request.app.state.gateway.post(
             GATEWAY, content=bytes(body), headers={"Content-Type": REQUEST, "User-Agent": "relay"}
         )
-    except httpx.HTTPError:
+    except Exception:  # not httpx's alone: where a gateway dies as it is connected to, anyio's AttributeError
         return Response(status_code=502)
     if answer.status_code != 200 or answer.headers.get("content-type") != RESPONSE:
         # A key that the gateway does not know, or a server in trouble; its words are not for devices.

@@ -68,6 +68,20 @@ def test_archive_and_counts_agree_after_kills(store: str, url: str, tmp_path: Pa
     assert figures.archived == figures.batches >= 250
 
 
+@pytest.mark.slow
+def test_nothing_acknowledged_through_relay_and_gateway_is_lost_or_counted_twice(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'kill.db'}"
+    with Soak(tmp_path, url, workers=1, senders=8, seed=11, oblivious=True) as soak:
+        for kind in (Kind.RUNNING, Kind.RELAY):
+            soak.end(kind)
+        soak.wait_for(100)
+        figures = soak.finish()
+    assert set(figures.kills) == {Kind.RUNNING, Kind.RELAY}
+    assert max(figures.in_flight) > 1
+    assert figures.lost > 0
+    assert figures.batches >= 100
+
+
 class Store:
     """A store that counted what a test says, and senders who know of ten batches."""
 
@@ -197,4 +211,5 @@ def test_a_mix_of_kills_has_as_many_as_were_asked_for() -> None:
         assert chosen[Kind.DATABASE] == chosen[Kind.REPLIES] == 20
         several = {Kind.PAIR: 2, Kind.ALL: workers, Kind.DATABASE: 0, Kind.REPLIES: 0}
         assert 200 <= sum(count * several.get(kind, 1) for kind, count in chosen.items()) < 200 + workers
-        assert set(chosen) == set(Kind) - ({Kind.PAIR} if workers == 1 else set())
+        assert set(chosen) == set(Kind) - {Kind.RELAY} - ({Kind.PAIR} if workers == 1 else set())
+        assert Kind.RELAY in kinds(200, workers, 20, generator, oblivious=True)

@@ -9,25 +9,19 @@ sent. Exits with 1 when a batch is missing, twice or another one.
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from tests.soak.kill_server import Setting, passes
+from tests.soak.kill_server import Setting, arguments, passes
 
 # Few workers, of which one writes the archive: half of the kills at least end the one that does.
 SETTINGS = {"sqlite": Setting("SQLite", 1), "postgresql": Setting("PostgreSQL", 2)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--store", choices=[*SETTINGS, "both"], default="both")
-    parser.add_argument("--kills", type=int, default=50, help="for each number of workers")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--senders", type=int, default=24, help="requests at once")
-    given = parser.parse_args()
-    stores = list(SETTINGS) if given.store == "both" else [given.store]
+    given = arguments(__doc__, kills=50, senders=24)
     results = [
-        passes(SETTINGS[store], given.kills, given.seed, given.senders, archive=True) for store in stores
+        passes(SETTINGS[store], given.kills, given.seed, given.senders, archive=True)
+        for store in given.stores
     ]
     sys.exit(0 if all(results) else 1)
 

@@ -45,8 +45,8 @@ SETTINGS = {
 }
 
 
-def run(setting: Setting, kills: int, seed: int, senders: int, *, archive: bool = False) -> Figures:
-    """Kill workers so many times, and return how it went; `archive`: they write one."""
+def run(setting: Setting, kills: int, seed: int, senders: int, **options: bool) -> Figures:
+    """Kill workers so many times, and return how it went; `options` are those of `Soak`."""
     generator = random.Random(seed)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -66,10 +66,10 @@ def run(setting: Setting, kills: int, seed: int, senders: int, *, archive: bool 
                 senders=senders,
                 seed=seed,
                 database=database,
-                archive=archive,
+                **options,
             )
         )
-        todo = kinds(kills, setting.workers, faults, generator)
+        todo = kinds(kills, setting.workers, faults, generator, oblivious=options.get("oblivious", False))
         news = time.monotonic()
         while todo or soak.figures.kills.total() < kills:  # a worker may drain before its SIGKILL
             soak.end(todo.pop() if todo else Kind.RUNNING)
@@ -111,27 +111,33 @@ def table(setting: Setting, figures: Figures) -> str:
     return "\n".join([first, *(f"  {name:17}{what}" for name, what in rows.items())])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def arguments(doc: str | None, *, kills: int, senders: int) -> argparse.Namespace:
+    """Return the arguments of a command with these defaults; `stores` is what to run on."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     parser.add_argument("--store", choices=[*SETTINGS, "both"], default="both")
-    parser.add_argument("--kills", type=int, default=200, help="for each number of workers")
+    parser.add_argument("--kills", type=int, default=kills, help="for each number of workers")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--senders", type=int, default=48, help="requests at once")
+    parser.add_argument("--senders", type=int, default=senders, help="requests at once")
     given = parser.parse_args()
-    stores = list(SETTINGS) if given.store == "both" else [given.store]
+    given.stores = list(SETTINGS) if given.store == "both" else [given.store]
+    return given
+
+
+def main() -> None:
+    given = arguments(__doc__, kills=200, senders=48)
     failed = [
         setting
-        for store in stores
+        for store in given.stores
         for setting in SETTINGS[store]
         if not passes(setting, given.kills, given.seed, given.senders)
     ]
     sys.exit(1 if failed else 0)
 
 
-def passes(setting: Setting, kills: int, seed: int, senders: int, *, archive: bool = False) -> bool:
+def passes(setting: Setting, kills: int, seed: int, senders: int, **options: bool) -> bool:
     """Run a setting and print how it went; return whether all is right."""
     try:
-        print(table(setting, run(setting, kills, seed, senders, archive=archive)), flush=True)
+        print(table(setting, run(setting, kills, seed, senders, **options)), flush=True)
     except (Violation, EndedError) as error:
         print(f"{setting}: VIOLATION\n{error}", flush=True)
         return False

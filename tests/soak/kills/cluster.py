@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tests.soak.kills.batches import CAPACITY, TASKS, Batches
+from tests.soak.kills.relays import Relay, make_keys
 from tests.soak.kills.senders import Job, send
 from tests.soak.kills.tally import ACKNOWLEDGED, Number, Tally
 from tests.soak.kills.workers import Worker, free_ports, serve_command
@@ -46,11 +47,15 @@ class Cluster:
         Of the batches and the senders.
     archive
         Where the workers write an archive; None: nowhere.
+    oblivious
+        Send through relays, one before each worker, to the workers' gateways.
 
     Attributes
     ----------
     workers
         The servers.
+    relays
+        Those before the workers, in the same order; none where senders reach the workers themselves.
     batches
         What is sent.
     tally
@@ -58,29 +63,47 @@ class Cluster:
     """
 
     def __init__(
-        self, folder: Path, store: str, *, workers: int, senders: int, seed: int, archive: Path | None = None
+        self,
+        folder: Path,
+        store: str,
+        *,
+        workers: int,
+        senders: int,
+        seed: int,
+        archive: Path | None = None,
+        oblivious: bool = False,
     ) -> None:
         self.batches = Batches(TASKS[0].epoch(time.time()), seed)
         tasks = folder / "tasks"
         tasks.mkdir()
         for task in TASKS:
             task.save(tasks / f"{task.name}.json")
-        ports = free_ports(workers, random.Random())
+        ports = free_ports(2 * workers, random.Random())
         command = serve_command(tasks, store)
         if archive is not None:
             command += ["--archive", str(archive), "--archive-seconds", "0.1"]
-        self.workers = [Worker(command, port, folder / f"worker-{port}.log") for port in ports]
+        key_config = b""
+        if oblivious:
+            keys = folder / "gateway.keys"
+            key_config = make_keys(keys)
+            command += ["--open", "--gateway-keys", str(keys)]
+        self.workers = [Worker(command, port, folder / f"worker-{port}.log") for port in ports[:workers]]
+        before = zip(self.workers, ports[workers:], strict=True)
+        self.relays = [
+            Relay(worker.port, port, folder / f"relay-{port}.log") for worker, port in before if oblivious
+        ]
+        reached = tuple(each.port for each in self.relays or self.workers)
         self.tally = Tally(folder / "tally", CAPACITY)
         self._told, self._teller = _SPAWN.Pipe(duplex=False)
-        job = Job(senders, ports, self.batches, folder / "tally")
+        job = Job(senders, reached, self.batches, folder / "tally", key_config)
         self._load = _SPAWN.Process(target=send, args=(job, self._teller), daemon=True)
 
     def __enter__(self) -> Cluster:
         with ExitStack() as stack:
             stack.callback(self._close)  # nothing is left of a start that fails
-            for worker in self.workers:
+            for worker in (*self.workers, *self.relays):
                 worker.start()
-            for worker in self.workers:
+            for worker in (*self.workers, *self.relays):
                 worker.wait()
             self._load.start()
             self._teller.close()
@@ -96,7 +119,7 @@ class Cluster:
         if self._load.pid is not None:
             self._load.kill()
             self._load.join()
-        for worker in self.workers:
+        for worker in (*self.workers, *self.relays):
             worker.discard()
         self._told.close()
         self.tally.close()
@@ -109,8 +132,9 @@ class Cluster:
     def expect_all(self) -> None:
         """Raise `Violation` when a sender met a wrong answer, `EndedError` when a worker ended by itself."""
         if self._told.poll():
-            raise Violation(f"the senders: {self._told.recv()}")
-        for worker in self.workers:
+            words = [line for relay in self.relays for line in relay.last_words()]
+            raise Violation("\n".join([f"the senders: {self._told.recv()}", *words]))
+        for worker in (*self.workers, *self.relays):
             worker.ready()
 
     def wait_until_taken(self, workers: Sequence[Worker]) -> None:
@@ -138,7 +162,7 @@ class Cluster:
         Violation
             When a batch is never acknowledged, or a worker does not end as it should.
         """
-        for worker in self.workers:
+        for worker in (*self.workers, *self.relays):
             worker.wait()
         self.tally.numbers[Number.FINISH] = 1
         if (said := self._told.recv()) is not None:

@@ -1,8 +1,9 @@
 """The load: many senders in a process of its own, each with a connection to every worker.
 
 As behind a proxy: a batch goes to any worker, and to another one when the answer does not come or is 503,
-with the same bytes, until it is answered 204. Some batches are sent again although they were acknowledged,
-some by two requests at the same moment; only those, because sending again would heal a loss and hide it.
+with the same bytes, until it is answered 204; by way of a relay they are encrypted anew. Some batches are
+sent again although they were acknowledged, some by two requests at the same moment; only those, because
+sending again would heal a loss and hide it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import httptools
 import uvloop
 
 from tests.soak.kills.batches import CAPACITY, Batches
+from tests.soak.kills.relays import Route
 from tests.soak.kills.tally import ACKNOWLEDGED, SENT, Number, Tally
 
 if TYPE_CHECKING:
@@ -28,17 +30,23 @@ _ANSWER_SECONDS = 60.0
 _FINISH_SECONDS = 120.0
 _WAIT_SECONDS = 0.05
 """The longest before a batch is tried at another worker."""
+_RELAY_WAIT_SECONDS = 1.0
+"""The same by way of relays, which answer at once where a worker is dead, and take CPU to do so."""
 _EVERY = 16
 """One batch of so many may be sent again after it was acknowledged, another one is sent twice at once."""
 
 
 class Job(NamedTuple):
-    """What the senders are told: their number, the workers' ports, what to send and where to tell of it."""
+    """What the senders are told: their number, the ports, what to send and where to tell of it.
+
+    The ports are those of the workers; with a gateway's `key_config`, of the relays before them.
+    """
 
     senders: int
     ports: tuple[int, ...]
     batches: Batches
     tally: Path
+    key_config: bytes = b""
 
 
 class _WrongAnswerError(Exception):
@@ -95,6 +103,7 @@ class _Sender:
         self._tally = tally
         self._random = random.Random(seed)
         self._links: dict[tuple[int, int], _Link] = {}
+        self._route = Route.to(job.key_config) if job.key_config else None
 
     async def run(self) -> None:
         """Send until told to finish."""
@@ -135,7 +144,9 @@ class _Sender:
                 done = await self._try(worker, 0, request)
             if done:
                 return
-            await asyncio.sleep(self._random.uniform(0, _WAIT_SECONDS))
+            await asyncio.sleep(
+                self._random.uniform(0, _RELAY_WAIT_SECONDS if self._route else _WAIT_SECONDS)
+            )
             worker = other
 
     async def _try(self, worker: int, lane: int, request: bytes) -> bool:
@@ -151,7 +162,17 @@ class _Sender:
             return False
         numbers[Number.IN_FLIGHT + worker] += 1
         try:
-            status, body = await link.post(request)
+            if self._route is None:
+                status, body = await link.post(request)
+            else:
+                outside, sent = self._route.sealed(request)
+                status, body = await link.post(outside)
+                if status == 200:
+                    status, _, body = self._route.opened(sent, body)
+                elif status == 204:
+                    raise _WrongAnswerError("a relay acknowledged a batch, which only the gateway may do")
+                elif status == 502:
+                    raise ConnectionError  # of the relay's, to the worker
         except ConnectionError:
             numbers[Number.LOST] += 1
             return False

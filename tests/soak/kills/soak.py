@@ -42,6 +42,8 @@ class Soak:
         The store's server, where it is to fail too; workers reach it through its proxy.
     archive
         Have the workers write an archive, and compare it too.
+    oblivious
+        As for `Cluster`; relays are killed too.
 
     Attributes
     ----------
@@ -59,6 +61,7 @@ class Soak:
         seed: int,
         database: CrashingDatabase | None = None,
         archive: bool = False,
+        oblivious: bool = False,
     ) -> None:
         self.figures = Figures()
         self._store = store
@@ -67,7 +70,13 @@ class Soak:
         reached = store if database is None else database.proxy.url
         self._archive = folder / "archive" if archive else None
         self._cluster = Cluster(
-            folder, reached, workers=workers, senders=senders, seed=seed, archive=self._archive
+            folder,
+            reached,
+            workers=workers,
+            senders=senders,
+            seed=seed,
+            archive=self._archive,
+            oblivious=oblivious,
         )
 
     def __enter__(self) -> Soak:
@@ -93,6 +102,8 @@ class Soak:
             self._kill_starting()
         elif kind is Kind.DRAINING:
             self._kill_draining()
+        elif kind is Kind.RELAY:
+            self._kill_relay()
         elif kind is Kind.DATABASE:
             self._crash()
         elif kind is Kind.REPLIES:
@@ -209,6 +220,17 @@ class Soak:
         else:
             raise Violation(f"the worker on port {victim.port} ended with {code} after SIGTERM")
         victim.start()
+
+    def _kill_relay(self) -> None:
+        (worker,) = self._serving(1)
+        relay = self._cluster.relays[self._cluster.workers.index(worker)]
+        relay.wait()
+        self.figures.in_flight.append(self._cluster.in_flight(worker))
+        relay.kill()
+        if (code := relay.reap()) != -signal.SIGKILL:
+            raise Violation(f"the relay on port {relay.port} ended by itself with {code}")
+        self.figures.kills[Kind.RELAY] += 1
+        relay.start()
 
     def _crash(self) -> None:
         assert self._database is not None, "there is no database that may crash"

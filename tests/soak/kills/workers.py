@@ -91,9 +91,12 @@ class Worker:
             raise EndedError(f"the worker on port {self.port} does not start")
 
     def _ended(self, code: int) -> str:
-        last = self._log.read_text(encoding="utf-8").splitlines()[-20:]
         said = f"the worker on port {self.port} ended by itself with {code}; its last words:"
-        return "\n".join([said, *last])
+        return "\n".join([said, *self.last_words()])
+
+    def last_words(self) -> list[str]:
+        """Return the last lines of its standard error."""
+        return self._log.read_text(encoding="utf-8").splitlines()[-20:]
 
     def kill(self) -> None:
         """Send SIGKILL; `reap` it afterwards."""

@@ -1,0 +1,92 @@
+"""The path by way of relays, those of `examples/`: one before each worker; senders know only relays."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from arcwise.oblivious import decode_key_configs, encode_key_configs
+from arcwise.oblivious.binary_http import Request, Response, decode_response, encode_request, padded
+from arcwise.oblivious.messages import REQUEST_MEDIA_TYPE, encapsulate
+from arcwise.server.gateway_keys import GatewayKeyFile
+from arcwise.wire import MEDIA_TYPE
+from tests.soak.kills.workers import EndedError, Worker
+
+if TYPE_CHECKING:
+    from arcwise.oblivious.messages import KeyConfig, Sent
+
+__all__ = ["Relay", "Route", "make_keys"]
+
+_EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def make_keys(file: Path) -> bytes:
+    """Make a gateway's keys in a file; return the configuration of the first."""
+    return encode_key_configs([GatewayKeyFile(file).make().config])
+
+
+class Relay(Worker):
+    """A relay before a gateway, one process at a time.
+
+    Parameters
+    ----------
+    gateway_port
+        Of this machine, where it hands requests on.
+    port, log
+        As for `Worker`.
+    """
+
+    def __init__(self, gateway_port: int, port: int, log: Path) -> None:
+        gateway = f"GATEWAY=http://127.0.0.1:{gateway_port}/.well-known/ohttp-gateway"
+        command = ["env", gateway, sys.executable, "-m", "uvicorn", "--app-dir", os.fspath(_EXAMPLES)]
+        super().__init__([*command, "relay:app", "--no-access-log", "--log-level", "warning"], port, log)
+
+    def ready(self, seconds: float = 0.0) -> bool:
+        """Tell whether it listens; as for `Worker`, but it does not say so."""
+        until = time.monotonic() + seconds
+        while True:
+            if (code := self.process.poll()) is not None:
+                raise EndedError(self._ended(code))
+            if not self._ready:
+                with socket.socket() as probe:
+                    self._ready = probe.connect_ex(("127.0.0.1", self.port)) == 0
+            if self._ready or time.monotonic() >= until:
+                return self._ready
+            time.sleep(0.05)
+
+
+class Route(NamedTuple):
+    """How senders reach a gateway by way of a relay."""
+
+    config: KeyConfig
+
+    @classmethod
+    def to(cls, key_config: bytes) -> Route:
+        """Return the route to the gateway of this ``application/ohttp-keys``."""
+        return cls(decode_key_configs(key_config)[0])
+
+    def sealed(self, request: bytes) -> tuple[bytes, Sent]:
+        """Return a request of `Batches`, encrypted anew, as a POST to a relay; and what opens its answer."""
+        head, _, body = request.partition(b"\r\n\r\n")
+        inside = Request(
+            b"POST",
+            b"https",
+            b"reports.example",
+            head.split(b" ", 2)[1],
+            ((b"content-type", MEDIA_TYPE.encode("ascii")),),
+            body,
+        )
+        sent = encapsulate(self.config, padded(encode_request(inside)))
+        outside = (
+            f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {REQUEST_MEDIA_TYPE}\r\n"
+            f"Content-Length: {len(sent.message)}\r\n\r\n"
+        )
+        return outside.encode("ascii") + sent.message, sent
+
+    def opened(self, sent: Sent, content: bytes) -> Response:
+        """Return what a gateway answered inside."""
+        return decode_response(sent.open_answer(content))
