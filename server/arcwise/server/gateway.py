@@ -117,10 +117,9 @@ class Gateway:
         try:
             await self._dispatch(request, answer)
         finally:  # also when it met a defect, which the server logs
-            sealed = opened.seal_answer(padded(encode_response(answer.response)))
-            headers = [(b"content-type", _RESPONSE_TYPE), (b"cache-control", b"no-store")]
-            headers.append((b"content-length", str(len(sealed)).encode("ascii")))
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            sealed = opened.seal_answer(answer.message)
+            length = (b"content-length", b"%d" % len(sealed))
+            await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, length]})
             await send({"type": "http.response.body", "body": sealed})
 
     async def _dispatch(self, request: Request, answer: _Answer) -> None:
@@ -151,7 +150,7 @@ class _Answer:
     """What an endpoint sends, kept."""
 
     def __init__(self) -> None:
-        self._status = internal_error().status
+        self._status = 0
         self._fields: list[tuple[bytes, bytes]] = []
         self._content = b""
 
@@ -163,13 +162,19 @@ class _Answer:
             self._content += message.get("body", b"")
 
     @property
-    def response(self) -> Response:
-        return Response(self._status, tuple(self._fields), self._content)
+    def message(self) -> bytes:
+        """The answer in Binary HTTP, padded."""
+        if self._status == _ACCEPTED.status and not self._fields:
+            return _ACCEPTED_MESSAGE
+        status = self._status or internal_error().status
+        return padded(encode_response(Response(status, tuple(self._fields), self._content)))
 
 
 _UNKNOWN_KEY = "https://iana.org/assignments/http-problem-types#ohttp-key"  # RFC 9458, section 5.3
 _REQUEST_TYPE = REQUEST_MEDIA_TYPE.encode("ascii")
-_RESPONSE_TYPE = RESPONSE_MEDIA_TYPE.encode("ascii")
+_HEADERS = ((b"content-type", RESPONSE_MEDIA_TYPE.encode("ascii")), (b"cache-control", b"no-store"))
+_ACCEPTED = Response(204)
+_ACCEPTED_MESSAGE = padded(encode_response(_ACCEPTED))  # of nearly every answer
 
 
 def _check_type(scope: Scope) -> None:
