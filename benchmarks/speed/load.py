@@ -4,8 +4,10 @@ Runs in a process of its own, so that it takes another core than the server. Pri
 requests took, its own CPU seconds, the number of answers by status, and percentiles of what an answer took in
 milliseconds. Bounded: it stops when the requests are used up.
 
-What a request holds is called its kind: "empty", "batch" (codes of a task on arcwise's wire), "point" (a line
-for InfluxDB with one field and a time of its own) or "push" (a sample for Prometheus Pushgateway).
+What a request holds is called its kind: "empty", "batch" (codes of a task on arcwise's wire), "oblivious"
+(such a batch, encrypted to a gateway as it is sent; its answer is opened, and counts with the status inside),
+"point" (a line for InfluxDB with one field and a time of its own) or "push" (a sample for Prometheus
+Pushgateway).
 """
 
 from __future__ import annotations
@@ -17,9 +19,15 @@ import statistics
 import sys
 import time
 from collections import Counter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Seal = Callable[[bytes], tuple[bytes, Callable[[bytes], int]]]
+    """Of a request: the bytes to send, and what finds the status in an answer's content."""
 
 TIMEOUT_SECONDS = 60.0
 
@@ -38,10 +46,11 @@ def requests_of(job: dict[str, Any]) -> list[bytes]:
     kind, path, count = job["kind"], job["path"], job["count"]
     if kind == "empty":
         return [request(path, b"")] * count
-    if kind == "batch":
+    if kind in ("batch", "oblivious"):
         task, epoch = bytes.fromhex(job["task"]), job["epoch"]
         codes = bytes(i % job["codes"] for i in range(job["batch"]))
-        return [request(path, encode_batch(Batch(task, os.urandom(16), epoch, codes))) for _ in range(count)]
+        bodies = [encode_batch(Batch(task, os.urandom(16), epoch, codes)) for _ in range(count)]
+        return bodies if kind == "oblivious" else [request(path, body) for body in bodies]
     if kind == "point":
         now = time.time_ns()  # points of one time would overwrite one another
         return [request(path, b"report code=%di %d" % (i % 128, now + i), "text/plain") for i in range(count)]
@@ -49,6 +58,30 @@ def requests_of(job: dict[str, Any]) -> list[bytes]:
         groups = job["connections"]
         return [request(f"{path}/{i % groups}", b"code %d\n" % (i % 128), "text/plain") for i in range(count)]
     raise ValueError(kind)
+
+
+def seal_of(job: dict[str, Any]) -> Seal | None:
+    """Return what encrypts the bodies of a job as they are sent; None: they are requests already."""
+    if job["kind"] != "oblivious":
+        return None
+    from arcwise.oblivious.binary_http import Request, decode_response, encode_request, padded
+    from arcwise.oblivious.messages import REQUEST_MEDIA_TYPE, decode_key_configs, encapsulate
+
+    (config,) = decode_key_configs(bytes.fromhex(job["config"]))
+    inside = Request(
+        b"POST",
+        b"https",
+        b"reports.example",
+        f"/v1/tasks/{job['task']}/reports".encode("ascii"),
+        ((b"content-type", MEDIA_TYPE.encode("ascii")),),
+    )
+
+    def seal(body: bytes) -> tuple[bytes, Callable[[bytes], int]]:
+        sent = encapsulate(config, padded(encode_request(inside._replace(content=body))))
+        message = request(job["path"], sent.message, REQUEST_MEDIA_TYPE)
+        return message, lambda content: decode_response(sent.open_answer(content)).status
+
+    return seal
 
 
 class Connection(asyncio.Protocol):
@@ -60,8 +93,10 @@ class Connection(asyncio.Protocol):
         statuses: Counter[int],
         waits: list[float],
         done: asyncio.Future[None],
+        seal: Seal | None,
     ) -> None:
         self.requests = requests
+        self.seal = seal
         self.statuses = statuses
         self.waits = waits
         self.sent = 0.0
@@ -76,7 +111,10 @@ class Connection(asyncio.Protocol):
         """Send one more request, or close."""
         if self.requests:
             self.sent = time.perf_counter()
-            self.transport.write(self.requests.pop())
+            message = self.requests.pop()
+            if self.seal is not None:
+                message, self.opened = self.seal(message)
+            self.transport.write(message)
         else:
             self.transport.close()
             if not self.done.done():
@@ -91,7 +129,10 @@ class Connection(asyncio.Protocol):
         at = lowered.find(b"content-length:")
         length = int(lowered[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
         if len(rest) >= length:
-            self.statuses[int(head[9:12])] += 1
+            status = int(head[9:12])
+            if self.seal is not None and status == 200:
+                status = self.opened(rest)
+            self.statuses[status] += 1
             self.waits.append(time.perf_counter() - self.sent)
             self.buffer = b""
             self.next()
@@ -102,7 +143,7 @@ class Connection(asyncio.Protocol):
 
 
 async def run(
-    port: int, requests: list[bytes], connections: int
+    port: int, requests: list[bytes], connections: int, seal: Seal | None = None
 ) -> tuple[float, float, Counter[int], list[float]]:
     """Send requests over `connections` connections; return the seconds, CPU seconds, statuses and waits."""
     statuses: Counter[int] = Counter()
@@ -112,7 +153,7 @@ async def run(
     start, cpu = time.perf_counter(), time.process_time()
     for future in futures:
         await loop.create_connection(
-            lambda future=future: Connection(requests, statuses, waits, future),  # type: ignore[misc]
+            lambda future=future: Connection(requests, statuses, waits, future, seal),  # type: ignore[misc]
             "127.0.0.1",
             port,
         )
@@ -125,7 +166,8 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     import uvloop
 
-    seconds, cpu, statuses, waits = uvloop.run(run(job["port"], requests_of(job), job["connections"]))
+    load = run(job["port"], requests_of(job), job["connections"], seal_of(job))
+    seconds, cpu, statuses, waits = uvloop.run(load)
     percentiles = statistics.quantiles(waits, n=100)
     result = {
         "seconds": seconds,

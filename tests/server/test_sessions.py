@@ -760,7 +760,8 @@ def forms(app: FastAPI) -> list[str]:
     routers = [getattr(route, "original_router", None) for route in app.routes]
     for route in [*app.routes, *(each for router in routers if router for each in router.routes)]:
         path, methods = getattr(route, "path", ""), getattr(route, "methods", None) or set()
-        if "POST" in methods and not path.startswith(("/v1/", "/.well-known/")):  
+        # The others are of programs, which send no cookie.
+        if "POST" in methods and not path.startswith(("/v1/", "/.well-known/")):
             paths.add(path)
     assert paths >= {"/login", "/logout"}
     return sorted(re.sub(r"\{[^}]*\}", "x", path) for path in paths)
