@@ -16,6 +16,7 @@ import arcwise.client
 from arcwise.client import (
     AsyncClient,
     AsyncHttpxTransport,
+    AsyncObliviousTransport,
     AsyncRecordingTransport,
     AsyncTransport,
     AsyncUplink,
@@ -33,6 +34,7 @@ from arcwise.client import (
     Interval,
     Ledger,
     MemoryLedger,
+    ObliviousTransport,
     Outcome,
     PostgresLedger,
     PostgresLedgers,
@@ -81,7 +83,9 @@ class Spool:
 def transports(given: httpx.Client) -> list[Transport]:
     """Return what an `Uplink` can send with."""
     context = ssl.create_default_context()
-    return [Spool(), HttpxTransport(given), HttpxTransport(verify=context), RecordingTransport([503, 204])]
+    relayed = ObliviousTransport("https://relay.example", b"", given)
+    plain = HttpxTransport(verify=context)
+    return [Spool(), HttpxTransport(given), plain, relayed, RecordingTransport([503, 204])]
 
 
 def sync(ledger: Ledger) -> Outcome | None:
@@ -146,7 +150,8 @@ def hosted(account: str) -> Outcome:
 
 async def on_a_loop(transport: AsyncTransport) -> bool:
     """Use everything that an event loop uses."""
-    kinds: list[AsyncTransport] = [AsyncHttpxTransport(), AsyncRecordingTransport(), transport]
+    relayed = AsyncObliviousTransport("https://relay.example", b"", verify=True)
+    kinds: list[AsyncTransport] = [AsyncHttpxTransport(), AsyncRecordingTransport(), relayed, transport]
     async with (
         AsyncUplink("https://reports.example", transport=kinds[1], delay=1.0) as uplink,
         AsyncClient(uplink, tasks=[HEADING], ledger=MemoryLedger()) as client,

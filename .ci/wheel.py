@@ -116,6 +116,7 @@ subprocess.run([sys.executable, "quickstart.py"], check=True)
 assert Path("commute.svg").read_text(encoding="utf-8").startswith("<svg")
 for extra, arguments in (
     ("postgres", ["serve", "--store", "postgresql://arcwise@127.0.0.1/arcwise"]),
+    ("oblivious", ["key", "gateway", "gateway.keys"]),
     ("postgres", ["store", "info", "postgresql://arcwise@127.0.0.1/arcwise"]),
     ("plots", ["plan", "--domain", "0:1", "--epsilon", "1", "--reports", "100", "--plot", "plan.svg"]),
     ("plots", ["reproduce", "all"]),
