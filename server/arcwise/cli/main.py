@@ -46,7 +46,7 @@ _COMMANDS = {
         "Estimate from the counts of the task in each TASK_FILE, or of the tasks of a group.",
     ),
     "group": ("arcwise.cli.group", "Make, show and verify groups of tasks that share a budget."),
-    "key": ("arcwise.cli.key", "Make, list and revoke the keys of a server."),
+    "key": ("arcwise.cli.key", "Make, list and revoke the keys of a server, and make those of its gateway."),
     "plan": (
         "arcwise.cli.plan",
         "Plan a survey: give two of --epsilon, --error and --reports, and the third is found.",
