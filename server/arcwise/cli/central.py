@@ -69,31 +69,22 @@ def read_statement(
         When a value is out of its bounds.
     """
     epsilon = options["central"]
+    asked = {name: options.get(name) for name in ("honest", "reports_each", "releases")}
+    beside: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if epsilon is None:
-        beside = {name: options.get(name) for name in ("honest", "reports_each", "releases")}
-        for name, value in beside.items():
-            if value is not None:
-                raise click.UsageError(f"--{name.replace('_', '-')} is for --central")
+        for name in beside:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for --central")
         return None
     if reports is None:
         raise click.UsageError("--central needs --reports: how many an epoch must hold before it is released")
-    return CentralStatement(
-        epsilon,
-        _DELTA if delta is None else delta,
-        reports,
-        honest=1.0 if options["honest"] is None else options["honest"],
-        reports_each=1 if options["reports_each"] is None else options["reports_each"],
-        releases=1 if options["releases"] is None else options["releases"],
-    )
+    return CentralStatement(epsilon, _DELTA if delta is None else delta, reports, **beside)
 
 
 def reader_lines(task: Task, n: int) -> list[str]:
     """Return what holds against whom for counts of `n` reports; nothing where a task promises nothing."""
     if task.central is None:
         return []
-    few = n < task.least_reports
-    return [f"Against {who}: {what}." for who, what in task.readers.items()] + (
-        [f"{n:,} reports are fewer than {task.least_reports:,}: a server does not release them."]
-        if few
-        else []
-    )
+    lines = [f"Against {who}: {what}." for who, what in task.readers.items()]
+    if n < task.least_reports:
+        lines.append(f"{n:,} reports are fewer than {task.least_reports:,}: a server does not release them.")
+    return lines

@@ -15,7 +15,7 @@ from arcwise.cli.commands import CommandGroup
 from arcwise.cli.stored_task import named_task
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.administration import audited
-from arcwise.server.gateway_keys import GatewayKeyFile, require_oblivious
+from arcwise.server.gateway_keys import GatewayKeyFile
 from arcwise.server.keys import SCOPES, new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import DAY, Task
@@ -142,7 +142,6 @@ def gateway(*, file: Path, rotate: bool, keep_days: int, config: Path | None) ->
     FILE holds private keys: only the server may read it. `arcwise serve --gateway-keys FILE` uses it; running
     servers follow a rotation within ten seconds.
     """
-    require_oblivious()
     from arcwise.oblivious import encode_key_configs
 
     keys = GatewayKeyFile(file)

@@ -16,6 +16,7 @@ from arcwise.oblivious.binary_http import (
     decode_request,
     encode_response,
     padded,
+    padded_length,
 )
 from arcwise.oblivious.messages import (
     REQUEST_MEDIA_TYPE,
@@ -71,10 +72,9 @@ class Gateway:
         self._metrics = metrics
         self._clock = clock
         self._file = GatewayKeyFile(settings.gateway_keys)
-        self._most = len(padded(bytes(settings.max_body_bytes + _HEAD_BYTES))) + REQUEST_OVERHEAD
-        self._keys: list[GatewayKey] = []
+        self._most = padded_length(settings.max_body_bytes + _HEAD_BYTES) + REQUEST_OVERHEAD
+        self._keys: list[GatewayKey] = self._file.valid(clock.time())
         self._failed = False
-        self._keys = self._file.valid(clock.time())
 
     def refresh(self) -> None:
         """Read the keys again; those that are there stay where the file cannot be read."""

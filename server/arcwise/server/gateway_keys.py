@@ -11,12 +11,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.errors import MissingExtraError, ParameterError, StoreError
+from arcwise.errors import ParameterError, StoreError
 
 if TYPE_CHECKING:
     from arcwise.oblivious import GatewayKey
 
-__all__ = ["GatewayKeyFile", "KeptKey", "require_oblivious"]
+__all__ = ["GatewayKeyFile", "KeptKey"]
 
 _MOST_KEYS = 255
 
@@ -34,14 +34,6 @@ class KeptKey(NamedTuple):
 
     key: GatewayKey
     until: int | None
-
-
-def require_oblivious() -> None:
-    """Raise `MissingExtraError` where the libraries of an oblivious path are not installed."""
-    try:
-        import arcwise.oblivious  # noqa: F401 (its import is the check)
-    except MissingExtraError as error:
-        raise MissingExtraError(str(error)) from None
 
 
 class GatewayKeyFile:

@@ -23,6 +23,7 @@ __all__ = [
     "encode_request",
     "encode_response",
     "padded",
+    "padded_length",
 ]
 
 Fields: TypeAlias = "tuple[tuple[bytes, bytes], ...]"
@@ -70,8 +71,12 @@ def encode_response(response: Response) -> bytes:
 
 def padded(message: bytes) -> bytes:
     """Return a message with zeros behind it, so that its length is a power of two, of 512 bytes or more."""
-    most = max(LEAST_BYTES, 1 << (len(message) - 1).bit_length())
-    return message.ljust(most, b"\0")
+    return message.ljust(padded_length(len(message)), b"\0")
+
+
+def padded_length(length: int) -> int:
+    """Return the length of a padded message of so many bytes."""
+    return max(LEAST_BYTES, 1 << (length - 1).bit_length())
 
 
 def decode_request(message: bytes) -> Request:

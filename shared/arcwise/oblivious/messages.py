@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = [
-    "KEYS_MEDIA_TYPE",
     "REQUEST_MEDIA_TYPE",
     "REQUEST_OVERHEAD",
     "RESPONSE_MEDIA_TYPE",
@@ -47,7 +46,6 @@ __all__ = [
     "open_request",
 ]
 
-KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
 REQUEST_MEDIA_TYPE: Final = "message/ohttp-req"
 RESPONSE_MEDIA_TYPE: Final = "message/ohttp-res"
 

@@ -107,7 +107,7 @@ def optional_from_fields(items: list[Any]) -> dict[str, Any]:
                 "read the task with a later version"
             )
         if value is None:
-            raise TaskError(f"{key} must be a text, or left out of the task; got none")
+            raise TaskError(f"{key} must have a value, or be left out of the task; got none")
     return said
 
 

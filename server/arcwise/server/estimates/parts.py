@@ -118,7 +118,8 @@ def parts_of(  # noqa: PLR0917
     Problem
         422 when there are too many points, or too many for a task of so many codes.
     """
-    blocks = blocks_of(reports, least, size=epochs_in(days, task), anchor=MONDAY // task.epoch_seconds)
+    size, anchor = block_size(task, least, days)
+    blocks = blocks_of(reports, least, size=size, anchor=anchor)
     firsts = [block.first for block in blocks]
     shown: list[int] = []
     withheld: list[int] = []

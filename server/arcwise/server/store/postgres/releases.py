@@ -45,9 +45,6 @@ def release(
         chosen, done = decide(dict(found), least, unsure_before)
         _insert(connection, number, chosen)
         _set_decided(connection, number, Decided(max(before, known.before), known.changes))
-        connection.execute(
-            "UPDATE task SET open_from = %s WHERE number = %s AND open_from < %s", (before, number, before)
-        )
     return done
 
 
@@ -66,11 +63,7 @@ def bring(connection: Connection, number: int, record: TaskState) -> frozenset[i
             ).fetchall()
         }
         _insert(connection, number, brought_releases(record.released, frozen, held))
-        before = max(known.before, record.decided)
-        _set_decided(connection, number, Decided(before, known.changes + 1))
-        connection.execute(
-            "UPDATE task SET open_from = %s WHERE number = %s AND open_from < %s", (before, number, before)
-        )
+        _set_decided(connection, number, Decided(max(known.before, record.decided), known.changes + 1))
     return frozen
 
 
@@ -111,10 +104,14 @@ def _decided(connection: Connection, number: int) -> Decided:
 
 
 def _set_decided(connection: Connection, number: int, to: Decided) -> None:
+    """Decide up to an epoch, before which no batch is taken from then on."""
     connection.execute(
         "INSERT INTO decided (task, before, changes) VALUES (%s, %s, %s)"
         " ON CONFLICT (task) DO UPDATE SET before = excluded.before, changes = excluded.changes",
         (number, *to),
+    )
+    connection.execute(
+        "UPDATE task SET open_from = %s WHERE number = %s AND open_from < %s", (to.before, number, to.before)
     )
 
 

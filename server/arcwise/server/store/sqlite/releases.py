@@ -31,7 +31,6 @@ def close(
     chosen, done = decide(dict(found), least, unsure_before)
     _insert(connection, number, chosen)
     _set_decided(connection, number, Decided(max(before, known.before), known.changes))
-    connection.execute("UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (before, number))
     return done
 
 
@@ -48,9 +47,7 @@ def bring(database: Database, number: int, record: TaskState) -> frozenset[int]:
             epoch for (epoch,) in execute("SELECT epoch FROM counts WHERE task = ?", (number,)).fetchall()
         }
         _insert(database.writer, number, brought_releases(record.released, frozen, held))
-        before = max(known.before, record.decided)
-        _set_decided(database.writer, number, Decided(before, known.changes + 1))
-        execute("UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (before, number))
+        _set_decided(database.writer, number, Decided(max(known.before, record.decided), known.changes + 1))
     return frozen
 
 
@@ -91,9 +88,11 @@ def decided_of(connection: sqlite3.Connection, number: int) -> Decided:
 
 
 def _set_decided(connection: sqlite3.Connection, number: int, to: Decided) -> None:
+    """Decide up to an epoch, before which no batch is taken from then on."""
     connection.execute(
         "INSERT OR REPLACE INTO decided (task, before, changes) VALUES (?, ?, ?)", (number, *to)
     )
+    connection.execute("UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (to.before, number))
 
 
 def _insert(connection: sqlite3.Connection, number: int, chosen: dict[int, int]) -> None:
