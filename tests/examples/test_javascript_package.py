@@ -451,13 +451,14 @@ def test_what_does_not_fit_is_kept_and_sent_later(site: Site) -> None:
     page.wait_for_function("JSON.parse(localStorage.getItem('arcwise')).sealed.length === 3")
     page.evaluate(
         """() => {
-            // Only when the page is left: an attempt that is under way now is going to fail, and to begin a wait.
+            // Not before the page is left: an attempt that is under way now may fail, and begin a wait.
             const endWaits = () => {
                 const state = JSON.parse(localStorage.getItem("arcwise"));
                 state.waits = { all: { failures: 0, own: 0, asked: 0 }, tasks: {} };
                 localStorage.setItem("arcwise", JSON.stringify(state));
             };
-            for (const type of ["pagehide", "visibilitychange"]) addEventListener(type, endWaits, { capture: true });
+            addEventListener("pagehide", endWaits, { capture: true });
+            addEventListener("visibilitychange", endWaits, { capture: true });
             const { fetch } = globalThis;
             globalThis.fetch = (url, request) => {
                 if (request.keepalive) {

@@ -12,7 +12,11 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from arcwise.domains import Interval
+from arcwise.oblivious.binary_http import Request, decode_response, encode_request, padded
+from arcwise.oblivious.messages import REQUEST_MEDIA_TYPE, encapsulate
 from arcwise.server import create_app
+from arcwise.server.gateway_keys import GatewayKeyFile
+from arcwise.server.ingest import GATEWAY_PATH
 from arcwise.server.process.connections import bounded_protocol
 from arcwise.server.settings import ProcessSettings
 from arcwise.tasks import Task
@@ -70,7 +74,7 @@ class Transport(asyncio.Transport):
 class Connection:
     """A connection to an app on the loop that runs; counts the tasks and the timers that it takes."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: Any) -> None:
         loop = asyncio.get_running_loop()
         self.tasks, self.timers = 0, 0
         connection = self
@@ -88,7 +92,7 @@ class Connection:
                 connection.timers += 1
                 return loop.call_later(*arguments)
 
-        kind = bounded_protocol(ProcessSettings(), reports=getattr(app, "reports", None))
+        kind = bounded_protocol(ProcessSettings(), taker=app.taker)
         config = uvicorn.Config(app, http=kind, ws="none", access_log=False, log_config=None)
         self.transport = Transport()
         self.protocol: Any = kind(config=config, server_state=ServerState(), app_state={}, _loop=Loop())  # type: ignore[arg-type]
@@ -143,6 +147,35 @@ def test_it_takes_no_task_and_a_connection_keeps_one_timer(run: Run) -> None:
         connection.protocol.connection_lost(None)
 
     run(scenario)
+
+
+def test_a_gateway_takes_no_task_either(run: Run, tmp_path: Path) -> None:
+    keys = GatewayKeyFile(tmp_path / "gateway.keys")
+    config = keys.make().config
+    fields = ((b"content-type", MEDIA_TYPE.encode()),)
+    inside = [
+        Request(b"POST", b"https", b"x", PATH.encode(), fields, content)
+        for content in (body(), body(), b"SECRET")
+    ]
+    sent = [encapsulate(config, padded(encode_request(request))) for request in inside]
+
+    async def scenario(app: FastAPI) -> None:
+        connection = Connection(app)
+        for each in sent:
+            connection.receive(post(each.message, path=GATEWAY_PATH, media=REQUEST_MEDIA_TYPE))
+        connection.receive(post(bytes(600), path=GATEWAY_PATH, media=REQUEST_MEDIA_TYPE))
+        assert await connection.answers(4) == [200, 200, 200, 400]
+        answers = connection.transport.written.split(b"HTTP/1.1 ")[1:4]
+        statuses = [
+            decode_response(each.open_answer(answer.partition(b"\r\n\r\n")[2])).status
+            for each, answer in zip(sent, answers, strict=True)
+        ]
+        assert statuses == [204, 204, 400]
+        assert connection.tasks == 2  # for what was refused
+        assert counted(app) == 2
+        connection.protocol.connection_lost(None)
+
+    run(scenario, gateway_keys=keys.path)
 
 
 @pytest.mark.parametrize("cut", [40, -1], ids=["in the head", "in the body"])

@@ -21,7 +21,7 @@ from arcwise.server.pages.routes import page_routes
 from arcwise.server.problems import Problem, install_problem_handlers
 from arcwise.server.routes.admin import admin_routes
 from arcwise.server.routes.docs import docs_routes
-from arcwise.server.routes.gateway import GATEWAY_PATH, gateway_routes
+from arcwise.server.routes.gateway import gateway_routes
 from arcwise.server.routes.health import health_routes
 from arcwise.server.routes.tasks import reader_routes
 from arcwise.server.runtime import Runtime
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from arcwise.server.ingest import Ingest
     from arcwise.server.sessions import Sessions
     from arcwise.server.turns import Turns
+    from arcwise.server.whole import Taker
 
 __all__ = ["create_app", "create_dashboard"]
 
@@ -56,10 +57,12 @@ class _App(FastAPI):
     runtime: Runtime | None = None
     """Of an app that only reads; None: all methods are served."""
 
-    @property
-    def reports(self) -> Ingest | None:
-        """What takes reports past FastAPI; None where middleware must see them."""
-        return None if self.user_middleware else self.ingest
+    def taker(self, scope: Scope) -> Taker | None:
+        """Return what takes a request that has come whole past FastAPI; None where it is to go through it."""
+        if self.user_middleware:  # which must see it
+            return None
+        takes = None if self.ingest is None else self.ingest.taker(scope)
+        return takes if takes or self.gateway is None else self.gateway.taker(scope)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -70,13 +73,13 @@ class _App(FastAPI):
                 return
             path = scope["path"].removeprefix(scope.get("root_path", ""))
             task_id = task_in(path) if scope["method"] == "POST" else None
-            reports = self.reports
-            if task_id is not None and reports is not None and not scope.get("root_path"):
-                await reports.serve(task_id, scope, receive, send)
-                return
-            if path == GATEWAY_PATH and self.gateway is not None and scope["method"] == "POST":
-                await self.gateway(scope, receive, send)
-                return
+            if not self.user_middleware and not scope.get("root_path"):
+                if task_id is not None and self.ingest is not None:
+                    await self.ingest.serve(task_id, scope, receive, send)
+                    return
+                if self.gateway is not None and self.gateway.taker(scope):
+                    await self.gateway(scope, receive, send)
+                    return
             if task_id is None and self.turns is not None:
                 await self.turns.wait()
             if task_id is None and self.sessions is not None:

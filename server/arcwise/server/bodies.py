@@ -48,10 +48,11 @@ class Bodies:
         """Bytes of bodies that are being read now."""
         return self._held
 
-    def check_size(self, size: int) -> None:
+    def check_size(self, size: int, *, most: int | None = None) -> None:
         """Refuse a body of so many bytes when it is too large; raises as `read` does."""
-        if size > self._most:
-            raise _too_large(self._most)
+        most = self._most if most is None else most
+        if size > most:
+            raise _too_large(most)
 
     async def read(self, scope: Scope, receive: Receive, *, most: int | None = None) -> bytes:
         """Return the body of a request.

@@ -6,7 +6,10 @@ it. Nothing but reports can be reached this way.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import StoreError, WireError
@@ -28,17 +31,19 @@ from arcwise.oblivious.messages import (
 )
 from arcwise.server.gate import VIA_RELAY
 from arcwise.server.gateway_keys import GatewayKeyFile
-from arcwise.server.ingest import task_in_end
+from arcwise.server.ingest import COUNTED, GATEWAY_PATH, task_in_end
 from arcwise.server.problems import Problem, internal_error
+from arcwise.server.whole import Ready
 
 if TYPE_CHECKING:
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from arcwise.oblivious import GatewayKey
+    from arcwise.oblivious.messages import Opened
     from arcwise.server.clock import Clock
     from arcwise.server.ingest import Ingest
-    from arcwise.server.process.metrics import Metrics
     from arcwise.server.settings import Settings
+    from arcwise.server.whole import Done, Taker
 
 __all__ = ["Gateway"]
 
@@ -54,8 +59,6 @@ class Gateway:
     ----------
     ingest
         Takes the reports.
-    metrics
-        Counts what is refused outside.
     clock
         The machine's clock, by which replaced keys end.
     settings
@@ -67,9 +70,8 @@ class Gateway:
         When the file cannot be read.
     """
 
-    def __init__(self, ingest: Ingest, metrics: Metrics, clock: Clock, settings: Settings) -> None:
+    def __init__(self, ingest: Ingest, clock: Clock, settings: Settings) -> None:
         self._ingest = ingest
-        self._metrics = metrics
         self._clock = clock
         self._file = GatewayKeyFile(settings.gateway_keys)
         self._most = padded_length(settings.max_body_bytes + _HEAD_BYTES) + REQUEST_OVERHEAD
@@ -92,41 +94,45 @@ class Gateway:
         """The newest key's configuration, bytes of ``application/ohttp-keys``."""
         return encode_key_configs([self._keys[0].config])
 
+    def taker(self, scope: Scope) -> Taker | None:
+        """Return what takes a request that has come whole, if it is one to the gateway."""
+        return self.take if scope["method"] == "POST" and scope["path"] == GATEWAY_PATH else None
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request: 200 with the encrypted answer, or a problem where it cannot be opened."""
+        answered: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
+
+        def done(answer: ASGIApp) -> None:
+            if not answered.done():  # else it was cancelled: its sender is gone
+                answered.set_result(answer)
+
         try:
             _check_type(scope)
             body = await self._ingest.bodies.read(scope, receive, most=self._most)
-            try:
-                opened = open_request(self._keys, body)
-                request = decode_request(opened.message)
-            except UnknownKeyError:
-                raise Problem(
-                    400,
-                    "ohttp-key",
-                    "The request is encrypted to a key that this gateway does not have, or has no longer.",
-                    uri=_UNKNOWN_KEY,
-                ) from None
-            except WireError as error:
-                raise Problem(400, "malformed-oblivious", f"Not an oblivious request: {error}.") from None
         except Problem as problem:
-            self._metrics.refused(problem.kind)
-            await problem.response()(scope, receive, send)
-            return
-        answer = _Answer()
-        try:
-            await self._dispatch(request, answer)
-        finally:  # also when it met a defect, which the server logs
-            sealed = opened.seal_answer(answer.message)
-            length = (b"content-length", b"%d" % len(sealed))
-            await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, length]})
-            await send({"type": "http.response.body", "body": sealed})
+            done(partial(self._ingest.answer, problem))
+        else:
+            self.take(scope, body, done)
+        await (await answered)(scope, receive, send)
 
-    async def _dispatch(self, request: Request, answer: _Answer) -> None:
-        """Let `Ingest` answer a request as if it had come by itself, from nobody that is known."""
+    def take(self, scope: Scope, body: bytes, done: Done) -> None:
+        """Take a request whose body is there; see `Taker`."""
+        try:
+            _check_type(scope)
+            self._ingest.bodies.check_size(len(body), most=self._most)
+            opened, request = self._open(body)
+        except Exception as error:
+            done(partial(self._ingest.answer, error))
+            return
         path = request.path.decode("latin-1")
         task_id = task_in_end(path) if request.method == b"POST" else None
-        scope: dict[str, Any] = {
+        settle = partial(self._settle, opened, done)
+        if task_id is None:
+            problem = Problem(404, "not-found", "Through a relay, only reports can be sent.")
+            settle(partial(self._ingest.answer, problem))
+            return
+        # As if it had come by itself, from nobody that is known.
+        inside: dict[str, Any] = {
             "type": "http",
             "method": "POST",
             "path": path,
@@ -134,16 +140,41 @@ class Gateway:
             "client": None,
             VIA_RELAY: True,
         }
+        self._ingest.take(task_id, inside, request.content, settle)
 
-        async def receive() -> Message:
-            return {"type": "http.request", "body": request.content, "more_body": False}
+    def _open(self, body: bytes) -> tuple[Opened, Request]:
+        try:
+            opened = open_request(self._keys, body)
+            return opened, decode_request(opened.message)
+        except UnknownKeyError:
+            raise Problem(
+                400,
+                "ohttp-key",
+                "The request is encrypted to a key that this gateway does not have, or has no longer.",
+                uri=_UNKNOWN_KEY,
+            ) from None
+        except WireError as error:
+            raise Problem(400, "malformed-oblivious", f"Not an oblivious request: {error}.") from None
 
-        if task_id is None:
-            problem = Problem(404, "not-found", "Through a relay, only reports can be sent.")
-            self._metrics.refused(problem.kind)
-            await problem.response()(scope, receive, answer)
+    def _settle(self, opened: Opened, done: Done, answer: ASGIApp) -> None:
+        if answer is COUNTED:
+            done(_ready(opened, _COUNTED_MESSAGE))
         else:
-            await self._ingest.serve(task_id, scope, receive, answer)
+            done(partial(_sealed, opened, answer))
+
+
+def _ready(opened: Opened, message: bytes) -> Ready:
+    sealed = opened.seal_answer(message)
+    return Ready(HTTPStatus.OK, (*_FIELDS, (b"content-length", b"%d" % len(sealed))), sealed)
+
+
+async def _sealed(opened: Opened, answer: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send what answers the request inside, encrypted."""
+    inside = _Answer()
+    try:
+        await answer(scope, receive, inside)
+    finally:  # also when it met a defect, which the server logs
+        await _ready(opened, inside.message)(scope, receive, send)
 
 
 class _Answer:
@@ -164,17 +195,14 @@ class _Answer:
     @property
     def message(self) -> bytes:
         """The answer in Binary HTTP, padded."""
-        if self._status == _ACCEPTED.status and not self._fields:
-            return _ACCEPTED_MESSAGE
         status = self._status or internal_error().status
         return padded(encode_response(Response(status, tuple(self._fields), self._content)))
 
 
 _UNKNOWN_KEY = "https://iana.org/assignments/http-problem-types#ohttp-key"  # RFC 9458, section 5.3
 _REQUEST_TYPE = REQUEST_MEDIA_TYPE.encode("ascii")
-_HEADERS = ((b"content-type", RESPONSE_MEDIA_TYPE.encode("ascii")), (b"cache-control", b"no-store"))
-_ACCEPTED = Response(204)
-_ACCEPTED_MESSAGE = padded(encode_response(_ACCEPTED))  # of nearly every answer
+_COUNTED_MESSAGE = padded(encode_response(Response(COUNTED.status)))
+_FIELDS = ((b"content-type", RESPONSE_MEDIA_TYPE.encode("ascii")), (b"cache-control", b"no-store"))
 
 
 def _check_type(scope: Scope) -> None:

@@ -6,7 +6,9 @@ three times as much as all of this together.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -16,12 +18,11 @@ from arcwise.server.problems import Problem, internal_error, store_busy, unknown
 from arcwise.server.releasing import Releasing
 from arcwise.server.store import Busy, Outcome, Writer
 from arcwise.server.store.epochs import DAYS_AHEAD, epochs_in
+from arcwise.server.whole import Ready
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from arcwise.server.catalogue import Catalogue
     from arcwise.server.clock import EpochClock
@@ -29,19 +30,26 @@ if TYPE_CHECKING:
     from arcwise.server.process.metrics import Metrics
     from arcwise.server.releasing import Lateness
     from arcwise.server.settings import Settings
-    from arcwise.server.store.writer import Adds, Done
+    from arcwise.server.store.writer import Adds
+    from arcwise.server.whole import Done, Taker
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["INGEST_PATH", "Ingest", "task_in", "task_in_end"]
+__all__ = ["COUNTED", "GATEWAY_PATH", "INGEST_PATH", "Ingest", "task_in", "task_in_end"]
 
 INGEST_PATH = "/v1/tasks/{task_id}/reports"
+GATEWAY_PATH: Final = "/.well-known/ohttp-gateway"
+"""Where RFC 9540 has the gateway of a server: reports by way of relays come there."""
+
 _BEFORE, _, _AFTER = INGEST_PATH.partition("{task_id}")
 _PATH_LENGTH = len(_BEFORE) + 64 + len(_AFTER)
 
 _MEDIA_TYPE = MEDIA_TYPE.encode("ascii")
-_ACCEPTED_BODY = {"type": "http.response.body", "body": b""}
+_COUNTED = (Outcome.COUNTED, Outcome.REPLAYED)
 _FEW = 512
+
+COUNTED: Final = Ready(HTTPStatus.NO_CONTENT)
+"""The answer to a report that was counted, now or earlier."""
 
 
 def task_in(path: str) -> str | None:
@@ -117,67 +125,61 @@ class Ingest:
 
     async def serve(self, task_id: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request for a task; whatever fails, the answer is a problem document."""
-        await self.answer(self._take(task_id, scope, receive), scope, receive, send)
-
-    async def answer(self, taken: Awaitable[Outcome], scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with what becomes of its batch."""
         try:
-            try:
-                outcome = await taken
-            except (Busy, StoreError):
-                raise store_busy(
-                    "The store cannot take the batch now. Send the same bytes again later: they count once."
-                ) from None
-            if outcome is Outcome.CLOSED:
-                raise _epoch_closed()
-        except Problem as problem:
-            await self._refuse(problem, scope, receive, send)
-        except Exception:
-            await self._refuse(internal_error(), scope, receive, send)
-            raise  # to the server, which logs it
+            self._admit(task_id, scope)
+            batch = self._checked(task_id, await self.bodies.read(scope, receive))
+            outcome = await self._running().add(batch)
+        except Exception as error:
+            await self.answer(error, scope, receive, send)
         else:
-            # Made anew for every answer: middleware adds headers to it.
-            await send({"type": "http.response.start", "status": 204, "headers": []})
-            await send(_ACCEPTED_BODY)
+            await self.answer(outcome, scope, receive, send)
 
-    async def _refuse(self, problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, outcome: Outcome | Exception, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with what became of its batch, or why nothing did."""
+        if outcome in _COUNTED:
+            await COUNTED(scope, receive, send)
+            return
+        if outcome is Outcome.CLOSED:
+            outcome = _epoch_closed()
+        elif isinstance(outcome, (Busy, StoreError)):
+            outcome = store_busy(
+                "The store cannot take the batch now. Send the same bytes again later: they count once."
+            )
+        problem = outcome if isinstance(outcome, Problem) else internal_error()
         self._metrics.refused(problem.kind)
         await problem.response()(scope, receive, send)
+        try:
+            if isinstance(outcome, Exception) and outcome is not problem:
+                raise outcome  # to the server, which logs it
+        finally:
+            del outcome  # else an error and this frame keep each other, and the body, until a collection
 
-    async def _take(self, task_id: str, scope: Scope, receive: Receive) -> Outcome:
+    def taker(self, scope: Scope) -> Taker | None:
+        """Return what takes a request that has come whole, if it is a report by its method and path."""
+        task_id = task_in(scope["path"]) if scope["method"] == "POST" else None
+        return None if task_id is None else partial(self.take, task_id)
+
+    def take(self, task_id: str, scope: Scope, body: bytes, done: Done) -> None:
+        """Take a report whose body is there, without a task of its own; see `Taker`."""
+        try:
+            self._admit(task_id, scope)
+            self.bodies.check_size(len(body))
+            self._running().put(self._checked(task_id, body), partial(self._settle, done))
+        except Exception as error:
+            done(partial(self.answer, error))
+
+    def _admit(self, task_id: str, scope: Scope) -> None:
         self._gate.check(scope, "ingest", task_id)
         _check_type(scope)
-        batch = self._checked(task_id, await self.bodies.read(scope, receive))
+
+    def _running(self) -> Writer:
         if self._writer is None:
             raise Busy
-        return await self._writer.add(batch)
+        return self._writer
 
-    def task_of(self, scope: Scope) -> str | None:
-        """Return for which task a request is a report, by method and path; None for other requests."""
-        return task_in(scope["path"]) if scope["method"] == "POST" else None
-
-    def take_whole(self, task_id: str, scope: Scope, body: bytes, done: Done) -> None:
-        """Take a request whose body is there, without a task of its own; the checks are those of `serve`.
-
-        Parameters
-        ----------
-        task_id, scope, body
-            Of the request.
-        done
-            Is called on the event loop with what became of the batch, or the error of the store.
-
-        Raises
-        ------
-        Problem, Busy
-            When the request is refused; `done` is not called then, and `answer` words it.
-        """
-        self._gate.check(scope, "ingest", task_id)
-        _check_type(scope)
-        self.bodies.check_size(len(body))
-        batch = self._checked(task_id, body)
-        if self._writer is None:
-            raise Busy
-        self._writer.put(batch, done)
+    def _settle(self, done: Done, outcome: Outcome | StoreError) -> None:
+        answer: ASGIApp = COUNTED if outcome in _COUNTED else partial(self.answer, outcome)
+        done(answer)
 
     def _checked(self, task_id: str, body: bytes) -> Batch:
         rules = self._rules.get(task_id) or self._learn(task_id)

@@ -138,7 +138,7 @@ class Runtime:
         # Only here: its libraries are those of an extra.
         from arcwise.server.gateway import Gateway
 
-        return Gateway(self.ingest, self.metrics, self.clock, self._settings)
+        return Gateway(self.ingest, self.clock, self._settings)
 
     def _show_gauges(self) -> None:
         gauge, ingest = self.metrics.gauge, self.ingest

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from arcwise.server.process.slow_readers import SlowReaders
-from arcwise.server.store import Outcome
+from arcwise.server.whole import Ready
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Sized
+    from collections.abc import Callable, Sized
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Scope
 
     from arcwise.server.settings import ProcessSettings
-    from arcwise.server.store.writer import Done
+    from arcwise.server.whole import Taker
 
 __all__ = ["bounded_protocol"]
 
@@ -51,22 +51,6 @@ _FULL_BODY = (
 )
 
 
-_ACCEPTED = (Outcome.COUNTED, Outcome.REPLAYED)
-
-
-class Reports(Protocol):
-    """Takes reports that have come whole; `arcwise.server.ingest.Ingest` is one."""
-
-    def task_of(self, scope: Scope) -> str | None:
-        """Return for which task a request is a report; None for other requests."""
-
-    def take_whole(self, task_id: str, scope: Scope, body: bytes, done: Done) -> None:
-        """Take a report, and call `done` with what became of it; or raise what `answer` words."""
-
-    async def answer(self, taken: Awaitable[Outcome], scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with what becomes of its report."""
-
-
 class _Part(Enum):
     HEAD = "head"
     BODY = "body"
@@ -77,28 +61,24 @@ class _Cut(Exception):  # noqa: N818 (a way out of the parser)
     """The connection was cut in a callback of the parser."""
 
 
-async def _known(outcome: Outcome | Exception) -> Outcome:
-    try:
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-    finally:
-        del outcome  # else an error and this frame keep each other, and the body, until a collection
-
-
-class _Accepted:
-    """The answer to a report that was counted, with the header fields that uvicorn adds to all."""
+class _Heads:
+    """The heads of answers that are `Ready`, with the header fields that uvicorn adds to all."""
 
     def __init__(self) -> None:
         self._fields: list[tuple[bytes, bytes]] | None = None
-        self._answer = b""
+        self._heads: dict[tuple[object, ...], bytes] = {}
 
-    def with_fields(self, fields: list[tuple[bytes, bytes]]) -> bytes:
+    def of(self, answer: Ready, fields: list[tuple[bytes, bytes]]) -> bytes:
         if self._fields is not fields:  # uvicorn makes them anew every second
             self._fields = fields
-            lines = [b"HTTP/1.1 204 No Content", *(b"%b: %b" % field for field in fields), b"", b""]
-            self._answer = b"\r\n".join(lines)
-        return self._answer
+            self._heads = {}
+        key = answer.status, answer.fields, len(answer.content)
+        head = self._heads.get(key)
+        if head is None:
+            first = b"HTTP/1.1 %d %b" % (answer.status, answer.status.phrase.encode("ascii"))
+            lines = [b"%b: %b" % field for field in (*fields, *answer.fields)]
+            head = self._heads[key] = b"\r\n".join([first, *lines, b"", b""])
+        return head
 
 
 class _InTurn(FlowControl):
@@ -116,7 +96,7 @@ class _InTurn(FlowControl):
 def bounded_protocol(
     bounds: ProcessSettings,
     count: Callable[[str], object] = lambda _reason: None,
-    reports: Reports | None = None,
+    taker: Callable[[Scope], Taker | None] = lambda _scope: None,
 ) -> type[HttpToolsProtocol]:
     """Return the protocol class for uvicorn's ``http=``.
 
@@ -127,12 +107,11 @@ def bounded_protocol(
     count
         Is called with a reason for every connection that the server ends before its client does: "invalid",
         "long-head", "slow-head", "slow-body", "too-far-ahead", "unread" or "too-many".
-    reports
-        Takes reports that have come whole, past ASGI: a task, its messages and uvicorn's way of writing an
-        answer cost as much as all that a report needs. None: every request goes to the app.
+    taker
+        Returns what takes a request past ASGI if it has come whole; None: it goes to the app in any case.
     """
     unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
-    accepted = _Accepted()
+    heads = _Heads()
 
     class BoundedProtocol(HttpToolsProtocol):
         """One connection."""
@@ -147,7 +126,7 @@ def bounded_protocol(
             self._head_bytes = 0
             self._unfinished = 0
             self._is_deaf = False
-            self._held: tuple[str, Any, Any] | None = None  # a report, until the bytes at hand are parsed
+            self._held: tuple[Taker, Any, Any] | None = None  # a request, until the bytes at hand are parsed
             self._answering: Any = None  # the request that the app answers; `cycle` is the last that came
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -189,34 +168,31 @@ def bounded_protocol(
                 self._set_timer()
 
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-            task_id = None if reports is None else reports.task_of(cycle.scope)
-            if task_id is None:
+            take = taker(cycle.scope)
+            if take is None:
                 super()._start_asgi_task(cycle, app)
             elif cycle.more_body and self._part is _Part.HEAD:
-                self._held = task_id, cycle, app  # its body may come with the same bytes
+                self._held = take, cycle, app  # its body may come with the same bytes
             else:
-                self._begin(task_id, cycle, app)
+                self._begin(take, cycle, app)
 
-        def _begin(self, task_id: str, cycle: Any, app: Any) -> None:
-            """Let a report be taken: at once when it has come whole, else by the app."""
-            if reports is None or cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
+        def _begin(self, take: Taker, cycle: Any, app: Any) -> None:
+            """Let a request be taken past ASGI when it has come whole, else by the app."""
+            if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
                 super()._start_asgi_task(cycle, app)
-                return
-            try:
-                reports.take_whole(task_id, cycle.scope, bytes(cycle.body), partial(self._taken, cycle))
-            except Exception as error:
-                self._taken(cycle, error)
+            else:
+                take(cycle.scope, bytes(cycle.body), partial(self._answer, cycle))
 
-        def _taken(self, cycle: Any, outcome: Outcome | Exception) -> None:
-            """Answer a report; what is not the usual answer on an open connection is left to ASGI."""
+        def _answer(self, cycle: Any, answer: ASGIApp) -> None:
+            """Give an answer; what is not ready, or not for an open connection, is left to ASGI."""
             if cycle.disconnected:
                 return
-            if outcome in _ACCEPTED and cycle.keep_alive and not self.flow.write_paused:
+            if isinstance(answer, Ready) and cycle.keep_alive and not self.flow.write_paused:
                 cycle.response_started = cycle.response_complete = True
-                self.transport.write(accepted.with_fields(self.server_state.default_headers))
+                self.transport.write(heads.of(answer, self.server_state.default_headers) + answer.content)
                 self.on_response_complete()
-            elif reports is not None:
-                super()._start_asgi_task(cycle, partial(reports.answer, _known(outcome)))
+            else:
+                super()._start_asgi_task(cycle, answer)  # type: ignore[arg-type]
 
         def _feed(self, part: bytes) -> None:
             before = self._message, self._head_bytes

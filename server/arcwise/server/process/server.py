@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from arcwise.server.process.connections import Reports
     from arcwise.server.runtime import Runtime
-    from arcwise.server.store.writer import Done
+    from arcwise.server.whole import Done, Taker
 
 __all__ = ["run"]
 
@@ -73,21 +73,23 @@ class _Server(uvicorn.Server):
         finish_logs()  # uvicorn ends by the signal that it got: nothing runs at exit
 
 
-class _Forwarded:
-    """Reports behind proxies: senders get the addresses that uvicorn's middleware reads from the headers."""
+def _forwarded(taker: Callable[[Scope], Taker | None], trusted: list[str]) -> Callable[[Scope], Taker | None]:
+    """Return `taker` behind proxies: senders get the addresses that uvicorn reads from the headers."""
 
-    def __init__(self, reports: Reports, trusted: list[str]) -> None:
-        async def nothing(_scope: Any, _receive: Any, _send: Any) -> None:
-            pass
+    async def nothing(_scope: Any, _receive: Any, _send: Any) -> None:
+        pass
 
-        self._rename: Any = ProxyHeadersMiddleware(nothing, trusted)
-        self._reports = reports
-        self.task_of = reports.task_of
-        self.answer = reports.answer
+    rename: Any = ProxyHeadersMiddleware(nothing, trusted)
 
-    def take_whole(self, task_id: str, scope: Scope, body: bytes, done: Done) -> None:
-        Eager(self._rename(scope, None, None))  # it changes the scope, and waits for nothing
-        self._reports.take_whole(task_id, scope, body, done)
+    def take_renamed(take: Taker, scope: Scope, body: bytes, done: Done) -> None:
+        Eager(rename(scope, None, None))  # it changes the scope, and waits for nothing
+        take(scope, body, done)
+
+    def forwarded(scope: Scope) -> Taker | None:
+        take = taker(scope)
+        return None if take is None else partial(take_renamed, take)
+
+    return forwarded
 
 
 def _say_where(url: str) -> None:
@@ -122,13 +124,13 @@ def run(
     settings = settings or ProcessSettings()
     allow_files(settings.max_connections)
     runtime: Runtime | None = getattr(getattr(app, "state", None), "runtime", None)
-    reports: Reports | None = getattr(app, "reports", None)
-    if reports is not None and settings.trusted_proxies:
-        reports = _Forwarded(reports, list(settings.trusted_proxies))
+    taker: Callable[[Scope], Taker | None] = getattr(app, "taker", lambda _scope: None)
+    if settings.trusted_proxies:
+        taker = _forwarded(taker, list(settings.trusted_proxies))
     config = uvicorn.Config(
         app,
         http=bounded_protocol(
-            settings, (lambda _reason: None) if runtime is None else runtime.metrics.cut, reports
+            settings, (lambda _reason: None) if runtime is None else runtime.metrics.cut, taker
         ),
         ws="none",
         access_log=False,  # it would hold addresses

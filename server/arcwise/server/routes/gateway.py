@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fastapi import APIRouter, Response
 from starlette.routing import Route
 
+from arcwise.server.ingest import GATEWAY_PATH
 from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -14,10 +15,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.runtime import Runtime
 
-__all__ = ["GATEWAY_PATH", "KEYS_MEDIA_TYPE", "gateway_routes"]
-
-GATEWAY_PATH: Final = "/.well-known/ohttp-gateway"
-"""Where RFC 9540 has the gateway of a server."""
+__all__ = ["KEYS_MEDIA_TYPE", "gateway_routes"]
 
 KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
 
