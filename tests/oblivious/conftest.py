@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-ROOT = Path(__file__).parents[2]
+RELAY = Path(__file__).parents[2] / "examples" / "relay.py"
 
 
 @pytest.fixture
@@ -68,17 +69,18 @@ def running(app: FastAPI, *, host: str = "reports.example") -> Iterator[Http]:
 @contextmanager
 def relaying(gateway: str, *, origins: str = "") -> Iterator[str]:
     """Run the relay of examples/ before a server; yield the relay's URL."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen(64)
-        port = listening.getsockname()[1]
-        command = [sys.executable, "-m", "uvicorn", "--app-dir", str(ROOT / "examples"), "relay:app"]
-        command += ["--fd", str(listening.fileno()), "--no-access-log", "--log-level", "warning"]
-        environment = {**os.environ, "GATEWAY": f"{gateway}/.well-known/ohttp-gateway", "ORIGINS": origins}
-        process = subprocess.Popen(command, env=environment, pass_fds=[listening.fileno()])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "GATEWAY": f"{gateway}/.well-known/ohttp-gateway", "ORIGINS": origins}
+    process = subprocess.Popen([sys.executable, RELAY, "--port", str(port)], env=environment)
     with process:
         try:
-            yield f"http://127.0.0.1:{port}"  # connections wait in the backlog until it runs
+            until = time.monotonic() + 30
+            with socket.socket() as probe:
+                while probe.connect_ex(("127.0.0.1", port)) and time.monotonic() < until:
+                    time.sleep(0.02)
+            yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(30)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Relay", "Route", "make_keys"]
 
-_EXAMPLES = Path(__file__).parents[3] / "examples"
+_RELAY = Path(__file__).parents[3] / "examples" / "relay.py"
 
 
 def make_keys(file: Path) -> bytes:
@@ -42,8 +42,7 @@ class Relay(Worker):
 
     def __init__(self, gateway_port: int, port: int, log: Path) -> None:
         gateway = f"GATEWAY=http://127.0.0.1:{gateway_port}/.well-known/ohttp-gateway"
-        command = ["env", gateway, sys.executable, "-m", "uvicorn", "--app-dir", os.fspath(_EXAMPLES)]
-        super().__init__([*command, "relay:app", "--no-access-log", "--log-level", "warning"], port, log)
+        super().__init__(["env", gateway, sys.executable, os.fspath(_RELAY)], port, log)
 
     def ready(self, seconds: float = 0.0) -> bool:
         """Tell whether it listens; as for `Worker`, but it does not say so."""
