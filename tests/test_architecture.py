@@ -11,6 +11,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 import arcwise.analysis
 from tests.test_layout import ROOTS, modules, part
 
@@ -71,6 +73,7 @@ def shown(name: str | None, packages: set[str]) -> str | None:
     return name if name in packages else None
 
 
+@pytest.mark.slow
 def test_the_picture_is_that_of_the_imports() -> None:
     text = PAGE.read_text(encoding="utf-8")
     drawn = text.split(BEGIN)[1].split(END)[0]

@@ -94,7 +94,7 @@ def serve(store: str, port_file: str, gateway_keys: str = "") -> None:
 
     # A gateway takes nothing for a request of its own machine, so it would need a key.
     options: dict[str, Any] = {"gateway_keys": gateway_keys, "open": True} if gateway_keys else {}
-    app: Any = create_app(Settings([TASK], store=store, estimates_apart=True, **options))
+    app = create_app(Settings([TASK], store=store, estimates_apart=True, **options))
 
     @app.post("/empty")
     async def empty() -> Response:
@@ -107,11 +107,12 @@ def serve(store: str, port_file: str, gateway_keys: str = "") -> None:
             await send({"type": "http.response.body", "body": b""})
 
     plain = Plain()
+    past_fastapi: Any = app
     app.router.routes.insert(0, Route("/route", plain, methods=["POST"]))
 
     class Front:
         state = app.state
-        taker = app.taker
+        taker = past_fastapi.taker
 
         async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http" and scope["path"] == "/plain":

@@ -134,6 +134,7 @@ def test_two_reports_of_a_device_reveal_no_more_than_is_said(epsilon: float) -> 
             assert Fraction(total, down * UNIT**n) <= said
 
 
+@pytest.mark.slow
 def test_more_reports_and_fewer_releases_reveal_less() -> None:
     task = inset(2.5)
     by_n = [central(task, n, delta=1e-7).epsilon for n in (1, 10, 10**3, 10**5, 10**7)]

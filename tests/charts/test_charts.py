@@ -125,6 +125,7 @@ def check_texts(chart: Chart) -> None:
                 assert beside or bottom <= other[1] or other[3] <= top, (text, other[4])
 
 
+@pytest.mark.slow
 def test_charts_are_well_formed_and_their_texts_lie_apart() -> None:
     for chart in all_charts():
         check_texts(chart)

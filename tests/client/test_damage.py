@@ -73,6 +73,7 @@ def test_every_page_with_garbage_in_it_is_noticed(path: Path, heading: Task) -> 
     assert noticed > 10
 
 
+@pytest.mark.slow
 def test_a_few_wrong_bytes_in_any_page_raise_nothing_else(path: Path, heading: Task) -> None:
     """Damage to the structure is noticed when the file is opened, or makes reports fail."""
     sound, told = path.read_bytes(), 0

@@ -184,6 +184,7 @@ def test_an_encrypted_head(kind: str, tmp_path: Path) -> None:
         assert server.most_steps < MOST_STEPS / 2
 
 
+@pytest.mark.slow
 def test_a_client_that_was_passed_in_is_bounded_for_our_requests_only() -> None:
     with slow(drip) as server, httpx.Client(trust_env=False) as client:
         with pytest.raises((TimeoutError, httpx.TimeoutException)):

@@ -150,6 +150,7 @@ def one_process(url: str, path: str, first: int, relaxed: bool) -> None:
     sys.stdout.write(json.dumps(accepted))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "modes",
     [
@@ -286,6 +287,7 @@ def test_threads_that_fork_at_the_same_moment_do_not_wait_for_ever(path: Path) -
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, str(path)], check=True, timeout=HANG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "modes",
     [

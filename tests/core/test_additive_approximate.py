@@ -44,6 +44,7 @@ def hockey_stick(mechanism: TableMechanism, s: int, t: int) -> float:
     return float(np.maximum(first - math.exp(mechanism.epsilon) * second, 0.0).sum())
 
 
+@pytest.mark.slow
 @given(st.floats(0.0, 20.0), deltas, st.none() | st.integers(2, 60), reaches)
 @settings(max_examples=80, deadline=None)
 @example(1.0, 1e-5, None, None)
@@ -64,6 +65,7 @@ def test_gaussian_keeps_delta_and_spends_it(
     assert not refused or "codes must be at most" in refused or "reach must be at most" in refused
 
 
+@pytest.mark.slow
 @given(st.floats(0.01, 20.0), deltas, st.none() | st.integers(2, 40), reaches)
 @settings(max_examples=80, deadline=None)
 @example(8.0, 1e-5, None, None)

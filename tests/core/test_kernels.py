@@ -232,6 +232,7 @@ def test_delta_is_that_of_all_pairs_of_rows(kernel: TableKernel, epsilon: float)
     assert (certificate.epsilon, certificate.ratio) == (epsilon, kernel.ratio())
 
 
+@pytest.mark.slow
 @given(rows(), st.just(0.0) | epsilons)
 def test_delta_of_a_turned_row_is_that_of_all_pairs(row: list[int], epsilon: float) -> None:
     if len(set(row)) > 1:

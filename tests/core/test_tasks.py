@@ -605,6 +605,7 @@ def test_random_bytes_raise_only_arcwise_errors(data: bytes) -> None:
     reads_or_refuses(data)
 
 
+@pytest.mark.slow
 @given(st.data(), tasks())
 @settings(max_examples=300)
 def test_mutated_bytes_raise_only_arcwise_errors(data: st.DataObject, task: Task) -> None:
@@ -776,6 +777,7 @@ def test_the_version_of_a_mechanism_is_an_integer(version: Any) -> None:
         Task.from_json(data)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=400)
 def test_wrong_json_raises_only_arcwise_errors(data: st.DataObject) -> None:

@@ -49,6 +49,7 @@ def kernel_of(label: str) -> Kernel:
     return task_of(label).mechanism.kernel
 
 
+@pytest.mark.slow
 def test_the_script_still_writes_these_files() -> None:
     built = make.build()
     assert sorted(built) == sorted(path.name for path in VECTORS.glob("*.json"))

@@ -225,6 +225,7 @@ _anything: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_anything, st.integers(0, 4))
 @settings(max_examples=300)
 def test_any_well_formed_msgpack_raises_only_wire_errors(value: Any, index: int) -> None:

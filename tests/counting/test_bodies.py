@@ -116,6 +116,7 @@ def decoded(body: bytes) -> Batch | None:
         return None
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.lists(ANY, max_size=6))
 def test_every_decision_is_that_of_the_wire(some: list[bytes]) -> None:

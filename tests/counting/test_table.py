@@ -101,6 +101,7 @@ def test_files_of_parquet_csv_and_json_lines_count_alike(tmp_path: Path) -> None
         same_counts(result, counts, rejected)
 
 
+@pytest.mark.slow
 def test_frames_and_tables_count_alike() -> None:
     import polars
 

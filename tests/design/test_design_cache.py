@@ -58,6 +58,7 @@ def refuse(*_: object) -> None:
     raise AssertionError("the solver was asked")
 
 
+@pytest.mark.slow
 def test_a_kept_design_is_not_solved_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = minimax(Interval(0, 1), 1.0, cache=False, **SMALL)
     monkeypatch.setattr(module, "find_table", refuse)

@@ -124,6 +124,7 @@ def test_worst_case_counts_inputs_between_nodes(domain: Interval, epsilon: float
     assert errors[::64].max() < worst * (1 - 1e-6)
 
 
+@pytest.mark.slow
 def test_decoded_reports_have_the_mean_and_the_variance_of_the_rows() -> None:
     """10^5 reports of one value; both checks are 5 standard errors wide (false alarms below 1e-6)."""
     mechanism = designed(UNIT_INTERVAL, 2.0, "mean")
@@ -221,6 +222,7 @@ def test_value_agrees_with_the_optimum_on_a_grid(epsilon: float) -> None:
     assert squared == pytest.approx(entry["classical_L2"]["lp_n161"], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_any_power() -> None:
     mechanism = designed(UNIT_INTERVAL, 1.0, "value", 1.5)
     worst = worst_case(mechanism, goal="value", power=1.5)

@@ -76,6 +76,7 @@ def test_fewer_pieces_are_worse_where_they_must_be() -> None:
     assert (by_m[1] > by_m[2]).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 6.0), st.integers(2, 6), st.sampled_from([1.0, 2.0, 3.0]))
 def test_for_given_ends_no_levels_beat_the_search(seed: int, epsilon: float, m: int, power: float) -> None:

@@ -68,6 +68,7 @@ def test_fewer_reports_are_needed_where_the_population_is_right(population: str,
     assert variance(OptimalPiecewise(UNIT, epsilon), population) / own == pytest.approx(default, abs=0.005)
 
 
+@pytest.mark.slow
 def test_the_default_goal_of_ten_populations_needs_more_reports_than_the_design_for_them() -> None:
     """Without a prior goal "mean" needs more reports there than the default goal, at epsilon 2."""
     ten = (
@@ -93,6 +94,7 @@ def test_what_a_wrong_population_costs_is_bounded(population: str, epsilon: floa
     assert 1.0 < worst_case(designed(epsilon, population)) / worst_case(designed(epsilon)) < most
 
 
+@pytest.mark.slow
 def test_no_table_on_a_fine_grid_of_outputs_is_better() -> None:
     """The whole program at once, without symmetry, by another formulation: one variable for each cell."""
     epsilon, nodes = 2.0, 5
@@ -122,6 +124,7 @@ def test_no_table_on_a_fine_grid_of_outputs_is_better() -> None:
     assert float(prior @ rows @ (mechanism.code_units() - 0.5) ** 2) == pytest.approx(found.fun, rel=2e-3)
 
 
+@pytest.mark.slow
 def test_the_prior_is_the_average_of_the_populations_and_a_little_of_all() -> None:
     lines = [SKEWED, NARROW]
     laws = [node_law(OptimalPiecewise(UNIT, 1.0, nodes=33), as_population(line, UNIT)) for line in lines]
@@ -142,6 +145,7 @@ def test_a_design_for_a_population_is_kept_apart(monkeypatch: pytest.MonkeyPatch
     assert minimax(Interval(0, 70), 2.0, population=SKEWED, nodes=9, outputs=6).kernel == first.kernel
 
 
+@pytest.mark.slow
 def test_mirrored_populations_have_mirrored_designs() -> None:
     left, right = designed(2.0, SKEWED), designed(2.0, "beta:5,2")
     assert variance(left, SKEWED) == pytest.approx(variance(right, "beta:5,2"), rel=1e-4)

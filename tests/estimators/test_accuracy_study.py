@@ -40,6 +40,7 @@ def test_patterns_choose_cells() -> None:
     assert not cells_of(["square/*"])
 
 
+@pytest.mark.slow
 def test_surveys_are_seeded_and_make_a_table() -> None:
     cells = cells_of(["interval/4/1e3/gap", "circle/4/1e3/gap"])
     made = {cell: [survey((cell, number), seed=1, nodes=None) for number in range(2)] for cell in cells}

@@ -38,6 +38,7 @@ def headings(concentration: float, centre: float = 1.0) -> FloatArray:
     return (centre + 24 * turns) % 24
 
 
+@pytest.mark.slow
 def test_the_band_covers_the_whole_function() -> None:
     """Bonferroni holds at 0.95 or more: below 16 of 20 has a probability of at most 0.003."""
     mechanism = OptimalPiecewise(Interval(0, 100), 2.0, nodes=64)

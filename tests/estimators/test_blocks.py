@@ -39,6 +39,7 @@ def test_blocks_lie_where_they_lie_and_have_enough(reports: dict[int, int], size
     assert {epoch for epoch, n in reports.items() if n >= LEAST} <= shown
 
 
+@pytest.mark.slow
 @given(REPORTS, REPORTS, QUESTIONS, DAYS)
 def test_no_two_answers_of_different_times_give_an_old_epoch_away(
     reports: dict[int, int],

@@ -178,6 +178,7 @@ def test_coverage_of_comparisons(
     assert max(missed.values()) <= 4, missed
 
 
+@pytest.mark.slow
 def test_few_reports_at_the_last_value_of_a_lattice() -> None:
     task = Task("a", Interval(0, 100, step=1), epsilon=12.0)
     generator = np.random.default_rng(21)
@@ -186,6 +187,7 @@ def test_few_reports_at_the_last_value_of_a_lattice() -> None:
         assert set(compare_samples(task, first, second).quantiles) == {f"{tau:g}" for tau in LEVELS}
 
 
+@pytest.mark.slow
 def test_turned_round_a_comparison_changes_its_sign() -> None:
     task = Task("a", LINE, epsilon=2.0)
     generator = np.random.default_rng(6)
@@ -256,6 +258,7 @@ def test_each_sample_is_fitted_once(domain: Domain, monkeypatch: pytest.MonkeyPa
     assert sorted(fitted) == [400, 500]
 
 
+@pytest.mark.slow
 def test_coverage_of_differences_of_lengths_at_their_ends() -> None:
     """100 surveys: at 0.95, more than 13 misses have a probability below 0.001; counted both ways."""
     mechanism = OptimalCircular(CIRCLE, 0.5)

@@ -138,6 +138,7 @@ def test_the_wealth_of_the_evidence_does_not_grow_while_coverage_is_enough() -> 
         assert after == pytest.approx(wealth(surveys, wrong))
 
 
+@pytest.mark.slow
 def test_however_often_one_looks_few_true_hypotheses_are_rejected() -> None:
     # Exactly, over all runs of 300 surveys at the bound: the probability of ever reaching a wealth of 20.
     alive = np.array([1.0])

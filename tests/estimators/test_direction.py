@@ -160,7 +160,7 @@ def test_reports_of_no_population_are_said_to_be_that() -> None:
     assert "no population" not in resultant_length(Survey(mechanism, honest)).note
 
 
-@pytest.mark.parametrize("n", [3, 5, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 8))])
 def test_few_reports_are_covered(n: int) -> None:
     # 400 surveys; at a coverage of 0.95 fewer than 364 have probability 4e-4.
     mechanism = OptimalCircular(Circle(2 * math.pi), 20.0, nodes=128)

@@ -175,6 +175,7 @@ def test_a_leap_of_one_stage_is_a_step(mechanism: Mechanism, seed: int) -> None:
     assert one.iterations == other.iterations == 3
 
 
+@pytest.mark.slow
 @given(mechanism=mechanisms(max_nodes=60), seed=st.integers(0, 2**32))
 def test_leaps_go_where_steps_go_and_never_downhill(mechanism: Mechanism, seed: int) -> None:
     kernel = mechanism.kernel

@@ -226,6 +226,7 @@ def test_the_bound_on_single_codes_is_exact() -> None:
     assert result.flagged[0].at_least >= 45
 
 
+@pytest.mark.slow
 def test_liars_about_the_input_are_a_population() -> None:
     truth = np.zeros(LINE.kernel.nodes)
     truth[-1] = 1.0  # everybody who lies claims the largest value
@@ -302,6 +303,7 @@ def test_arguments_out_of_bounds(arguments: dict[str, float], message: str) -> N
         fit_test(SMALL, [1, 2])
 
 
+@pytest.mark.slow
 @given(share=st.floats(0.001, 0.9), honest=st.floats(0.0, 1.0))
 def test_shift_of_randomised_response(share: float, honest: float) -> None:
     # Liars send code 1, and no population has it more often than 3/4.

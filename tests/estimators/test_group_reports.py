@@ -184,6 +184,7 @@ def test_large_numbers_of_devices() -> None:
 # --- whether tasks were drawn equally often ------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [VEHICLE, THREE], ids=lambda group: group.name)
 def test_p_values_are_uniform_where_tasks_are_drawn_alike(group: Group) -> None:
     """400 groups of 500 real choices: Kolmogorov's statistic has a smaller p than 1e-3 once in a thousand."""

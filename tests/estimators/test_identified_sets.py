@@ -21,6 +21,7 @@ from benchmarks.studies.clamped import covers, errors, populations, possible, zo
 NAMES = tuple(populations(0.1))
 
 
+@pytest.mark.slow
 def test_sets_hold_the_truth() -> None:
     # 3 x 6 x 2 surveys. Were each to hold the truth in 0.95 of them, fewer than this would in 1e-4 of runs;
     # quantiles of one survey go together, so their average is taken as one coin.

@@ -216,6 +216,7 @@ def test_estimates_move_by_what_is_told() -> None:
     assert honest["quantile 0.05"] - low["quantile 0.05"] > 4 * CELL
 
 
+@pytest.mark.slow
 def test_estimates_without_the_lies_are_those_that_are_told() -> None:
     """The liars are the lowest or the highest of all, or those next to the mean; nothing is random."""
     share = 0.05

@@ -255,6 +255,7 @@ def test_many_points_of_one_spread_are_compared_as_by_fisher() -> None:
     assert p == pytest.approx(f_oneway(*groups).pvalue, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "at", "moved"),
     [

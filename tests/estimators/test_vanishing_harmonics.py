@@ -74,6 +74,7 @@ def test_what_vanishes_shows_as_uniform() -> None:
     assert result.resultant_length.value == pytest.approx(0.0, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "k", "codes"), mostly_slow(PLACES, every=3))
 def test_coverage_of_direction_and_length(epsilon: float, k: int, codes: int) -> None:
     # 300 surveys; at a coverage of 0.95 fewer than this many cover in 1e-4 of runs. Four such bounds.

@@ -125,6 +125,7 @@ def test_the_container_is_not_root_and_holds_the_wheel_only(container: Container
     assert container.one("VOLUME") in container.one("RUN")
 
 
+@pytest.mark.slow
 def test_the_container_starts_is_healthy_and_stops(container: Container, tmp_path: Path) -> None:
     variables = dict(words.split("=", 1) for words in container.one("ENV").split())
     assert {name.removeprefix("ARCWISE_").lower() for name in variables} <= set(settings_of(ProcessSettings))

@@ -192,6 +192,7 @@ def test_an_answer_that_is_lost_is_asked_for_with_the_same_bytes(server: str, tm
     assert counts(tmp_path, HEIGHT).tolist() == sent(result, HEIGHT).tolist()
 
 
+@pytest.mark.slow
 def test_a_process_killed_with_its_answer_sends_the_same_bytes_again(server: str, tmp_path: Path) -> None:
     """SIGKILL between the server's commit and the client's: charged and counted once."""
     state = {"file": str(tmp_path / "state.json")}

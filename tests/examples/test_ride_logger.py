@@ -159,6 +159,7 @@ def test_the_app_lives_through_consent_crashes_a_full_budget_and_opting_out(app:
     assert rides[:3] == ["350,20", "350,20", "5.5,31"]
 
 
+@pytest.mark.slow
 def test_opting_out_drops_what_was_not_sent(app: App, url: str) -> None:
     app("consent", "yes")
     with app.running("12,30") as process:
@@ -184,6 +185,7 @@ def test_without_a_server_the_app_goes_on_and_reports_wait(tmp_path: Path) -> No
     assert "2 wait to be sent" in app("status")
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_stops_telemetry_and_not_the_app(app: App, url: str) -> None:
     app("consent", "yes")
     app.ledger.unlink()

@@ -118,6 +118,7 @@ def test_alpha_beats_all_others(delta: float, power: float, sensitivity: float) 
     assert best.alpha == optimal_alpha(delta, power)
 
 
+@pytest.mark.slow
 @given(epsilons, st.integers(1, 5), st.floats(0.5, 4))
 def test_the_core_of_boxes_beats_all_others(epsilon: float, dimension: int, power: float) -> None:
     lengths = tuple(float(n) for n in range(1, dimension + 1))

@@ -103,6 +103,7 @@ def test_gaussian_noise_spends_exactly_delta(epsilon: float, delta: float, sensi
     assert first - second == pytest.approx(delta, rel=1e-9, abs=1e-14 * first)
 
 
+@pytest.mark.slow
 @given(st.floats(0, 20), st.floats(1e-300, 0.9), st.floats(1.0001, 2.0))
 def test_less_gaussian_noise_spends_more(epsilon: float, delta: float, factor: float) -> None:
     sigma = AnalyticGaussian(epsilon, delta).sigma

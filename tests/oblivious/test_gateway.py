@@ -219,6 +219,7 @@ def test_a_key_that_was_replaced_opens_requests_until_its_time(
         assert n(http) == 6
 
 
+@pytest.mark.slow
 def test_the_key_ids_go_round_and_none_is_used_twice(tmp_path: Path) -> None:
     keys = GatewayKeyFile(tmp_path / "keys.json")
     keys.make()

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _slow = pytest.mark.slow
 _PAGES = [
     "/",
-    MILLION,
     *[
         pytest.param(name, marks=_slow)
         for name in (
+            MILLION,
             "/operator",
             "heading",
             "no report",
@@ -87,12 +87,14 @@ def test_a_page_is_whole(tab: Callable[..., Any], open_site: Site, page: str) ->
         look(window)
 
 
+@pytest.mark.slow
 def test_a_page_that_is_not_there_is_whole(tab: Callable[..., Any], open_site: Site) -> None:
     with tab() as window:
         window.go(f"{open_site.url}/tasks/nothing", expect=404)
         look(window)
 
 
+@pytest.mark.slow
 def test_the_login_page_is_whole(tab: Callable[..., Any], keyed_site: Site) -> None:
     with tab() as window:
         window.go(f"{keyed_site.url}/login")
@@ -128,6 +130,7 @@ def test_a_page_is_whole_with_everything_opened(
         look(window)
 
 
+@pytest.mark.slow
 def test_the_skip_link_leads_to_the_content(tab: Callable[..., Any], open_site: Site) -> None:
     with tab(PHONE) as window:
         window.go(f"{open_site.url}/")

@@ -51,6 +51,7 @@ def test_the_pointer_shows_a_value(tab: Callable[..., Any], open_site: Site, pag
         window.check()
 
 
+@pytest.mark.slow
 def test_a_finger_shows_a_value(tab: Callable[..., Any], open_site: Site) -> None:
     with tab(PHONE) as window:
         window.go(open_site.page(MILLION)).settle()

@@ -107,6 +107,7 @@ def test_the_clamp_is_left_out_and_the_plan_says_why(reports_needed: Plan) -> No
     assert not plan(HEADING, epsilon=1.0, reports=10**5).left_out
 
 
+@pytest.mark.slow
 def test_every_command_makes_the_mechanism_that_was_planned_with(
     reports_needed: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +161,7 @@ def test_plans_are_json_and_text(reports_needed: Plan) -> None:
     assert "LP design, mean *" in text
 
 
+@pytest.mark.slow
 def test_pictures_show_the_chosen_mechanism_and_the_answer(reports_needed: Plan) -> None:
     pytest.importorskip("matplotlib")
     epsilon = plan(HEADING, reports=10**5, error=3.0)

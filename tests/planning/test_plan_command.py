@@ -57,6 +57,7 @@ def test_directions_say_what_was_assumed() -> None:
     assert "for vonmises:90,1" in text
 
 
+@pytest.mark.slow
 def test_distributions_tell_each_population() -> None:
     text = good(
         "--domain", "0:1", "--goal", "distribution", "--epsilon", "4", "--reports", "300", "--no-compare"

@@ -91,6 +91,7 @@ def test_surveys_have_the_planned_error(epsilon: float, text: str, n: int) -> No
     assert within_chance(squares, predicted)
 
 
+@pytest.mark.slow
 @given(data=st.data(), epsilon=st.sampled_from([0.5, 2.0, 6.0]), von_mises=st.booleans())
 def test_no_population_of_a_length_is_worse_than_the_worst(
     data: st.DataObject, epsilon: float, von_mises: bool

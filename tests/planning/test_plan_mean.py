@@ -69,6 +69,7 @@ def within_chance(simulated: float, predicted: float, repeats: int = SURVEYS) ->
     return bool(low <= simulated / predicted**2 <= high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 2.0])
 @pytest.mark.parametrize("population", ["beta:2,5", "0.3*atom:0 + 0.2*atom:1 + rest*uniform"])
@@ -201,6 +202,7 @@ def test_a_plan_for_a_population_takes_the_design_for_it() -> None:
     assert general.command.endswith("--goal mean")
 
 
+@pytest.mark.slow
 def test_several_populations_count_alike() -> None:
     lines = ["beta:2,5", "0.5*atom:0 + 0.5*atom:100", "beta:2,5"]
     made = plan(Interval(0, 100), epsilon=2, reports=1000, population=lines, compare=False)

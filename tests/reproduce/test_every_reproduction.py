@@ -118,6 +118,7 @@ def test_writes_numbers_and_a_picture(name: str, tmp_path: Path) -> None:
     assert len(picture) > 10_000  # an empty figure has less than half of it
 
 
+@pytest.mark.slow
 def test_only_numbers_in_print_count_as_published(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["reproduce", "opm-density", "--output", str(tmp_path)])
     assert result.exit_code == 0, result.output
@@ -126,6 +127,7 @@ def test_only_numbers_in_print_count_as_published(tmp_path: Path) -> None:
     assert "  3 published values; largest" in result.output
 
 
+@pytest.mark.slow
 def test_the_same_numbers_draw_the_same_svg(tmp_path: Path) -> None:
     found = outcome("staircase-gain")
     (tmp_path / "again").mkdir()

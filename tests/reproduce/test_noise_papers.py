@@ -95,6 +95,7 @@ def test_the_marked_minima_are_the_least_of_their_curves() -> None:
         assert (curve[:, 1] >= least * (1.0 - 1e-12)).all()
 
 
+@pytest.mark.slow
 def test_optimal_zero_delta_noise_is_never_beaten() -> None:
     table = rows("zero-delta-cost")
     assert (table[:, 1:2] <= table[:, 2:4] * (1.0 + 1e-12)).all()

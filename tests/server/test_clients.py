@@ -43,6 +43,7 @@ def test_a_client_reports_until_its_cap(url: str) -> None:
     assert counted(url, VALUE) == 7
 
 
+@pytest.mark.slow
 def test_an_async_client_does_the_same(url: str) -> None:
     async def main() -> None:
         async with AsyncClient(url, tasks=[OTHER, WORTH], ledger=MemoryLedger()) as client:

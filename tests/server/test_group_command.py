@@ -113,6 +113,7 @@ def test_every_way_to_share() -> None:
     assert valued.tasks[0].epsilon == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_other_options_of_tasks() -> None:
     options = ("--clip", "--epoch-seconds", "3600", "--goal", "speed=mean", "-o", "in/vehicle.json")
     good("group", "new", "vehicle", *VEHICLE, "--epsilon", "1", *options, "--rolling-delta-cap", "0.5")

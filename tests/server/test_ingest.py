@@ -180,6 +180,7 @@ def test_epochs_at_the_edges_are_taken(with_app: Run) -> None:
     with_app(TASKS, scenario)
 
 
+@pytest.mark.slow
 def test_ten_thousand_fuzzed_bodies(with_app: Run) -> None:
     """Truncated, extended, mutated, spliced and random bodies: a problem or a batch that really is one."""
     generator = random.Random(20130101)

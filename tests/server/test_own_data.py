@@ -64,6 +64,7 @@ def test_compare_averages_over_the_values_row_by_row() -> None:
     assert [float(row["mean_absolute"]), float(row["mean_squared"])] == pytest.approx(total, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_compare_ranks_by_the_population() -> None:
     """At the ends of the domain the clamp's windows are far from the values; in the middle they are not."""
 

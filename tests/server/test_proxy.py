@@ -116,6 +116,7 @@ def test_senders_see_nothing_of_workers_that_end(deployed: Deployed) -> None:
         assert store.counts(WIDE).tolist() == load.counts()
 
 
+@pytest.mark.slow
 def test_a_client_reports_through_tls(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(deployed.machine.certificate))
     with Client(deployed.machine.url, tasks=[HEADING], key=deployed.key) as client:

@@ -256,6 +256,7 @@ def test_points_are_refused_before_counts_are_read(with_app: Run) -> None:
     with_app([WIDE], scenario)
 
 
+@pytest.mark.slow
 def test_an_estimate_takes_the_memory_of_its_points_not_of_all_epochs(
     with_app: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

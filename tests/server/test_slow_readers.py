@@ -125,6 +125,7 @@ def test_a_client_that_asks_too_far_ahead_is_cut(folder: Path) -> None:
     assert [line for line in said if " INFO " not in line] == []
 
 
+@pytest.mark.slow
 @needs_proc
 def test_bodies_of_requests_that_wait_stay_with_their_sender(folder: Path) -> None:
     with_body = SHORT[:-2] + b"Content-Length: 60000\r\n\r\n" + bytes(60_000)

@@ -108,6 +108,7 @@ def test_commands_that_compute_take_one_thread(name: str, monkeypatch: pytest.Mo
     assert seen == [{1}]
 
 
+@pytest.mark.slow
 def test_libraries_that_were_not_loaded_yet_are_limited_too() -> None:
     program = (
         "from arcwise.analysis.threads import one_thread\n"

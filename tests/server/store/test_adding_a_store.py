@@ -56,6 +56,7 @@ def test_the_page_makes_a_store_that_keeps_the_contract(checkout: Path) -> None:
     assert int(found[1]) > 80
 
 
+@pytest.mark.slow
 def test_the_command_takes_the_store_of_the_page(checkout: Path) -> None:
     url = f"msgpack:///{checkout / 'counts.store'}"
     run(checkout, "arcwise.cli", "key", "new", "--scope", "read", "--store", url)

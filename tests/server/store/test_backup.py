@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
 
 from arcwise.server.store import open_store
 from tests.support.postgres import own_url, programs
@@ -76,6 +77,7 @@ def test_sqlite(tmp_path: Path) -> None:
     followed(f"sqlite:///{live}", back_up, restore)
 
 
+@pytest.mark.slow
 def test_postgresql(tmp_path: Path) -> None:
     url = own_url()
     dump = tmp_path / "backup.dump"

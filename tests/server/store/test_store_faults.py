@@ -242,6 +242,7 @@ def fill(url: str, results: Connection) -> None:
         results.send(store.check())
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_sqlite(tmp_path: Path) -> None:
     receiver, sender = SPAWN.Pipe(duplex=False)
     child = SPAWN.Process(target=fill, args=(f"sqlite:///{tmp_path / 'a.db'}", sender))
