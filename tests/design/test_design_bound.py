@@ -48,6 +48,7 @@ def test_bounds_are_below_what_is_achieved(epsilon: float) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("goal", "power"),
     [pytest.param("mean", None, marks=pytest.mark.slow), ("value", 1.0), ("value", 2.5)],

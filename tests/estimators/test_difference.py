@@ -22,6 +22,7 @@ def counted(mechanism: Any, values: Any, reports: int, seed: int) -> Any:
     return Survey(mechanism, drawn_counts(mechanism, node_distribution(mechanism, values), reports, seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [pytest.param((2000, 2000), marks=pytest.mark.slow), (400, 20_000)])
 def test_coverage_of_differences(sizes: tuple[int, int]) -> None:
     """400 surveys of two tasks: 4 standard errors of a coverage of 0.95 are 0.044 (false alarm 6e-5)."""

@@ -143,6 +143,7 @@ def test_bad_shares_are_refused(bad: Any) -> None:
 # --- numbers of devices -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.06, 1 / 3, 0.5, 0.9])
 @pytest.mark.parametrize("reports", [0, 1, 7, 400])
 def test_the_number_of_devices_inverts_the_binomial_law(reports: int, share: float) -> None:

@@ -37,6 +37,7 @@ def test_which_harmonics_vanish() -> None:
         assert math.sin(k * half) == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "k", "codes"),
     [pytest.param(*place, marks=pytest.mark.slow if number else ()) for number, place in enumerate(PLACES)],

@@ -134,6 +134,7 @@ def test_every_value_of_a_lattice_is_the_same_node() -> None:
     compare(tasks, draws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
 def test_nodes_between_the_values_of_a_lattice_are_the_same_to_the_last_bit(rounding: Any) -> None:
     generator = random.Random(8)

@@ -221,6 +221,7 @@ def test_simulated_rides_run_until_they_are_stopped(app: App, url: str) -> None:
     assert app.delivered(url) == app.inspect().sent >= 3
 
 
+@pytest.mark.slow
 def test_an_exchanged_question_is_refused(app: App, tmp_path: Path) -> None:
     package = tmp_path / "ride_logger"
     package.mkdir()

@@ -141,6 +141,7 @@ def test_the_skip_link_leads_to_the_content(tab: Callable[..., Any], open_site: 
         assert window.page.evaluate("document.activeElement.closest('main') !== null")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [MILLION, *(pytest.param(page, marks=_slow) for page in ("/", "heading"))])
 def test_a_page_in_print_and_in_forced_colours_shows_its_figures(
     tab: Callable[..., Any], open_site: Site, page: str

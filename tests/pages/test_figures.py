@@ -255,6 +255,7 @@ def test_a_fit_test_shows_what_the_command_gives(open_site: Site, tmp_path: Path
     assert any(rounds_to(number, each) for each in _NUMBER.findall(text)), (number, text)
 
 
+@pytest.mark.slow
 def test_a_plan_shows_what_the_interface_answers(open_site: Site) -> None:
     """How many more reports stands nowhere on the command line: it is asked over HTTP."""
     task = open_site.tasks["heading"]

@@ -67,6 +67,7 @@ def test_the_unit_domain_of_others_is_continuous() -> None:
 # --- means -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["inset", "design", "response"])
 @pytest.mark.parametrize("population", ["0.3*atom:2 + 0.2*atom:3 + 0.5*atom:9", "normal:4,1", "atom:6"])
 def test_surveys_have_the_planned_error(name: str, population: str) -> None:

@@ -103,6 +103,7 @@ def test_the_planned_number_of_reports_reaches_the_error(name: str) -> None:
     assert within_chance(float(((estimates - law.mean()) ** 2).mean()), 0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_error_for_users_has_no_part_of_sampling(name: str) -> None:
     mechanism = made(name, 2.0)
@@ -188,6 +189,7 @@ def test_more_reports_than_can_be_counted_are_none() -> None:
     assert curve.reports(10.0) == 1
 
 
+@pytest.mark.slow
 def test_a_plan_for_a_population_takes_the_design_for_it() -> None:
     made = plan(Interval(0, 100), epsilon=2, error=0.5, population="normal:40,5", compare=True)
     assert made.chosen == made.best

@@ -155,6 +155,7 @@ def test_no_split_on_a_grid_is_better(epsilon: float, measure: Any, kinds: str) 
             assert least <= total(one, epsilon - one) * (1 + 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", mostly_slow([2.0, 0.5, 6.0], every=3))
 def test_direction_and_distance_share_alike_for_values(epsilon: float) -> None:
     """As the closed form has it, up to what the grid of nodes does."""

@@ -97,6 +97,7 @@ def test_tasks_have_units_and_descriptions() -> None:
     assert [task.unit for task in Group.load("names.json").tasks] == [None, "m"]
 
 
+@pytest.mark.slow
 def test_every_way_to_share() -> None:
     assert new("--epsilon", "4").sample == 1
     assert new("--epsilon", "4", "--sample", "best", "--force").sample is None
@@ -234,6 +235,7 @@ def test_estimates_of_a_group(reported: Group) -> None:
     assert [row["reports"] for row in document["group"]["tasks"]] == list(numbers.values())
 
 
+@pytest.mark.slow
 def test_users_of_a_group_are_all_its_devices(reported: Group) -> None:
     asked = ("estimate", "--group", "vehicle.json", *STORE, "--target", "users")
     document = json.loads(good(*asked, "--json"))

@@ -12,6 +12,7 @@ import pytest
 from arcwise.errors import ParameterError
 from arcwise.server.store import Store, StoredKey, open_store
 from arcwise.server.store.export import Counts, Header, Record, TaskState, read_export, write_export
+from tests.support.cases import mostly_slow
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, WIDE, batch, counted
 from tests.support.stores import URLS
 
@@ -32,7 +33,7 @@ MOVES: dict[str, Callable[[Iterator[Record]], Iterator[Record]]] = {
 }
 
 
-@pytest.fixture(params=list(URLS))
+@pytest.fixture(params=mostly_slow(URLS, every=2))
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Yield an empty store without tasks, of each kind."""
     with URLS[request.param](tmp_path / "other") as url, closing(open_store(url)) as store:

@@ -16,6 +16,7 @@ from arcwise.tasks import Task
 from arcwise.typing import IntArray
 from arcwise.wire import Batch
 from tests.server.store.test_store_merge import MOVES
+from tests.support.cases import mostly_slow
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, WIDE, batch, counted
 from tests.support.stores import URLS
 
@@ -42,7 +43,7 @@ def held(store: Store, task: Task) -> dict[int, list[int]]:
     return {epoch: counts.tolist() for epoch, counts in store.counts_by_epoch(task).items()}
 
 
-@pytest.fixture(params=list(URLS))
+@pytest.fixture(params=mostly_slow(URLS, every=2))
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Yield an empty store without tasks, of each kind."""
     with URLS[request.param](tmp_path / "other") as url, closing(open_store(url)) as store:
