@@ -164,6 +164,7 @@ def test_the_state_of_the_store_and_of_the_process_is_shown(with_app: Run, tmp_p
 
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
         before = app.state.runtime.store().size
+        app.state.runtime.show_store()  # as it does every minute
         shown = await read(http)
         assert shown[f"arcwise_build_info{sorted([__version__, platform.python_version()])}"] == 1
         assert (shown["arcwise_tasks['open']"], shown["arcwise_tasks['closed']"]) == (1, 1)
