@@ -182,6 +182,7 @@ def test_a_ledger_that_has_no_room_to_begin(tmp_path: Path) -> None:
     assert in_child(check)
 
 
+@pytest.mark.slow
 def test_the_limit_of_the_file_system_is_told_apart_from_damage(
     tmp_path: Path, recorder: Recorder, heading: Task
 ) -> None:

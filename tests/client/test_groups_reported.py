@@ -90,6 +90,7 @@ NUMBERS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), values=NUMBERS, group=st.sampled_from([ALL, SOME]))
 def test_the_choice_and_the_charge_do_not_depend_on_the_values(
     seed: int, values: Mapping[str, float | None], group: Group

@@ -39,6 +39,7 @@ def test_bounds_agree_with_the_optimum_on_a_grid(epsilon: float) -> None:
     assert squared == pytest.approx(entry["classical_L2"]["lp_n161"], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", mostly_slow([0.1, 1.0, 4.0, 8.0], every=4))
 def test_bounds_are_below_what_is_achieved(epsilon: float) -> None:
     assert lower_bound(UNIT, epsilon, inputs=17) < best_published_variance(epsilon)

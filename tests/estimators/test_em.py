@@ -133,6 +133,7 @@ def test_no_distribution_beats_the_certificate(mechanism: Mechanism) -> None:
     assert newton.log_likelihood <= best + 0.01
 
 
+@pytest.mark.slow
 def test_expected_counts_are_fitted_exactly() -> None:
     mechanism = MECHANISMS[0]
     truth = np.random.default_rng(1).dirichlet(np.ones(24))

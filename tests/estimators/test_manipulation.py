@@ -73,6 +73,7 @@ def line_distance(first: FloatArray, second: FloatArray) -> float:
     return 4 * float(means @ np.diff(cell_edges(SMALL))[1:-1])
 
 
+@pytest.mark.slow
 @given(honest=laws, claims=laws, share=shares)
 def test_no_lie_leaves_the_ranges_of_an_interval(
     honest: FloatArray, claims: FloatArray, share: float
@@ -90,6 +91,7 @@ def test_no_lie_leaves_the_ranges_of_an_interval(
     assert np.abs(np.cumsum(honest - seen)).max() <= backward["any share"].honest[1] + EXACT
 
 
+@pytest.mark.slow
 @given(honest=laws, claims=laws, share=shares)
 def test_no_lie_leaves_the_ranges_of_a_circle(honest: FloatArray, claims: FloatArray, share: float) -> None:
     seen = (1 - share) * honest + share * claims

@@ -12,6 +12,7 @@ from arcwise.analysis.plotting import draw_estimate, new_figure
 from arcwise.domains import Circle, Interval
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +59,7 @@ def test_pictures_with_bands(label: str) -> None:
     np.testing.assert_allclose(np.column_stack([baseline, heights]), expected)
 
 
-@pytest.mark.parametrize("label", TASKS)
+@pytest.mark.parametrize("label", mostly_slow(TASKS, every=len(TASKS)))
 def test_pictures_show_the_histogram_and_the_intervals(label: str, tmp_path: Path) -> None:
     result = an_estimate(label)
     figure = result.plot()

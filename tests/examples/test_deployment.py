@@ -42,6 +42,7 @@ def unit() -> configparser.ConfigParser:
     return parser
 
 
+@pytest.mark.slow
 def test_a_server_runs_with_the_settings(tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
     # The command's options take the place of the paths of the file.

@@ -216,6 +216,7 @@ def services(composed: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from composed["services"].items()
 
 
+@pytest.mark.slow
 def test_every_service_is_checked_restarted_and_pinned(composed: Any) -> None:
     assert len(composed["services"]) == 6
     for name, service in services(composed):

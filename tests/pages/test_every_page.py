@@ -15,37 +15,31 @@ if TYPE_CHECKING:
     from tests.support.chromium import Tab
     from tests.support.sites import Site
 
-_slow = pytest.mark.slow
 _PAGES = [
     "/",
-    *[
-        pytest.param(name, marks=_slow)
-        for name in (
-            MILLION,
-            "/operator",
-            "heading",
-            "no report",
-            "/?q=nothing-like-it",
-            "one report",
-            "score",
-            "departure",
-            "hour of day",
-            "single values",
-            "salary",
-            "speed",
-            "load",
-            "vehicle speed",
-            "vehicle heading",
-            "winter",
-            f"{MILLION}?every=week&level=0.9&share=0:30",
-            f"{MILLION}?from=2001-01-01&to=2001-01-02",
-            f"{MILLION}/plan?half_width=0.5",
-            f"{MILLION}/fit",
-            "heading/fit",
-            "heading/plan?half_width=1",
-            "speed/compare?against=vehicle%20speed",
-        )
-    ],
+    MILLION,
+    "/operator",
+    "heading",
+    "no report",
+    "/?q=nothing-like-it",
+    "one report",
+    "score",
+    "departure",
+    "hour of day",
+    "single values",
+    "salary",
+    "speed",
+    "load",
+    "vehicle speed",
+    "vehicle heading",
+    "winter",
+    f"{MILLION}?every=week&level=0.9&share=0:30",
+    f"{MILLION}?from=2001-01-01&to=2001-01-02",
+    f"{MILLION}/plan?half_width=0.5",
+    f"{MILLION}/fit",
+    "heading/fit",
+    "heading/plan?half_width=1",
+    "speed/compare?against=vehicle%20speed",
 ]
 
 
@@ -80,6 +74,7 @@ def address(site: Site, page: str) -> str:
     return site.page(name, page.removeprefix(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", _PAGES)
 def test_a_page_is_whole(tab: Callable[..., Any], open_site: Site, page: str) -> None:
     with tab() as window:
@@ -142,7 +137,7 @@ def test_the_skip_link_leads_to_the_content(tab: Callable[..., Any], open_site: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [MILLION, *(pytest.param(page, marks=_slow) for page in ("/", "heading"))])
+@pytest.mark.parametrize("page", [MILLION, "/", "heading"])
 def test_a_page_in_print_and_in_forced_colours_shows_its_figures(
     tab: Callable[..., Any], open_site: Site, page: str
 ) -> None:

@@ -28,6 +28,7 @@ def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [MILLION, pytest.param("heading", marks=pytest.mark.slow)])
 def test_the_pointer_shows_a_value(tab: Callable[..., Any], open_site: Site, page: str) -> None:
     with tab(DESKTOP) as window:

@@ -321,6 +321,7 @@ def test_the_goal_mean_takes_populations_and_says_what_they_do(
         assert "--population is for --goal mean on an interval, without --mechanism" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", ["mean", "value"])
 def test_with_a_step_goals_design_a_table_of_its_values(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, goal: str

@@ -109,6 +109,7 @@ def test_not_ready_with_a_full_queue(
     with_app([DELAY], scenario, max_waiting_bytes=105_000, max_body_bytes=103_000)
 
 
+@pytest.mark.slow
 def test_sigterm_is_announced_and_what_was_taken_is_written(tmp_path: Path) -> None:
     DELAY.save(tmp_path / "delay.json")
     acknowledged = []

@@ -148,6 +148,7 @@ def test_rates_count_by_address_and_nobody_can_claim_another(deployed: Deployed,
         assert {ask("") for _ in range(4)} == {401}
 
 
+@pytest.mark.slow
 def test_a_large_body_gets_a_problem_document(deployed: Deployed) -> None:
     headers = {"authorization": f"Bearer {deployed.key}", "content-type": MEDIA_TYPE}
     path = f"/v1/tasks/{WIDE.id}/reports"

@@ -52,12 +52,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
         yield url, {"authorization": f"Bearer {key}"}, folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("managed", "examples"),
     [
         pytest.param(True, 10, id="admin"),
-        pytest.param(True, 25, id="admin longer", marks=pytest.mark.slow),
-        pytest.param(False, 25, id="anybody", marks=pytest.mark.slow),
+        pytest.param(True, 25, id="admin longer"),
+        pytest.param(False, 25, id="anybody"),
     ],
 )
 def test_nothing_that_the_document_allows_meets_a_defect(

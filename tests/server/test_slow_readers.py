@@ -56,6 +56,7 @@ def wait_for_room(url: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [
