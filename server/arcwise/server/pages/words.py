@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.analysis.estimators.notes import note_lines
+from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.tidy import in_unit
 from arcwise.digits import counted, duration, written
 from arcwise.domains import Circle
@@ -14,7 +16,7 @@ from arcwise.tasks.words import caps_words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from arcwise.analysis.estimators.result import Shares, Value
+    from arcwise.analysis.estimators.result import Shares
     from arcwise.tasks import Task
 
 __all__ = [
@@ -67,16 +69,11 @@ class Figure(NamedTuple):
     note: str
 
 
-_LABELS = {
-    "mean": "mean",
-    "standard_deviation": "standard deviation",
-    "variance": "variance",
-    "direction": "mean direction",
-    "resultant_length": "resultant length",
-    "circular_variance": "circular variance",
-    "mode": "mode",
-}
-"""The single values of results, in the order of pages."""
+_FIRST = ("mean", "standard_deviation")
+"""The single values that stand before the others, which keep their order."""
+
+_LABELS = {"direction": "mean direction"}
+"""Of single values that are called otherwise than their fields."""
 
 _MEANINGS = {
     "standard deviation": "how far values typically are from the mean",
@@ -89,11 +86,7 @@ _MEANINGS = {
 
 def figures_of(result: Shares, unit: str | None) -> list[Figure]:
     """Return every number with an interval of an estimate, a point of a series or a comparison."""
-    found = [
-        _figure(name, label, value, unit)
-        for name, label in _LABELS.items()
-        if (value := getattr(result, name, None)) is not None
-    ]
+    found = [_figure(name, label, value, unit) for name, label, value in _singles(result)]
     families: Mapping[str, Mapping[str, Value]] = {
         "quantile": result.quantiles,
         "share": result.shares,
@@ -107,6 +100,17 @@ def figures_of(result: Shares, unit: str | None) -> list[Figure]:
     return found
 
 
+def _singles(result: Shares) -> list[tuple[str, str, Value]]:
+    """Return the values of a result that are fields of their own: names, labels, values."""
+    record: Any = result  # a data class, whichever it is
+    names = sorted((field.name for field in fields(record)), key=lambda name: name not in _FIRST)
+    return [
+        (name, _LABELS.get(name, name.replace("_", " ")), value)
+        for name in names
+        if isinstance(value := getattr(result, name), Value)
+    ]
+
+
 def headline_of(figures: Iterable[Figure]) -> Figure | None:
     """Return the number that a task is about: its mean or its mean direction."""
     return next((figure for figure in figures if figure.name in ("mean", "direction")), None)
@@ -115,9 +119,7 @@ def headline_of(figures: Iterable[Figure]) -> Figure | None:
 def notes_of(result: Shares) -> list[str]:
     """Return what a reader must know of the numbers with an interval, each note once."""
     found: list[tuple[str, tuple[str, ...]]] = [
-        (label, value.notes)
-        for name, label in _LABELS.items()
-        if (value := getattr(result, name, None)) is not None and value.low is not None
+        (label, value.notes) for _name, label, value in _singles(result) if value.low is not None
     ]
     for family in ("quantile", "share", "bin"):
         values: Mapping[str, Value] = getattr(result, f"{family}s", {})
