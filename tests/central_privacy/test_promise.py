@@ -94,7 +94,10 @@ def test_a_promise_is_checked_against_the_kernel() -> None:
     too_good = CentralStatement(0.9, 1e-8, 10_000)
     broken = Task("age", AGE, 5.17, caps=ONCE.caps(5.17, 86_400), central=too_good)
     with pytest.raises(
-        CertificateError, match=r"^the central epsilon of task 'age' is 0.99\d+, more than the 0.9"
+        CertificateError,
+        match=r"^the central statement of task 'age' is not true\. It promises epsilon = 0\.9, "
+        r"delta = 1e-08, .* at least 10,000 reports .*; what holds of its kernel is epsilon = 0\.99\d+\. "
+        r"Take a smaller epsilon than 5\.17 for one",
     ):
         check_promise(broken)
 
@@ -168,7 +171,7 @@ def test_a_new_task_finds_its_local_epsilon_and_its_caps(
         (["--central", "1", "--reports", "1e4", "--delta", "0"], "delta must be at least 1e-200"),
         (
             ["--central", "1", "--reports", "1e4", "--epsilon", "6"],
-            "the central epsilon of task 'age' is 1.8",
+            "what holds of its kernel is epsilon = 1.8",
         ),
         (
             ["--central", "2", "--reports", "1e4", "--epsilon", "5", "--lifetime-cap", "50"],

@@ -33,8 +33,8 @@ AGE = Task(
     "age",
     Interval(0, 100),
     1.0,
-    caps=Caps(lifetime=30.0, rolling=1.0),
-    central=CentralStatement(1.0, 1e-6, LEAST, releases=30),
+    caps=Caps(lifetime=1.0, rolling=1.0),
+    central=CentralStatement(1.0, 1e-6, LEAST),
     lateness_seconds=0,
 )
 LIVE = Task("live", Interval(0, 100), 1.0)

@@ -15,6 +15,7 @@ from arcwise.cli.new_file import new_path, whole_file
 from arcwise.cli.terminal import number_table, progress_bar, wide_console
 from arcwise.digits import counted
 from arcwise.extras import check_extra
+from arcwise.server.promises import check_new
 from arcwise.server.settings import load_tasks
 from arcwise.server.store import open_store
 from arcwise.server.store.sources import checked_name
@@ -137,6 +138,7 @@ def _print(result: BatchCounts) -> None:
 def _store(result: BatchCounts, url: str, name: str) -> tuple[str, list[str]]:
     """Return what became of the source, and warnings where these seem to be counts of a part of it."""
     with closing(open_store(url)) as opened:
+        check_new(opened, result.tasks)
         opened.register(result.tasks)
         report = opened.replace_source(
             name,

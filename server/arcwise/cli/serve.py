@@ -17,6 +17,7 @@ from arcwise.server.archive.folder import Folder
 from arcwise.server.process.configuration import configure
 from arcwise.server.process.logs import configure_logs
 from arcwise.server.process.server import run
+from arcwise.server.promises import check_new
 from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.server.store import open_store
 from arcwise.server.store.staging import staging
@@ -82,7 +83,7 @@ _with_options(serve)
 
 
 def _check_open(settings: ProcessSettings) -> None:
-    """Say what is wrong with the store or its archive before anything listens.
+    """Say what is wrong with the store, new tasks or the archive before anything listens.
 
     A server that everybody reaches must not be open by accident.
     """
@@ -92,5 +93,6 @@ def _check_open(settings: ProcessSettings) -> None:
                 f"the store has no keys, and {settings.host} is not this machine alone: everybody who "
                 "reaches it could report and read. Make keys with `arcwise key new`, or pass --open"
             )
+        check_new(store, settings.served)
         if settings.archive:
             Folder(Path(settings.archive), staging(store))

@@ -18,6 +18,7 @@ from arcwise.cli.stored_task import named_task
 from arcwise.cli.terminal import progress_bar
 from arcwise.digits import counted
 from arcwise.server.administration import audited
+from arcwise.server.promises import checked_records
 from arcwise.server.releasing import released_records
 from arcwise.server.store import migrate_store, open_store
 from arcwise.server.store.export import BatchIds, Counts, Header, read_export, write_export
@@ -178,7 +179,8 @@ def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
             tally = _Tally()
             with _records(other, ids=not without_ids) as records, progress_bar() as show:
                 kept = (each for each in records if not (without_ids and isinstance(each, BatchIds)))
-                left_out = opened.merge(tally.watch(kept, show), int(time.time()))
+                checked = checked_records(opened, tally.watch(kept, show))
+                left_out = opened.merge(checked, int(time.time()))
             click.echo(f"merged {other if '://' not in other else 'a store'}: {tally}")
             if left_out:
                 click.echo(f"left out {counted(left_out, 'report')} of epochs that are released here")

@@ -7,10 +7,11 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from arcwise.errors import ArcwiseError, ParameterError, StoreError
+from arcwise.errors import ArcwiseError, CertificateError, ParameterError, StoreError
 from arcwise.server.gate import require
 from arcwise.server.keys import SCOPES, new_key
 from arcwise.server.problems import Problem, store_busy, unknown_task
+from arcwise.server.promises import check_statement
 from arcwise.server.store import StoredAction
 from arcwise.tasks import Task
 
@@ -117,12 +118,16 @@ class Administration:
         Raises
         ------
         Problem
-            422 when it is no valid task; 409 when another open task has its name.
+            422 when it is no valid task, or its central statement is not true; 409 when another open task
+            has its name.
         """
         require(actor, "admin")
         task = await asyncio.to_thread(_read_task, text)
+        if task.id in self._catalogue.tasks:
+            return task, False
+        await asyncio.to_thread(_check_statement, task)
         async with self._naming:
-            if task.id in self._catalogue.tasks:
+            if task.id in self._catalogue.tasks:  # it came meanwhile
                 return task, False
             self._check_name(task)
             await self._change(actor, "make task", task.id, lambda store: store.register([task]))
@@ -241,3 +246,10 @@ def _read_task(text: bytes) -> Task:
             "invalid-task",
             "The body is not the file of a valid task; `arcwise task verify FILE` says why.",
         ) from None
+
+
+def _check_statement(task: Task) -> None:
+    try:
+        check_statement(task, "this task")  # its name is what was sent
+    except CertificateError as error:
+        raise Problem(422, "untrue-statement", f"The server does not take the task: {error}.") from None

@@ -111,6 +111,8 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
         When an option is not a field of `Settings`.
     StoreError
         At start, when the store cannot be opened.
+    CertificateError
+        At start too, when the central statement of a task that the store does not have yet is not true.
     """
     if settings is not None and not isinstance(settings, Settings):
         raise ParameterError(

@@ -24,6 +24,7 @@ from arcwise.server.ingest import Ingest
 from arcwise.server.keys import SCOPES
 from arcwise.server.pages.rendering import Pages
 from arcwise.server.process.metrics import Metrics
+from arcwise.server.promises import check_new
 from arcwise.server.releasing import Releasing
 from arcwise.server.sessions import Sessions
 from arcwise.server.store import Store, open_store
@@ -200,11 +201,14 @@ class Runtime:
         ------
         StoreError
             When the store cannot be opened.
+        CertificateError
+            When the central statement of a task that the store does not have yet is not true.
         """
         settings = self._settings
         self._store = store = open_store(settings.store, read_only=self.read_only)
         try:
             if not self.read_only:
+                check_new(store, settings.served)
                 store.register(settings.served)
             self.refresh()
             self.show_store()

@@ -24,8 +24,15 @@ _SLOPE: Final = 1.5
 """How fast a local epsilon above this grows with the logarithm of the central one, about."""
 
 
-def check_promise(task: Task) -> CentralPrivacy | None:
+def check_promise(task: Task, *, called: str = "") -> CentralPrivacy | None:
     """Return what a task's kernel reveals as its statement assumes; None for a task without a statement.
+
+    Parameters
+    ----------
+    task
+        The task.
+    called
+        What an error calls it, instead of by its name.
 
     Raises
     ------
@@ -37,9 +44,9 @@ def check_promise(task: Task) -> CentralPrivacy | None:
     found = _proved(task, task.central)
     if found.epsilon > task.central.epsilon:
         raise CertificateError(
-            f"the central epsilon of task {task.name!r} is {found.epsilon:.4g}, more than the "
-            f"{task.central.epsilon:.6g} that it promises: take a smaller epsilon than {task.epsilon:.6g}, "
-            "more reports or fewer releases"
+            f"the central statement of {called or f'task {task.name!r}'} is not true. It promises "
+            f"{task.central}; what holds of its kernel is epsilon = {found.epsilon:.4g}. Take a "
+            f"smaller epsilon than {task.epsilon:.6g} for one report, more reports or fewer releases"
         )
     return found
 

@@ -1,0 +1,65 @@
+"""Central statements of tasks are checked once: when a store gets the task."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from arcwise.server.store.export import TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from arcwise.server.store import Store
+    from arcwise.server.store.export import Record
+    from arcwise.tasks import Task
+
+__all__ = ["check_new", "check_statement", "checked_records"]
+
+
+@lru_cache(maxsize=16)  # `arcwise serve` asks before it listens, and the app when it starts
+def check_statement(task: Task, called: str = "") -> None:
+    """Check the central statement of a task, if it has one: 20 ms, and seconds for several releases.
+
+    Raises
+    ------
+    CertificateError
+        When it is not true; see `check_promise` for `called`.
+    """
+    if task.central is not None:
+        # Only here: SciPy is a third of a second of the start of a server without such tasks.
+        from arcwise.analysis.central_privacy.promise import check_promise
+
+        check_promise(task, called=called)
+
+
+def check_new(store: Store, tasks: Iterable[Task]) -> None:
+    """Check the central statements of those tasks that a store does not have yet.
+
+    The id of a task covers its kernel and its statement, so what was found true once stays true.
+
+    Raises
+    ------
+    CertificateError
+        When one is not true.
+    """
+    promising = [task for task in tasks if task.central is not None]
+    known = {entry.task.id for entry in store.tasks()} if promising else set()
+    for task in promising:
+        if task.id not in known:
+            check_statement(task)
+
+
+def checked_records(store: Store, records: Iterable[Record]) -> Generator[Record, None, None]:
+    """Yield records that are to be merged into a store, each new task after a check of its statement.
+
+    Raises
+    ------
+    CertificateError
+        When one is not true.
+    """
+    known = {entry.task.id for entry in store.tasks()}
+    for record in records:
+        if isinstance(record, TaskState) and record.task.id not in known:
+            check_statement(record.task)
+        yield record
