@@ -47,6 +47,7 @@ def check_epsilon(epsilon: object, *, least: float = EPSILON_MIN) -> float:
     return checked_real("epsilon", epsilon, least=least, most=EPSILON_MAX)
 
 
+@lru_cache(maxsize=256)
 def exact_epsilon(epsilon: float) -> Fraction:
     """Return the rational number that `epsilon` stands for in every privacy statement.
 
