@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from arcwise.analysis import Estimate, estimate
+from arcwise.analysis.tidy import tidy_rows
 from arcwise.domains import Interval
 from arcwise.tasks import CentralStatement, Task
 
@@ -27,3 +29,36 @@ def test_the_page_of_a_task_has_a_statement_for_each_reader(with_app: Callable[.
         assert "Against who" not in (await http.get(f"/tasks/{PLAIN.id}")).text
 
     with_app([AGE, PLAIN], scenario)
+
+
+def test_json_has_a_statement_for_each_reader(with_app: Callable[..., None]) -> None:
+    kinds = ("estimate", "series", "fit", "plan?half_width=1", "difference?to=3&against_from=3")
+    assert list(AGE.readers.values()) == ["epsilon = 5.17 per report", str(ONCE)]
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        listed = (await http.get("/v1/tasks")).json()["tasks"]
+        assert listed == [AGE.to_json() | {"readers": AGE.readers}, PLAIN.to_json()]
+        for task in (AGE, PLAIN):
+            path = f"/v1/tasks/{task.id}"
+            shown = (await http.get(path)).json()
+            assert Task.from_json(shown) == task
+            for kind in kinds:
+                found = (await http.get(f"{path}/{kind}")).json()
+                assert found.get("readers") == shown.get("readers") == (AGE.readers if task == AGE else None)
+            for file in ("estimate.csv", "series.csv", "series.svg"):
+                answer = await http.get(f"{path}/{file}")
+                assert answer.status_code in (200, 404)
+                assert "readers" not in answer.text
+        described = (await http.get("/openapi.json")).json()["paths"]
+        for path in ("/v1/tasks", "/v1/tasks/{task}"):
+            assert "readers" in described[path]["get"]["description"]
+        assert "readers" in described["/v1/tasks/{task}/fit"]["get"]["responses"]["200"]["description"]
+
+    with_app([AGE, PLAIN], scenario)
+
+
+def test_documents_with_statements_are_read_as_before() -> None:
+    found = estimate(AGE, [100] * AGE.mechanism.kernel.codes)
+    said = found.to_dict() | {"readers": AGE.readers}
+    assert Estimate.from_dict(said) == found
+    assert list(tidy_rows(said)) == list(tidy_rows(found.to_dict()))

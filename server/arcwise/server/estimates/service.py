@@ -333,6 +333,8 @@ class Estimates:
                 document["epochs"] = span_to_dict(task, question.span)
         if not self._is_live(task):
             document["release"] = CLOSED_EPOCHS
+        if task.central is not None:
+            document["readers"] = task.readers
         if self._min_reports > 1:
             document["min_reports"] = self._min_reports
             for each, part in zip(document.get("points", [document]), parts, strict=True):

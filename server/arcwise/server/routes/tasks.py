@@ -107,7 +107,10 @@ def reader_routes(runtime: Runtime) -> APIRouter:
         response_model=dict[str, Any],
     )
     async def list_tasks(request: Request) -> Response:
-        """Every task as its file would hold it, and when those that are closed were, in Unix seconds."""
+        """Every task as its file would hold it, and when those that are closed were, in Unix seconds.
+
+        A task with a central statement also has `readers`: what holds against whom, the local epsilon first.
+        """
         tasks, closed = runtime.catalogue.tasks, runtime.catalogue.closed
         mine = runtime.gate.readable(request.scope, tasks)
         shut = json.dumps({task_id: closed[task_id] for task_id in mine if task_id in closed}).encode()
@@ -115,7 +118,10 @@ def reader_routes(runtime: Runtime) -> APIRouter:
 
     @router.get("/v1/tasks/{task}", summary="Show one task", response_model=dict[str, Any])
     async def show_task(request: Request, task: _Task) -> Response:
-        """One task, as its file would hold it."""
+        """One task, as its file would hold it.
+
+        With a central statement it also has `readers`: what holds against whom, the local epsilon first.
+        """
         known = asked_task(runtime, request, name_in(request.scope, task))
         return _json(*await as_json([known.id]))
 
@@ -194,13 +200,18 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
 def _responses(forms: Iterable[str]) -> dict[int | str, dict[str, Any]]:
     content = {_FORMS[form]: {"schema": _SCHEMAS[form]} for form in forms}
     return {
-        200: {"description": "With an ETag", "content": content},
+        200: {
+            "description": "With an ETag. JSON of a task with a central statement has `readers`: what holds "
+            "against whom, the local epsilon first",
+            "content": content,
+        },
         304: {"description": "What an ETag in If-None-Match names is still the same"},
     }
 
 
 def _text(task: Task) -> bytes:
-    return json.dumps(task.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    shown = task.to_json() | ({} if task.central is None else {"readers": task.readers})
+    return json.dumps(shown, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _json(text: bytes) -> Response:
