@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from contextlib import AsyncExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import numpy as np
 import pytest
 
 from arcwise.domains import Interval
 from arcwise.server import Settings, create_app
+from arcwise.server.estimates.cache import digest_of, tag_of
+from arcwise.server.estimates.question import read_question
+from arcwise.server.estimates.service import Estimates
 from arcwise.server.keys import new_key
 from arcwise.server.runtime import Runtime
 from arcwise.server.store import open_store
@@ -20,14 +25,16 @@ from tests.support.clock import Clock
 from tests.support.postgres import fresh_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
     from fastapi import FastAPI
 
+    from arcwise.server.store import Store
+
     Scenario = Callable[..., Awaitable[None]]
 
-START = 1_700_006_400.0  # noon
+START = 1_700_006_400.0  # a midnight
 LEAST = 20
 AGE = Task(
     "age",
@@ -73,12 +80,12 @@ class Worker:
         self.runtime: Runtime = app.state.runtime
         self.http = http
 
-    async def send(self, number: int, epoch: int, code: int = 1, count: int = 1) -> int:
+    async def send(self, number: int, epoch: int, code: int = 1, count: int = 1, *, task: Task = AGE) -> int:
         body = encode_batch(
-            Batch(bytes.fromhex(AGE.id), number.to_bytes(16, "big"), epoch, bytes([code]) * count)
+            Batch(bytes.fromhex(task.id), number.to_bytes(16, "big"), epoch, bytes([code]) * count)
         )
         answer = await self.http.post(
-            f"/v1/tasks/{AGE.id}/reports",
+            f"/v1/tasks/{task.id}/reports",
             content=body,
             headers={"Content-Type": MEDIA_TYPE, "Authorization": f"Bearer {self.http.headers['x-ingest']}"},
         )
@@ -262,3 +269,156 @@ def test_blocks_are_shown_when_all_of_them_is_released(run: Callable[..., None],
         assert found == [0, 2 * LEAST]
 
     run(scenario, min_reports=30, min_reports_days=days)
+
+
+TAGGED = [path for path in PATHS if path.startswith(f"/v1/tasks/{AGE.id}/")]
+"""Of these, all have an entity tag, but a picture of nothing."""
+
+some_or_all = pytest.mark.parametrize(
+    "paths", [TAGGED[:2], pytest.param(TAGGED, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+
+
+def tags(task: Task, path: str, store: Store, secrets: Sequence[bytes]) -> set[str]:
+    """Return the entity tags of a path as the server computes them, from a store, with these secrets.
+
+    Of the counts, live and released, as they are, and with one report more of each code.
+    """
+    url = httpx.URL(path)
+    name, _, form = url.path.rpartition("/")[2].partition(".")
+    kind: Any = "estimate" if name == "picture" else name
+    question = read_question(task, url.params.multi_items(), kind, other=task)
+    found = set()
+    for live in (False, True):
+        estimates = Estimates(lambda: store, is_live={task: live}.__getitem__)
+        shown = [estimates.shown_counts(task, question.span, every=question.every)]
+        if name == "difference":
+            shown.append(estimates.shown_counts(task, question.other_span))
+        for secret in secrets:
+            before = [digest_of(secret, each.parts, each.counts, live=live) for each in shown]
+            digests = {b"".join(before)}
+            for place, each in enumerate(shown):
+                for cell in np.ndindex(each.counts.shape):
+                    counts = each.counts.copy()
+                    counts[cell] += 1
+                    after = digest_of(secret, each.parts, counts, live=live)
+                    digests.add(b"".join([*before[:place], after, *before[place + 1 :]]))
+            found |= {tag_of(digest, question, form or "json", 0) for digest in digests}
+    return found
+
+
+@some_or_all
+def test_a_reader_who_knows_all_reports_but_one_guesses_no_tag(
+    run: Callable[..., None], clock: Clock, tmp_path: Path, paths: list[str]
+) -> None:
+    async def attack(worker: Worker) -> int:
+        """Try every tag that can be computed without the store's secret; return how many paths have one."""
+        tagged, store = 0, worker.runtime.store()
+        with closing(open_store(f"sqlite:///{tmp_path / f'{clock.time()}.db'}")) as own:
+            own.merge(store.export(ids=True), 0)
+            for path in paths:
+                given = (await worker.http.get(path)).headers.get("ETag")
+                guessed = tags(AGE, path, own, [b"", bytes(32), own.secret])
+                assert len(guessed) > 100
+                answer = await worker.http.get(path, headers={"If-None-Match": ", ".join(guessed)})
+                if given is None:
+                    assert answer.status_code == 404
+                    continue
+                tagged += 1
+                assert (answer.status_code, answer.headers["ETag"]) == (200, given)
+                # It would be found: with the secret, one of them is the tag, and its owner gets 304.
+                known = tags(AGE, path, own, [store.secret])
+                assert given in known
+                for tag in (given, ", ".join(known)):
+                    answer = await worker.http.get(path, headers={"If-None-Match": tag})
+                    assert answer.status_code == 304
+        return tagged
+
+    async def scenario(one: Worker, two: Worker) -> None:
+        assert await two.send(1, TODAY, 1) == 204
+        before = await attack(one)
+        assert await two.send(2, TODAY, 2, LEAST) == 204
+        clock.wait(2 * DAY)
+        for _ in range(40):
+            one.runtime.keep_time()
+        one.tick()
+        assert (await one.http.get(paths[0])).json()["n"] == LEAST + 1
+        assert await two.send(3, TODAY + 2, 3) == 204
+        assert await attack(one) >= before > 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("release", ["live", "closed-epochs"])
+@some_or_all
+def test_the_same_reader_finds_every_report_where_counts_are_live(
+    run: Callable[..., None], release: str, paths: list[str]
+) -> None:
+    """So what finds nothing in the tests above would find something."""
+    paths = [path.replace(AGE.id, LIVE.id) for path in paths if not path.endswith(".svg")]
+
+    async def scenario(one: Worker, two: Worker) -> None:
+        seen = [await one.seen(paths)]
+        for number in range(2):
+            assert await two.send(number, TODAY, number, task=LIVE) == 204
+            two.tick()
+            seen.append(await one.seen(paths))
+        for path in (each for each in seen[0] if each.endswith(" application/json")):
+            is_empty = path.split()[0].endswith(f"estimate?to={TODAY}")  # which ends before today
+            moves = len({str(each[path]) for each in seen})
+            assert moves == (1 if is_empty or release == "closed-epochs" else 3), path
+
+    run(scenario, release=release)
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)  # a copy is easy to make of a file
+def test_a_copy_from_before_a_release_releases_nothing_twice(
+    tmp_path: Path, run: Callable[..., None], clock: Clock
+) -> None:
+    """A copy that is twenty minutes old at least, as docs/howto/run-a-server.md has it."""
+    file, copy = tmp_path / "app.db", tmp_path / "copy.db"
+    plain = f"/v1/tasks/{AGE.id}/series"
+
+    async def shown(worker: Worker) -> dict[int, int]:
+        points = (await worker.http.get(plain)).json()["points"]
+        return {point["first"]: point["n"] for point in points if point["n"]}
+
+    async def wait(worker: Worker, seconds: float) -> None:
+        for _ in range(4):
+            clock.wait(seconds / 4)
+            worker.tick()
+
+    async def before(one: Worker, two: Worker) -> None:
+        assert await one.send(1, TODAY, 1, LEAST) == 204
+        await wait(one, DAY)
+        assert await shown(one) == {TODAY: LEAST}
+        assert await one.send(2, TODAY + 1, 1, LEAST) == 204
+        await wait(one, DAY - 1200)
+        with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+        assert await two.send(3, TODAY + 1, 2) == 204
+        await wait(one, 1200)
+        assert await shown(two) == {TODAY: LEAST, TODAY + 1: LEAST + 1}
+
+    async def after(one: Worker, two: Worker) -> None:
+        paths = TAGGED[:2]
+        restored = await one.seen(paths)
+        assert await shown(one) == {TODAY: LEAST}
+        for number in range(3):
+            assert await two.send(number + 10, TODAY, 3) == 410
+            late = await two.send(number + 20, TODAY + 1, 3)
+            assert late == (204 if number == 0 else 410)  # the clock of the copy catches up
+            assert await two.send(number + 30, TODAY + 2, 3) == 204
+            clock.wait(1200)
+            for worker in (one, two):
+                worker.tick()
+                assert await worker.seen(paths) == restored
+        assert await one.send(4, TODAY + 2, 1, LEAST) == 204
+        await wait(one, DAY)
+        assert await shown(two) == {TODAY: LEAST, TODAY + 2: LEAST + 3}
+
+    run(before)
+    for name in ("app.db", "app.db-wal", "app.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    copy.rename(file)
+    run(after)
