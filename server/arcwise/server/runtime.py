@@ -34,7 +34,7 @@ from arcwise.tasks import DAY
 from arcwise.tasks.central import CLOSED_EPOCHS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from arcwise.server.clock import Clock
     from arcwise.server.gateway import Gateway
@@ -125,6 +125,7 @@ class Runtime:
         self.turns = Turns(lambda: self.ingest.waiting > 0)
         self._released_before: dict[str, int] = {}
         self._was_live = False
+        self._warned_of: set[str] = set()
         self._draining = False
         self._clock_side = ""
         self._read_at = -math.inf
@@ -260,8 +261,15 @@ class Runtime:
                 "; ".join(same),
             )
 
-    def _warn_about_archive(self, tasks: Iterable[Task]) -> None:
-        names = [repr(task.name) for task in tasks if self._settings.archive and task.central is not None]
+    def _warn_about_archive(self) -> None:
+        """Log which tasks have a central statement that the archive's readers are beyond, each task once."""
+        if not self._settings.archive:
+            return
+        promising = {
+            task_id: task for task_id, task in self.catalogue.tasks.items() if task.central is not None
+        }
+        names = [repr(task.name) for task_id, task in promising.items() if task_id not in self._warned_of]
+        self._warned_of |= promising.keys()
         if names:
             _log.warning(
                 "the archive keeps every batch of %s: whoever reads it is beyond the central statement, and "
@@ -321,7 +329,7 @@ class Runtime:
             if new and not self.read_only:
                 store.register(new)
             self.catalogue.load(stored)
-            self._warn_about_archive(new)
+            self._warn_about_archive()
             closed = len(self.catalogue.closed)
             self.metrics.tasks(len(self.catalogue.tasks) - closed, closed)
             self._read_at = self.clock.monotonic()
