@@ -537,7 +537,7 @@ public final class Client {
     static final Set<String> CENTRAL = Set.of("delta", "epsilon", "honest", "releases", "reports", "reports_each");
 
     record Task(byte[] bytes, String id, String name, Domain domain, double epsilon, long epochSeconds, long charge,
-                Caps caps, String placement, Kernel kernel) {
+                Caps caps, String placement, Kernel kernel, boolean isCentral) {
 
         static Task ofBytes(byte[] bytes) {
             check(bytes.length <= 1 << 20, "a task has at most 1 MiB");
@@ -570,7 +570,7 @@ public final class Client {
                 checkCentral((Map<?, ?>) optional.get("central"), caps, exact.micro(), epochSeconds);
             }
             return new Task(bytes.clone(), sha256(bytes), text(fields.get(1), "the name", 64), domain, epsilon,
-                epochSeconds, exact.micro(), caps, placement, kernel);
+                epochSeconds, exact.micro(), caps, placement, kernel, optional.containsKey("central"));
         }
 
         static Map<?, ?> checkedOptional(Object field) {
@@ -885,7 +885,9 @@ public final class Client {
         task.position(value);
         if (!ledger.charge(task, now)) return false;
         ByteBuffer draw = ByteBuffer.wrap(random(16)).order(ByteOrder.LITTLE_ENDIAN);
-        queue.add(new Queued(task.epoch(now), task.randomize(value, draw.getLong(), draw.getLong())));
+        // The rolling cap bounds the reports in an epoch of the ledger's time, which never goes back.
+        long epoch = task.epoch(task.isCentral ? ledger.now : now);
+        queue.add(new Queued(epoch, task.randomize(value, draw.getLong(), draw.getLong())));
         return true;
     }
 

@@ -49,6 +49,10 @@ class Transaction(Protocol):
     wakes_sender: bool
     """Whether something was queued that the sender does not wait for yet."""
 
+    @property
+    def time(self) -> float:
+        """The latest Unix time that the ledger has seen: what charges are entered at."""
+
     def opted_out(self) -> bool:
         """Return whether the device has opted out."""
 

@@ -47,7 +47,7 @@ class ReportableTask:
             return Outcome.CAPPED
         # Charged before it exists: whatever fails from here on, no report leaves without its charge.
         code = self.task.mechanism.randomize_at(located, randomness=randomness)
-        transaction.put(self.task, self.task.epoch(now), code)
+        transaction.put(self.task, _epoch(self.task, transaction, now), code)
         return Outcome.ACCEPTED
 
 
@@ -171,8 +171,15 @@ class ReportableGroup:
             position = located.get(task.name)
             if position is not None:
                 code = task.mechanism.randomize_at(position, randomness=randomness)
-                transaction.put(task, task.epoch(now), code)
+                transaction.put(task, _epoch(task, transaction, now), code)
         return Outcome.ACCEPTED
+
+
+def _epoch(task: Task, transaction: Transaction, now: float) -> int:
+    """Return the epoch of a report that was charged in this transaction."""
+    # A rolling cap bounds charges by the ledger's time, which never goes back. Only by the same time does it
+    # bound the reports in an epoch, as a central statement assumes, when a clock is set forward and back.
+    return task.epoch(now if task.central is None else transaction.time)
 
 
 Reportable: TypeAlias = "ReportableTask | ReportableGroup"

@@ -162,7 +162,9 @@ export class Client {
       const created = now();
       if (!charge(state.account, task, created)) return "capped";
       // Charged before it exists, and stored with its charge: no report can leave without.
-      const [owner, epoch, width] = [this.#owner, task.epoch(created), codeWidth(task.kernel.codes)];
+      // Its cap bounds charges by the account's time, and so bounds the reports in an epoch of that time alone.
+      const epoch = task.epoch(task.central ? state.account.now : created);
+      const [owner, width] = [this.#owner, codeWidth(task.kernel.codes)];
       const where = { task: task.id, owner, epoch, width, created };
       put(state, where, task.randomize(value));
       return seal(state, (batch) => batch.codes.length >= this.#options.batchSize) ? 0 : this.#options.interval;

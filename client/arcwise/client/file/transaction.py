@@ -65,7 +65,7 @@ class FileTransaction:
             "SELECT now, opted_out, pending FROM state"
         ).fetchone()
         self._opted_out = bool(opted_out)
-        self._now = max(seen, now)
+        self._now: float = max(seen, now)
         self._changed = False
         self._later = self._now > seen
         self.wakes_sender = False
@@ -74,6 +74,11 @@ class FileTransaction:
         """Write what was kept back until the end of the transaction."""
         if self._changed:
             self._connection.execute("UPDATE state SET now = ?, pending = ?", (self._now, self._pending))
+
+    @property
+    def time(self) -> float:
+        """The latest time that the file has seen, now included."""
+        return self._now
 
     def opted_out(self) -> bool:
         """Return whether the device has opted out."""

@@ -62,6 +62,10 @@ class _MemoryTransaction:
         self._contents = ledger._opened(now)
         self.wakes_sender = False
 
+    @property
+    def time(self) -> float:
+        return self._contents.now
+
     def opted_out(self) -> bool:
         return self._ledger._opted_out
 

@@ -54,6 +54,10 @@ class _PostgresTransaction:
         if self._charged and (kept := to_json(self._contents)) != self._kept:
             _write(self._session, self._number, kept)
 
+    @property
+    def time(self) -> float:
+        return self._contents.now
+
     def opted_out(self) -> bool:
         return self._opted_out
 
