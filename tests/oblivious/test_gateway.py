@@ -345,11 +345,11 @@ def test_over_sockets_through_the_relay_of_the_examples(
                 assert await client.flush(timeout=30)
 
         asyncio.run(report())
-        assert httpx.get(f"{url}/v1/tasks/{HEADING.id}/estimate").json()["n"] == 51
+        assert httpx.get(f"{url}/v1/tasks/{HEADING.id}/estimate", timeout=60).json()["n"] == 51
         # What the relay hands back of what it does not understand are statuses, and nothing else.
-        wrong = httpx.post(relay, content=b"SECRET", headers=OUTSIDE)
+        wrong = httpx.post(relay, content=b"SECRET", headers=OUTSIDE, timeout=60)
         assert (wrong.status_code, wrong.content) == (400, b"")
-        assert httpx.post(relay, content=b"x").status_code == 415
-        metrics = httpx.get(f"{url}/metrics").text
+        assert httpx.post(relay, content=b"x", timeout=60).status_code == 415
+        metrics = httpx.get(f"{url}/metrics", timeout=60).text
     log = (tmp_path / "stderr").read_text(encoding="utf-8")
     assert "SECRET" not in log + metrics
