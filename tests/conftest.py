@@ -16,8 +16,16 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-settings.register_profile("ci", derandomize=True, deadline=None, database=None, print_blob=False)
-settings.load_profile("ci")
+# .ci/run tries four times as many examples of each property.
+settings.register_profile(
+    "same each time",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=False,
+    max_examples=int(os.environ.get("ARCWISE_TEST_EXAMPLES", "25")),
+)
+settings.load_profile("same each time")
 
 
 @pytest.hookimpl(wrapper=True)

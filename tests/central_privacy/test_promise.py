@@ -239,6 +239,7 @@ def test_the_privacy_report_has_a_statement_for_each_reader() -> None:
     assert "Against who" not in privacy_page(Task("age", AGE, 1.0), "age.json")
 
 
+@pytest.mark.slow
 def test_outcomes_and_groups_name_each_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     task = Task("age", AGE, 5.17, caps=ONCE.caps(5.17, 86_400), central=ONCE)

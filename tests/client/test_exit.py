@@ -131,6 +131,7 @@ def test_whoever_ends_late_finds_one_attempt(
     assert len(recorder.posts) == 1
 
 
+@pytest.mark.slow
 def test_a_network_that_is_down_is_not_waited_for(path: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -139,6 +140,7 @@ def test_a_network_that_is_down_is_not_waited_for(path: str) -> None:
         assert inspect(path).pending == 5
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_is_waited_for_as_long_as_it_may(path: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -147,6 +149,7 @@ def test_a_server_that_never_answers_is_waited_for_as_long_as_it_may(path: str) 
         assert inspect(path).pending == 5
 
 
+@pytest.mark.slow
 def test_a_delay_is_kept_where_the_file_remembers(path: str) -> None:
     """From a file it is sent later; from memory it would be lost."""
     with serving(lambda _: (204, {})) as (url, seen):

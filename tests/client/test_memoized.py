@@ -209,6 +209,7 @@ def test_answers_outlive_a_restart(tmp_path: Path) -> None:
         assert (device.memo(), device.spent()) == (stored, 3.0)
 
 
+@pytest.mark.slow
 @given(
     task=st.sampled_from([HOUR, LEVEL]),
     seed=st.integers(0, 2**32),

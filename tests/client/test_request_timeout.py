@@ -136,6 +136,7 @@ def test_a_head_that_never_ends(kind: str, step: Callable[[socket.socket, int], 
         assert server.most_steps < MOST_STEPS / 2
 
 
+@pytest.mark.slow
 def test_a_request_that_is_never_taken(kind: str) -> None:
     with slow(sip) as server, contextlib.closing(Poster(kind, trust_env=False)) as poster:
         with pytest.raises((TimeoutError, httpx.TimeoutException)):

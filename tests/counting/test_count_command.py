@@ -112,6 +112,7 @@ def test_a_file_that_is_not_one_is_refused(command: Command, tmp_path: Path) -> 
         assert words in done.output
 
 
+@pytest.mark.slow
 def test_parts_of_a_lake_under_one_name_are_warned_of(command: Command) -> None:
     into = ("--task", "tasks", "--into", "sqlite:///a.db", "--source", "lake")
     pq.write_table(arrow_table(rows(1, 1)), "part.parquet")

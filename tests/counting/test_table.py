@@ -71,6 +71,7 @@ def test_duckdb_counts_an_arrow_table(seed: int) -> None:
     assert {(name, epoch) for name, epoch, _ in found} == set(result.counts)
 
 
+@pytest.mark.slow
 def test_files_of_parquet_csv_and_json_lines_count_alike(tmp_path: Path) -> None:
     rows = some_rows(3)
     half = len(rows) // 2

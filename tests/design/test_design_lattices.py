@@ -123,6 +123,7 @@ def test_circles(size: int, goal: str) -> None:
     assert goal == "direction" or errors == pytest.approx(np.full(size, best), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_numbers_between_values_count_where_they_are_rounded_by_chance() -> None:
     stochastic = Interval(0, 10, step=1, rounding="stochastic")
     mechanism = designed(stochastic, 4.0)
@@ -146,6 +147,7 @@ def test_the_estimate_of_a_survey() -> None:
     assert mean.high - mean.low < 2 * 2.1 * math.sqrt((worst_case(designed(RATINGS, 1.0)) + 12) / 1e5)
 
 
+@pytest.mark.slow
 def test_a_lattice_and_its_nodes_without_values_between_are_other_designs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

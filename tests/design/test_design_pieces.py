@@ -159,6 +159,7 @@ def test_the_counterexample_has_the_worst_case_of_its_formula(epsilon: float) ->
         assert atoms.expected_error(x) == pytest.approx(atoms.worst_case(), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_counterexample_beats_every_density_at_epsilon_one() -> None:
     worst = randomized_response(1.0).worst_case()
     assert worst == pytest.approx(0.34197, abs=1e-5)

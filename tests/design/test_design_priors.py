@@ -60,6 +60,7 @@ def test_the_table_is_exact_and_unbiased_for_everybody(population: str, epsilon:
 FEWER = {(SKEWED, 2.0): (1.195, 1.135), (NARROW, 2.0): (1.570, 1.233), (NARROW, 4.0): (2.265, 1.723)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("population", "epsilon"), mostly_slow(reversed(FEWER), every=3))
 def test_fewer_reports_are_needed_where_the_population_is_right(population: str, epsilon: float) -> None:
     own = variance(designed(epsilon, population), population)
@@ -136,6 +137,7 @@ def test_the_prior_is_the_average_of_the_populations_and_a_little_of_all() -> No
     assert designed(1.0).kernel != minimax(UNIT, 1.0, population=values, nodes=5, outputs=4).kernel
 
 
+@pytest.mark.slow
 def test_a_design_for_a_population_is_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     first = minimax(UNIT, 2.0, population=SKEWED, nodes=9, outputs=6)
     second = minimax(UNIT, 2.0, population=NARROW, nodes=9, outputs=6)

@@ -95,6 +95,7 @@ def test_quantiles_that_are_on_an_atom() -> None:
     assert min(held.values()) >= fewest(surveys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("origin", [0.0, 45.0])
 def test_quantiles_of_a_circle_with_four_atoms(origin: float) -> None:
     four = Named("round-angles", "circle 360", "0.25*atom:0 + 0.25*atom:90 + 0.25*atom:180 + rest*atom:270")

@@ -278,6 +278,7 @@ def test_coverage_of_differences_of_lengths_at_their_ends() -> None:
         assert missed <= 26
 
 
+@pytest.mark.slow
 def test_samples_of_two_mechanisms_are_compared_without_a_test() -> None:
     task, other = Task("a", LINE, epsilon=4.0), Task("a", LINE, epsilon=1.0)
     generator = np.random.default_rng(8)

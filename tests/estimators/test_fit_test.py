@@ -211,6 +211,7 @@ def test_a_large_attack_leaves_the_innocent_alone() -> None:
     assert "lying about the input cannot be detected" in text
 
 
+@pytest.mark.slow
 def test_the_bound_on_single_codes_is_exact() -> None:
     counts = np.zeros(LINE.kernel.codes, dtype=np.int64)
     counts[:20] = 1

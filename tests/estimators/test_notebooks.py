@@ -158,6 +158,7 @@ def test_pictures_take_axes_of_ones_own(label: str, kind: str) -> None:
     figure.savefig("/dev/null", format="svg")
 
 
+@pytest.mark.slow
 def test_a_rose_needs_polar_axes() -> None:
     from matplotlib.figure import Figure
 
@@ -223,6 +224,7 @@ def test_a_lattice_is_drawn_as_probabilities_and_steps() -> None:
         )
 
 
+@pytest.mark.slow
 def test_pictures_stand_in_rows() -> None:
     figure = plot_rows(
         [a_result("interval", "bands"), a_result("circle", "bands"), a_result("interval", "series")]

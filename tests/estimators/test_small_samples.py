@@ -115,6 +115,7 @@ def test_mean_and_variance_of_these_users_are_covered(population: str, n: int) -
     assert min(means, variances) >= 86
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("population", "epsilon", "n"),
     [

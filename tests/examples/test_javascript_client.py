@@ -231,6 +231,7 @@ def test_a_report_that_cannot_be_stored_does_not_leave(tmp_path: Path) -> None:
     assert not requests
 
 
+@pytest.mark.slow
 def test_the_server_can_slow_a_task_down_and_the_others_go_on() -> None:
     """Retry-After on a 204 holds this task's next batch, which no flush hurries."""
 
@@ -287,6 +288,7 @@ def test_waits_that_the_server_asked_for_outlast_the_process(tmp_path: Path) -> 
     assert len(requests) == 1
 
 
+@pytest.mark.slow
 def test_batches_that_are_too_old_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     drive(NOWHERE, ["reportAll", "delay", [1, 2]], file=str(path))

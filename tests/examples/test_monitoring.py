@@ -113,6 +113,7 @@ def test_every_alert_is_tested() -> None:
     assert fires == silent == {rule["alert"] for rule in rules()}
 
 
+@pytest.mark.slow
 def test_promtool_accepts_the_alerts_and_their_tests() -> None:
     promtool("check", "rules", ALERTS.name)
     promtool("test", "rules", "alerts_test.yml")

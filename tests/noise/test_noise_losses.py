@@ -53,6 +53,7 @@ def size_to_the(power: float, x: Any) -> Any:
     return abs(x) ** power
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES, ids=repr)
 def test_powers_have_the_moments(noise: Noise) -> None:
     for power in (1.0, 2.0, 3.7):
@@ -121,6 +122,7 @@ def test_a_power_is_a_loss_like_others(epsilon: float, power: float) -> None:
     assert whole.r == DiscreteStaircase.optimal(epsilon, 9, power=power).r
 
 
+@pytest.mark.slow
 def test_sums_of_powers_have_the_limits_of_corollary_9() -> None:
     """Geng and Viswanath: the best gamma of ``sum a_i |x|^(p_i)`` tends to 1/2 and to 0."""
 

@@ -191,6 +191,7 @@ def test_every_number_of_a_picture_is_one_of_estimate(open_site: Site, tmp_path:
     assert not wrong, wrong[:20]
 
 
+@pytest.mark.slow
 def test_an_overview_shows_the_figures_of_its_tasks(open_site: Site, tmp_path: Path) -> None:
     with closing(open_store(open_site.store)) as store:
         counts = {name: int(store.report_count(task)) for name, task in open_site.tasks.items()}

@@ -86,6 +86,7 @@ def test_what_a_policy_blocks_is_found(tab: Callable[..., Any], pages: tuple[str
             window.check()
 
 
+@pytest.mark.slow
 def test_the_focus_is_followed(tab: Callable[..., Any], pages: tuple[str, Path]) -> None:
     url, folder = pages
     body = (

@@ -67,6 +67,7 @@ def test_distributions_tell_each_population() -> None:
     assert "two-bumps 0." in text
 
 
+@pytest.mark.slow
 def test_files_are_written() -> None:
     pytest.importorskip("matplotlib")
     result = run("--circle", "24", "--epsilon", "1", "--error", "0.1", "--csv", "a.csv", "--plot", "a.svg")

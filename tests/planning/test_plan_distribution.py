@@ -133,6 +133,7 @@ def test_the_error_is_the_largest_of_the_populations() -> None:
     assert curve.half_width(2000, 0.95) is None
 
 
+@pytest.mark.slow
 def test_an_error_below_the_grid_is_reached_by_none() -> None:
     populations = {"two-bumps": as_population("two-bumps", LINE)}
     curve = SimulatedCurve(OptimalPiecewise(LINE, 6.0, nodes=32), populations, Surveys(few=2, many=2))

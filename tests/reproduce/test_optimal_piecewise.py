@@ -127,6 +127,7 @@ def test_truncation_is_applied_to_every_output() -> None:
         assert abs(sample.mean() - exact) < 5 * sample.std() / math.sqrt(sample.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_curves_against_integer_kernels(epsilon: float) -> None:
     """One point of every line: kernels with a fine grid, their codes decoded and truncated."""

@@ -57,6 +57,7 @@ def test_an_async_client_does_the_same(url: str) -> None:
     assert counted(url, WORTH) == 1
 
 
+@pytest.mark.slow
 def test_leaving_the_context_sends_what_is_queued(url: str) -> None:
     with Client(url, tasks=[THIRD], ledger=MemoryLedger()) as client:
         for degrees in range(10):

@@ -253,6 +253,7 @@ def test_several_workers_believe_a_jump_no_faster_than_one(
     run(scenario, workers=2)
 
 
+@pytest.mark.slow
 def test_the_clock_of_a_store_without_reports_is_the_machines(run: Callable[..., None], clock: Clock) -> None:
     """Many a machine has no time until it has a network."""
     clock.step(-START + 3600)

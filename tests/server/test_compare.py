@@ -92,6 +92,7 @@ def test_averages_are_integrals() -> None:
     assert row.mean_squared == pytest.approx(mechanism.expected_errors(x, 2.0).mean(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_errors_are_in_the_unit_of_the_domain() -> None:
     units = {row.label: row for row in table(UNIT, 1.0).rows}
     for row in table(HEIGHT, 1.0).rows:
@@ -135,6 +136,7 @@ def test_designs_are_the_best_of_their_goal(tmp_path: Path, monkeypatch: pytest.
     assert min(pure, key=lambda row: row.worst_squared).label == "LP design, value, squared"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_made_is_left_out_with_its_reason() -> None:
     found = compare(UNIT, 1.0, delta=1e-6, designs=False)
     assert found.left_out.keys() == {"uniform-atom", "uniform-atom, squared"}

@@ -164,6 +164,7 @@ def test_epochs_are_points_of_a_series(command: Command) -> None:
     assert sum(point["n"] for point in weeks["points"]) == the_counts(DELAY, range(DAY, DAY + 10)).sum()
 
 
+@pytest.mark.slow
 def test_series_of_several_tasks_are_printed_drawn_and_written(command: Command) -> None:
     files = ("delay.json", "empty.json", "heading.json")
     text = good(command(*files, *STORE, "--by", "day", "--csv", "all.csv", "--plot", "all.png"))

@@ -163,6 +163,7 @@ def test_a_large_body_gets_a_problem_document(deployed: Deployed) -> None:
             assert answer.json()["type"] == "urn:arcwise:problem:too-large"
 
 
+@pytest.mark.slow
 def test_slow_bodies_hold_no_worker(deployed: Deployed) -> None:
     """A worker gets a body when all of it has come."""
     head = f"POST /v1/tasks/{WIDE.id}/reports HTTP/1.1\r\nHost: a.example\r\nContent-Length: 300000\r\n\r\n"
@@ -212,6 +213,7 @@ def test_metrics_are_not_for_the_world(deployed: Deployed) -> None:
         assert http.get("/health/ready").status_code == 200
 
 
+@pytest.mark.slow
 def test_without_a_worker_devices_are_told_to_come_back_and_no_log_names_them(deployed: Deployed) -> None:
     machine = deployed.machine
     machine.services.control("stop", *deployed.units)

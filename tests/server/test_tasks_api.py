@@ -313,6 +313,7 @@ def test_a_change_that_waits_too_long_is_told_to_come_again(
     with_app([DELAY], scenario)
 
 
+@pytest.mark.slow
 def test_what_was_read_before_a_close_does_not_undo_it(
     with_app: Run, admin: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,6 +163,7 @@ def test_a_database_that_is_set_to_lose_commits_is_told_not_to(
     assert connection.execute("SELECT setting FROM seen").fetchone() == ("on",)
 
 
+@pytest.mark.slow
 def test_a_statement_that_takes_too_long_ends(
     postgres_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

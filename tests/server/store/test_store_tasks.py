@@ -98,6 +98,7 @@ def test_the_version_changes_with_the_counts_and_only_then(opener: Callable[[], 
     other.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["close_task", "add_key", "vacuum"])
 def test_administration_while_a_writer_writes(store: Store, method: str) -> None:
     stop = threading.Event()
