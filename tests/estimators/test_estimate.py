@@ -95,8 +95,13 @@ def test_every_task_and_number_of_reports_gives_plain_json(task: Task, seed: int
         if part["low"] is None:
             assert part["note"]
         else:
-            assert part["low"] <= part["high"]
-            assert part["value"] is None or part["low"] <= part["value"] <= part["high"]
+            through_origin = part.get("through_origin", False)
+            assert through_origin == (part["low"] > part["high"])
+            place = part["value"]
+            if through_origin:
+                assert place is None or place >= part["low"] or place <= part["high"]
+            else:
+                assert place is None or part["low"] <= place <= part["high"]
     fitted = document["distribution"]
     assert len(fitted["edges"]) == len(fitted["probabilities"]) + 1
     assert sum(fitted["probabilities"]) == pytest.approx(1.0)
