@@ -301,6 +301,41 @@ def test_batches_that_are_too_old_are_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_delayed_reports_wait_and_leave_one_by_one_in_a_random_order() -> None:
+    # Of 40 places, the 20 that zeros get are in order once in 10^11 runs.
+    values = [0.0] * 20 + [1.0] * 20
+    options = {"delay": 1e6, "interval": 0, "batchSize": 1}
+    with serving(accept) as (url, _):
+        steps = [["reportAll", "plain", values], ["sleep", 0.3], ["pending"], ["flush", 30], ["pending"]]
+        result = drive(url, *steps, tasks=(PLAIN,), options=options)
+    assert result["results"] == [40, True, 40, True, 0]
+    sent = result["sent"][PLAIN.id]
+    codes = [code for (code,) in sent]
+    assert sorted(codes) == [0] * 20 + [1] * 20 != codes
+
+
+def test_a_delay_ends_by_itself_and_opting_out_drops_what_is_delayed() -> None:
+    with serving(accept) as (url, _):
+        options = {"delay": 0.5, "interval": 0}
+        steps = [["reportAll", "plain", [0.0] * 5], ["sleep", 1.5], ["counters"]]
+        counters = drive(url, *steps, tasks=(PLAIN,), options=options)["results"][2]
+        assert (counters["sent"], counters["pending"]) == (5, 0)
+        steps = [["reportAll", "plain", [0.0] * 5], ["optOut"], ["flush", 10], ["counters"]]
+        result = drive(url, *steps, tasks=(PLAIN,), options={"delay": 1e6})
+    assert result["results"][3] == {"pending": 0, "sent": 0, "dropped": {"opted-out": 5}, "refused": {}}
+    assert result["sent"] == {}
+
+
+def test_what_is_delayed_outlives_the_page(tmp_path: Path) -> None:
+    state = str(tmp_path / "state.json")
+    with serving(accept) as (url, _):
+        drive(url, ["reportAll", "plain", [0.0] * 3], tasks=(PLAIN,), options={"delay": 1e6}, file=state)
+        assert len(json.loads(Path(state).read_text(encoding="utf-8"))["delayed"]) == 3
+        result = drive(url, ["pending"], ["flush", 10], tasks=(PLAIN,), options={"delay": 1e6}, file=state)
+    assert result["results"] == [3, True]
+    assert result["sent"] == {PLAIN.id: [[0, 0, 0]]}
+
+
 def test_a_batch_is_sent_when_its_interval_is_over() -> None:
     with serving(accept) as (url, requests):
         steps = [["report", "delay", 1], ["sleep", 0.2], ["counters"], ["sleep", 1.5], ["counters"]]
@@ -316,6 +351,7 @@ def test_a_batch_is_sent_when_its_interval_is_over() -> None:
             ({"tasks": []}, "tasks must hold at least one Task"),
             ({"tasks": [HEADING.to_json()] * 2}, "tasks must have different names"),
             ({"options": {"interval": -1}}, "interval must be a number of at least 0"),
+            ({"options": {"delay": -1}}, "delay must be a number of at least 0"),
             ({"options": {"batchSize": "many"}}, "batchSize must be a number"),
             ({"options": {"batchSize": 500_001}}, "batchSize must be from 1 to 500000"),
             ({"url": "ftp://127.0.0.1"}, "server must be a base URL"),

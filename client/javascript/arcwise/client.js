@@ -2,13 +2,13 @@
 
 import { budget, charge } from "./account.js";
 import { codeWidth, MEDIA_TYPE } from "./batch.js";
-import { hurry } from "./delivery.js";
+import { hurry, random } from "./delivery.js";
 import { toUnit } from "./domain.js";
 import { CertificateError, LedgerError, ParameterError, UnknownTaskError } from "./errors.js";
 import { fromHex } from "./hex.js";
 import { keyHeader } from "./key.js";
 import { MemoryLedger } from "./ledger.js";
-import { discard, next, parting, pending, put, randomId, seal, settle } from "./state.js";
+import { delay, discard, endDelays, next, parting, pending, put, randomId, seal, settle } from "./state.js";
 import { Task } from "./task.js";
 import { FetchTransport } from "./transport.js";
 
@@ -39,6 +39,8 @@ import { FetchTransport } from "./transport.js";
  * @property {boolean} [keyOverHttp] send the key over plain HTTP to another machine too, where something else encrypts
  * @property {number} [interval] after how many seconds a batch is sent that is not full; 30 unless given
  * @property {number} [batchSize] codes in a batch at most; a full one is sent at once; 10,000 unless given
+ * @property {number} [delay] longest random time, in seconds, that a report waits before it may join a batch: with it,
+ *     the time of sending tells less about the time of the event; 0 unless given
  * @property {number} [maxPending] reports in the queue at most; 10,000 unless given
  * @property {number} [maxAgeDays] after how many days a batch that could not be sent is dropped; 7 unless given
  * @property {number} [requestTimeout] seconds after which a request counts as failed; 10 unless given
@@ -64,9 +66,14 @@ const ticks = () => performance.now() / 1000;
 const page = globalThis.document;
 
 const OPTIONS = [
-  ...["tasks", "maxEpsilon", "ledger", "key", "keyOverHttp", "interval", "batchSize", "maxPending", "maxAgeDays"],
-  ...["requestTimeout", "transport", "fetch", "onEvent"],
+  ...["tasks", "maxEpsilon", "ledger", "key", "keyOverHttp", "interval", "batchSize", "delay", "maxPending"],
+  ...["maxAgeDays", "requestTimeout", "transport", "fetch", "onEvent"],
 ];
+
+/** Options that are numbers of at least 0. */
+const NUMBERS = /** @type {const} */ ([
+  ...["interval", "batchSize", "delay", "maxPending", "maxAgeDays", "requestTimeout"],
+]);
 
 export class Client {
   /** @type {Map<string, Task>} */
@@ -122,6 +129,7 @@ export class Client {
       ledger: new MemoryLedger(),
       interval: 30,
       batchSize: 10_000,
+      delay: 0,
       maxPending: 10_000,
       maxAgeDays: 7,
       requestTimeout: 10,
@@ -129,7 +137,7 @@ export class Client {
       onEvent: /** @type {(event: Event) => void} */ (() => {}),
       ...defined(options),
     };
-    for (const name of /** @type {const} */ (["interval", "batchSize", "maxPending", "maxAgeDays", "requestTimeout"])) {
+    for (const name of NUMBERS) {
       const value = this.#options[name];
       if (!(value >= 0 && value < Infinity)) throw new ParameterError(`${name} must be a number of at least 0`);
     }
@@ -164,9 +172,14 @@ export class Client {
       // Charged before it exists, and stored with its charge: no report can leave without.
       // Its cap bounds charges by the account's time, and so bounds the reports in an epoch of that time alone.
       const epoch = task.epoch(task.central ? state.account.now : created);
-      const [owner, width] = [this.#owner, codeWidth(task.kernel.codes)];
-      const where = { task: task.id, owner, epoch, width, created };
-      put(state, where, task.randomize(value));
+      const where = { task: task.id, epoch, width: codeWidth(task.kernel.codes), created };
+      const code = task.randomize(value);
+      if (this.#options.delay > 0) {
+        const seconds = this.#options.delay * random();
+        delay(state, { ...where, code, ready: created + seconds });
+        return seconds;
+      }
+      put(state, { ...where, owner: this.#owner }, code);
       return seal(state, (batch) => batch.codes.length >= this.#options.batchSize) ? 0 : this.#options.interval;
     });
     if (typeof queued !== "number") {
@@ -181,7 +194,7 @@ export class Client {
   }
 
   /**
-   * Send what is queued, without waiting for the interval. True when none of it is queued any more: acknowledged,
+   * Send what is queued, without waiting for the interval or for delays. True when none of it is queued any more: acknowledged,
    * or dropped, which `counters` tells.
    *
    * @param {number} [timeout] seconds
@@ -190,6 +203,7 @@ export class Client {
   async flush(timeout = 10) {
     const deadline = ticks() + timeout;
     const ids = await this.#update((state) => {
+      endDelays(state, this.#owner, this.#options.batchSize, () => true);
       seal(state, () => true);
       hurry(state.waits);
       return new Set(state.sealed.map((batch) => batch.id));
@@ -344,16 +358,19 @@ export class Client {
 
   /** Send one batch after the other until none may be tried, then sleep until one may. */
   async #send() {
-    const { interval, maxAgeDays } = this.#options;
+    const { interval, batchSize, delay: longest, maxAgeDays } = this.#options;
     while (!this.#closed) {
       let expired = 0;
       const found = await this.#update((state) => {
         const time = now();
         expired = discard(state, "expired", time - maxAgeDays * DAY);
+        // What seems to wait longer than any delay was written before the clock was set back.
+        endDelays(state, this.#owner, batchSize, ({ ready }) => ready <= time || ready > time + longest);
         seal(state, (batch) => Math.abs(time - batch.created) >= interval);
         const batch = next(state, time, this.#underWay);
         if (typeof batch !== "number") return batch;
-        return Math.min(batch, ...state.open.map(({ created }) => created + interval - time));
+        const waits = state.open.map(({ created }) => created + interval - time);
+        return Math.min(batch, ...waits, ...state.delayed.map(({ ready }) => ready - time));
       });
       if (expired) this.#emit({ kind: "expired", task: null, reports: expired, detail: `after ${maxAgeDays} days` });
       if (found === undefined || typeof found === "number") {

@@ -51,7 +51,8 @@ export function retryAfterSeconds(text, now) {
   return Math.min(Math.max(then - now, 0), LONGEST_RETRY_AFTER);
 }
 
-const random = () => Number(crypto.getRandomValues(new BigUint64Array(1))[0] >> 11n) * 2 ** -53;
+/** A random number in [0, 1), of the system's randomness. */
+export const random = () => Number(crypto.getRandomValues(new BigUint64Array(1))[0] >> 11n) * 2 ** -53;
 
 /** @returns {Waits} */
 export const noWaits = () => ({ all: noWait(), tasks: {} });

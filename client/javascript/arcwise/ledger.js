@@ -97,5 +97,6 @@ function read(text) {
   const state = JSON.parse(text);
   // An account that cannot be read must not be taken for one that is empty.
   if (state?.version !== 1) throw new LedgerError("the stored state is damaged, or of another version of this client");
+  state.delayed ??= []; // written before there were delays
   return state;
 }

@@ -18,9 +18,18 @@
  * @property {number} count
  * @property {string} body in hex
  *
+ * @typedef {object} DelayedCode a code that may not join a batch yet
+ * @property {string} task the task's id
+ * @property {number} epoch
+ * @property {1 | 2} width bytes of the code
+ * @property {number} created Unix seconds
+ * @property {number} code
+ * @property {number} ready the end of its delay, in Unix seconds
+ *
  * @typedef {object} State
  * @property {1} version
  * @property {import("./account.js").Account} account
+ * @property {DelayedCode[]} delayed by the ends of their delays, which are random
  * @property {OpenBatch[]} open
  * @property {SealedBatch[]} sealed in the order in which they are tried
  * @property {import("./delivery.js").Waits} waits
@@ -37,6 +46,7 @@ export function newState() {
   return {
     version: 1,
     account: { now: 0, tasks: {} },
+    delayed: [],
     open: [],
     sealed: [],
     waits: noWaits(),
@@ -47,7 +57,7 @@ export function newState() {
 
 /** @param {State} state */
 export function pending(state) {
-  const open = state.open.reduce((sum, batch) => sum + batch.codes.length, 0);
+  const open = state.open.reduce((sum, batch) => sum + batch.codes.length, state.delayed.length);
   return state.sealed.reduce((sum, batch) => sum + batch.count, open);
 }
 
@@ -64,6 +74,34 @@ export function put(state, where, code) {
   if (!batch) state.open.push((batch = { ...where, id: randomId(), codes: [] }));
   batch.codes.push(code);
   batch.codes.sort((a, b) => a - b); // the order of the reports is kept nowhere
+}
+
+/**
+ * Queue one code that joins a batch later.
+ *
+ * @param {State} state
+ * @param {DelayedCode} code
+ */
+export function delay(state, code) {
+  state.delayed.push(code);
+  state.delayed.sort((a, b) => a.ready - b.ready); // the order of the reports is kept nowhere
+}
+
+/**
+ * Let codes whose delay has ended join their batches, and fix the bytes of those that are full.
+ *
+ * @param {State} state
+ * @param {string} owner of the batches that they join
+ * @param {number} batchSize
+ * @param {(code: DelayedCode) => boolean} isOver
+ */
+export function endDelays(state, owner, batchSize, isOver) {
+  const over = state.delayed.filter(isOver);
+  state.delayed = state.delayed.filter((code) => !over.includes(code));
+  for (const { code, task, epoch, width, created } of over) {
+    put(state, { task, owner, epoch, width, created }, code);
+    seal(state, (batch) => batch.owner === owner && batch.codes.length >= batchSize);
+  }
 }
 
 /**
@@ -123,6 +161,7 @@ export function parting(state, owner, now, bytes, weigh) {
  */
 export function discard(state, reason, before) {
   const kept = pending(state);
+  state.delayed = state.delayed.filter((code) => code.created >= before);
   state.open = state.open.filter((batch) => batch.created >= before);
   state.sealed = state.sealed.filter((batch) => batch.created >= before);
   const count = kept - pending(state);
