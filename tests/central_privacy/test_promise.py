@@ -140,9 +140,10 @@ def test_a_new_task_finds_its_local_epsilon_and_its_caps(
     task = Task.load("age.json")
     assert (task.epsilon, task.central, task.lateness_seconds) == (5.17, ONCE, 7200)
     assert task.caps == Caps(lifetime=5.17, rolling=5.17, window=3600)
-    whole, released = task.readers
+    whole, gateway, released = task.readers
     assert whole.startswith("whoever reads reports, the store, its log, a backup")
     assert f"\nreaders      {whole}: epsilon = 5.17 per report\n" in shown
+    assert f"\n{'':<13}{gateway}: epsilon = 5.17 per report, without its address\n" in shown
     assert f"\n{'':<13}{released}: epsilon = 1, delta = 1e-08, for the counts of one epoch" in shown
     assert "holds at least 10,000 reports; batches are taken until 7200 s after their epoch" in shown
     window = invoke(*new, "--rolling-window", "86400", "--dry-run", "--epoch-seconds", "3600")
@@ -261,5 +262,5 @@ def test_outcomes_and_groups_name_each_reader(tmp_path: Path, monkeypatch: pytes
     )
     assert "Against" not in other
     shown = invoke("group", "show", "both.json")
-    assert shown.count("per report") == 1
+    assert shown.count("epsilon = 5.17 per report") == 2
     assert shown.index(next(iter(task.readers))) < shown.index(str(ONCE))

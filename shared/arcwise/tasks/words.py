@@ -75,12 +75,9 @@ def reader_words(epsilon: float, delta: float, central: CentralStatement | None)
     >>> reader_words(1.0, 0.0, None)
     {'whoever reads reports, the store, its log, a backup, an export or an archive': 'epsilon = 1 per report'}
     """
-    beside = f", delta = {delta:.3g}" if delta else ""
-    found = {
-        "whoever reads reports, the store, its log, a backup, an export or an archive": (
-            f"epsilon = {epsilon:.6g}{beside} per report"
-        )
-    }
+    local = f"epsilon = {epsilon:.6g}{f', delta = {delta:.3g}' if delta else ''} per report"
+    found = {"whoever reads reports, the store, its log, a backup, an export or an archive": local}
     if central is not None:
+        found["whoever receives reports by way of a relay that others run"] = f"{local}, without its address"
         found["whoever sees only released counts, and what is computed from them"] = str(central)
     return found
