@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import threading
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import pytest
@@ -140,6 +141,17 @@ def test_a_transport_that_returns_nonsense_is_network_trouble(ledger: Ledger, he
         assert client.flush(60)
         assert odd.posts == 6
         assert client.counters == Counters(sent=1)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_transport_may_return_its_status_as_an_enum(ledger: Ledger, heading: Task) -> None:
+    odd = Odd((HTTPStatus.NO_CONTENT, None), (HTTPStatus.BAD_REQUEST, None))
+    with Client(URL, tasks=[heading], ledger=ledger, transport=odd) as client:
+        for _ in range(2):
+            assert client.report("heading", 1.0)
+            assert client.flush(60)
+        assert odd.posts == 2
+        assert client.counters == Counters(sent=1, dropped={"400": 1})
 
 
 def test_an_app_that_exits_in_its_callback_does_not_end_the_sender(

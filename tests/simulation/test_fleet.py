@@ -266,6 +266,20 @@ class Fleet(RuleBasedStateMachine):
             assert contents.sent + contents.dropped == len(charged)
 
 
+def test_a_short_life() -> None:
+    """Some of it, without a search, for those who leave out the slow tests."""
+    fleet = Fleet()
+    fleet.begin(seed=1)
+    try:
+        fleet.storm(3)
+        fleet.stop_server()
+        fleet.restart_server(set(TASKS), crash=True)
+        fleet.lose_power(1)
+        fleet.check()
+    finally:
+        fleet.teardown()
+
+
 TestFleet = pytest.mark.slow(Fleet.TestCase)
 TestFleet.settings = settings(
     max_examples=MORE or 25,

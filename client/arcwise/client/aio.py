@@ -15,7 +15,7 @@ from arcwise.client.checks import check_options, checked_number
 from arcwise.client.outbox import Send, Wait
 from arcwise.client.outcomes import Outcome
 from arcwise.client.policy import policy_of
-from arcwise.client.transport import AsyncHttpxTransport, check_response
+from arcwise.client.transport import AsyncHttpxTransport, checked_response
 from arcwise.errors import LedgerError
 from arcwise.randomness import SYSTEM
 
@@ -175,7 +175,7 @@ class AsyncUplink(BaseUplink):
             status, retry_after = await self._transport.post(
                 self._address(parcel), parcel.body, self._headers(), self._request_timeout
             )
-            check_response(status, retry_after)
+            status, retry_after = checked_response(status, retry_after)
         except Exception as error:  # a transport may raise anything, and the task must live
             await self._call(self._unanswered, parcel, error)
         except BaseException:  # cancelled while the request was under way

@@ -30,7 +30,7 @@ __all__ = [
     "HttpxTransport",
     "Response",
     "Transport",
-    "check_response",
+    "checked_response",
     "user_agent",
 ]
 
@@ -345,10 +345,21 @@ def _appended(content: bytes, part: bytes, most: int) -> bytes:
     return content + part
 
 
-def check_response(status: object, retry_after: object) -> None:
-    """Raise `TypeError` for what is not a `Response`: an app's own transport may return anything."""
-    if type(status) is not int or not isinstance(retry_after, (str, NoneType)):
+def checked_response(status: object, retry_after: object) -> Response:
+    """Return a `Response`, its status a plain integer; an app's own transport may return anything.
+
+    Raises
+    ------
+    TypeError
+        When it is something else.
+    """
+    if (
+        not isinstance(status, int)  # an `http.HTTPStatus` is one
+        or isinstance(status, bool)
+        or not isinstance(retry_after, (str, NoneType))
+    ):
         raise TypeError("a transport must return an integer status and a Retry-After header or None")
+    return int(status), retry_after
 
 
 _OPTIONS = ("cert", "http1", "http2", "limits", "mounts", "proxy", "transport", "trust_env", "verify")

@@ -10,7 +10,7 @@ from arcwise.checks import explained
 from arcwise.client.base_uplink import BaseUplink, BaseUplinkOptions
 from arcwise.client.checks import check_options, checked_number
 from arcwise.client.outbox import Send, Wait
-from arcwise.client.transport import HttpxTransport, check_response
+from arcwise.client.transport import HttpxTransport, checked_response
 from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Uplink(BaseUplink):
             status, retry_after = self._transport.post(
                 self._address(parcel), parcel.body, self._headers(), self._request_timeout
             )
-            check_response(status, retry_after)
+            status, retry_after = checked_response(status, retry_after)
         except Exception as error:  # a transport may raise anything, and the thread must live
             self._unanswered(parcel, error)
         else:

@@ -46,5 +46,5 @@ class Ready:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it; the fields are copied, since middleware adds to them."""
-        await send({"type": "http.response.start", "status": self.status, "headers": [*self.fields]})
+        await send({"type": "http.response.start", "status": int(self.status), "headers": [*self.fields]})
         await send({"type": "http.response.body", "body": self.content})
