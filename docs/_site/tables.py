@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import arcwise.errors
 from arcwise.client.event_log import _MESSAGES, _REPEATED
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server import create_app
-from arcwise.server.settings import ProcessSettings, settings_of
+from arcwise.server.settings import ProcessSettings, Settings, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -42,11 +43,12 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return re.sub(r"\|  (?=\|)", "| ", "\n".join(lines)) + "\n"
 
 
-def _settings() -> str:
+def _settings(*, of_app: bool) -> str:
     rows = []
     for name, setting in settings_of(ProcessSettings).items():
-        default = f"`{setting.default}`" if setting.default else ""
-        rows.append((f"`{name}`", default, setting.help))
+        if (name in settings_of(Settings)) == of_app:
+            default = f"`{setting.default}`" if setting.default else ""
+            rows.append((f"`{name}`", default, setting.help))
     return _table(("setting", "default", "meaning"), rows)
 
 
@@ -202,8 +204,9 @@ def _first_sentences(cls: type) -> str:
     )
 
 
-TABLES = {
-    "settings": _settings,
+TABLES: dict[str, Callable[[], str]] = {
+    "settings": partial(_settings, of_app=True),
+    "process-settings": partial(_settings, of_app=False),
     "routes": _routes,
     "problems": _problems,
     "log-lines": _log_lines,

@@ -20,6 +20,7 @@ from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.threads import one_thread
 from arcwise.analysis.timeseries import series as series_module
 from arcwise.cli import main
+from arcwise.cli.main import _COMPUTING
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.tasks import Task
@@ -92,7 +93,7 @@ class _Seen(Exception):
     """The function that is looked for has begun."""
 
 
-@pytest.mark.parametrize("name", ["compare", "demo", "design", "estimate", "plan", "reproduce", "simulate"])
+@pytest.mark.parametrize("name", sorted(_COMPUTING))
 def test_commands_that_compute_take_one_thread(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 

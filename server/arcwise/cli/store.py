@@ -326,7 +326,7 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
     for line in _STAYS:
         click.echo(f"  {line}")
     if not url.startswith("sqlite:"):
-        click.echo("  PostgreSQL's write-ahead log and its archive, and replicas, until they are overwritten")
+        click.echo("  the database's write-ahead log, its archive and replicas, until they are overwritten")
 
 
 _STAYS = (
