@@ -2,7 +2,8 @@
 
 Runs in a process of its own, so that it takes another core than the server. Prints the seconds that all
 requests took, its own CPU seconds, the number of answers by status, and percentiles of what an answer took in
-milliseconds. Bounded: it stops when the requests are used up.
+milliseconds. Bounded: it stops when the requests are used up. With a pace, each connection sends a request
+every so many seconds, or at once where the answer to the last one came later.
 
 What a request holds is called its kind: "empty", "batch" (codes of a task on arcwise's wire), "oblivious"
 (such a batch, encrypted to a gateway as it is sent; its answer is opened, and counts with the status inside),
@@ -93,8 +94,12 @@ class Connection(asyncio.Protocol):
         statuses: Counter[int],
         waits: list[float],
         done: asyncio.Future[None],
+        *,
         seal: Seal | None,
+        pace: float,
     ) -> None:
+        self.pace = pace
+        self.due = 0.0
         self.requests = requests
         self.seal = seal
         self.statuses = statuses
@@ -105,7 +110,13 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
+        self.due = asyncio.get_running_loop().time()
         self.next()
+
+    def wait(self) -> None:
+        """Send the next request when it is due."""
+        self.due += self.pace
+        asyncio.get_running_loop().call_at(self.due, self.next)
 
     def next(self) -> None:
         """Send one more request, or close."""
@@ -135,7 +146,7 @@ class Connection(asyncio.Protocol):
             self.statuses[status] += 1
             self.waits.append(time.perf_counter() - self.sent)
             self.buffer = b""
-            self.next()
+            self.wait() if self.pace else self.next()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.done.done():
@@ -143,7 +154,7 @@ class Connection(asyncio.Protocol):
 
 
 async def run(
-    port: int, requests: list[bytes], connections: int, seal: Seal | None = None
+    port: int, requests: list[bytes], connections: int, seal: Seal | None = None, pace: float = 0.0
 ) -> tuple[float, float, Counter[int], list[float]]:
     """Send requests over `connections` connections; return the seconds, CPU seconds, statuses and waits."""
     statuses: Counter[int] = Counter()
@@ -153,7 +164,9 @@ async def run(
     start, cpu = time.perf_counter(), time.process_time()
     for future in futures:
         await loop.create_connection(
-            lambda future=future: Connection(requests, statuses, waits, future, seal),  # type: ignore[misc]
+            lambda future=future: Connection(  # type: ignore[misc]
+                requests, statuses, waits, future, seal=seal, pace=pace
+            ),
             "127.0.0.1",
             port,
         )
@@ -166,7 +179,7 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     import uvloop
 
-    load = run(job["port"], requests_of(job), job["connections"], seal_of(job))
+    load = run(job["port"], requests_of(job), job["connections"], seal_of(job), job.get("pace", 0.0))
     seconds, cpu, statuses, waits = uvloop.run(load)
     percentiles = statistics.quantiles(waits, n=100)
     result = {
