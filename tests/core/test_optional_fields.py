@@ -221,7 +221,11 @@ def test_a_statement_releases_closed_epochs_of_so_many_reports() -> None:
         "an epoch is shown once it is closed; batches are taken until 0 s after their epoch"
     )
     assert a_task().release_words == ""
-    assert list(promised.readers.values()) == ["epsilon = 1 per report", str(STATEMENT)]
+    assert list(promised.readers.values()) == [
+        "epsilon = 1 per report",
+        "epsilon = 1 per report, without its address",
+        str(STATEMENT),
+    ]
     assert list(a_task().readers.values()) == ["epsilon = 1 per report"]
 
 
