@@ -282,7 +282,7 @@ def test_a_short_life() -> None:
 
 TestFleet = pytest.mark.slow(Fleet.TestCase)
 TestFleet.settings = settings(
-    max_examples=MORE or 25,
+    max_examples=MORE or 15,
     stateful_step_count=40,
     derandomize=not MORE,
     deadline=None,
