@@ -20,10 +20,10 @@ from arcwise.server import create_app
 from arcwise.server.archive import archiver as module
 from arcwise.server.archive.archiver import Archiver
 from arcwise.server.archive.folder import Folder
-from arcwise.server.store import Store, open_store
+from arcwise.server.store import Store, _class_of, open_store
 from arcwise.server.store.staging import ArchiveFile, StagedSize, StagingStore, staging
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
-from tests.server.store.conftest import opener, store, url  # noqa: F401 (fixtures)
+from tests.server.store.conftest import opener, store  # noqa: F401 (fixtures)
 from tests.support.cases import mostly_slow
 from tests.support.store_samples import (
     CLOSED,
@@ -36,15 +36,25 @@ from tests.support.store_samples import (
     batch,
     counted,
 )
+from tests.support.stores import URLS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import httpx
     from fastapi import FastAPI
 
     from arcwise.tasks import Task
+
+
+@pytest.fixture(params=list(URLS))
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Yield the URL of a store that does not exist yet and can feed an archive."""
+    with URLS[request.param](tmp_path / "counts") as url:
+        if not issubclass(_class_of(url), StagingStore):
+            pytest.skip("stores of this kind feed no archive")
+        yield url
 
 
 @pytest.fixture
@@ -421,7 +431,7 @@ def test_what_cannot_be_removed_is_named_and_the_rest_goes(
     assert f"cannot remove {path / WIDE.id}, which" in caplog.text
 
 
-def test_a_server_on_another_archive_says_so_in_one_line(tmp_path: Path, url: str) -> None:  # noqa: F811
+def test_a_server_on_another_archive_says_so_in_one_line(tmp_path: Path, url: str) -> None:
     with closing(open_store(url)) as opened:
         archiver(opened, tmp_path / "archive")
     other = tmp_path / "other"
@@ -437,7 +447,7 @@ def test_a_server_on_another_archive_says_so_in_one_line(tmp_path: Path, url: st
 def test_a_server_archives_what_it_accepts(
     with_app: Callable[..., None],
     tmp_path: Path,
-    url: str,  # noqa: F811 (a fixture)
+    url: str,
 ) -> None:
     today = DELAY.epoch(time.time())
     sent = [batch(DELAY, [1, 2, 3], number=n, epoch=today) for n in range(3)]

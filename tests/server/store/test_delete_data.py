@@ -13,7 +13,7 @@ from arcwise.cli import main
 from arcwise.errors import ParameterError
 from arcwise.server.archive.folder import Folder
 from arcwise.server.store import DeletedData, Store, open_store
-from arcwise.server.store.staging import ArchiveFile, staging
+from arcwise.server.store.staging import ArchiveFile, StagingStore, staging
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, TASKS, batch, counted
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def filled(url: str) -> str:
     with contextlib.closing(open_store(url)) as store:
         if type(store).delete_data is Store.delete_data:
             pytest.skip("stores of this kind delete no data")
+        if not isinstance(store, StagingStore):
+            pytest.skip("stores of this kind feed no archive")
         store.register(TASKS)
         store.add([batch(DELAY, [1, 1, 2]), batch(DELAY, [5], number=1, epoch=103)])
         staging(store).add_staged([batch(DELAY, [4], number=2)])

@@ -66,6 +66,14 @@ ACTION = StoredAction(4_200, "k2", "close task", "heading", "done")
 LAKE = batch(DELAY, [2, 2], number=7, epoch=31)
 
 
+COMPATIBILITY = Path(__file__).parents[3] / "docs" / "reference" / "compatibility.md"
+
+
+@pytest.mark.parametrize(("kind", "title"), [("sqlite", "SQLite"), ("postgres", "PostgreSQL")])
+def test_compatibility_names_every_schema(kind: str, title: str) -> None:
+    assert f"| store in {title} | 1 to {len(KINDS[kind])} |" in COMPATIBILITY.read_text(encoding="utf-8")
+
+
 def fill(url: str) -> None:
     """Write a store with what this arcwise can."""
     with closing(open_store(url)) as store:
