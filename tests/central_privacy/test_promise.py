@@ -163,7 +163,7 @@ def test_a_new_task_finds_its_local_epsilon_and_its_caps(
         ([], "give --epsilon, the privacy loss of one report"),
         (
             ["--central", "1", "--reports", "1e4", "--goal", "mean"],
-            "needs --epsilon for a goal that a solver",
+            "needs --epsilon for a goal that a solver designs for: arcwise plan --central EPSILON",
         ),
         (
             ["--central", "1", "--reports", "1e4", "--mechanism", "piecewise"],

@@ -218,7 +218,10 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
         if central is None:
             raise click.UsageError("give --epsilon, the privacy loss of one report")
         if goal == "mean" or (goal == "value" and domain.step is not None):
-            raise click.UsageError("--central needs --epsilon for a goal that a solver designs for")
+            raise click.UsageError(
+                "--central needs --epsilon for a goal that a solver designs for: "
+                "arcwise plan --central EPSILON --reports N finds the largest"
+            )
 
         def kernel(trial: float) -> Kernel:
             tried = Task(
