@@ -230,7 +230,23 @@ def test_the_key_ids_go_round_and_none_is_used_twice(tmp_path: Path) -> None:
     assert keys.path.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys": []}', '{"keys": [{"key_id": 1, "until": null}]}'])
+def _kept(until: object) -> dict[str, object]:
+    return {"key_id": 1, "private_key": "00" * 32, "until": until}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"keys": []}',
+        '{"keys": [{"key_id": 1, "until": null}]}',
+        json.dumps({"keys": [_kept(5)]}),
+        json.dumps({"keys": [_kept(None), _kept(None)]}),
+        json.dumps({"keys": [_kept(None), _kept("never")]}),
+    ],
+)
 def test_a_file_that_holds_no_keys_is_refused_without_being_repeated(tmp_path: Path, text: str) -> None:
     path = tmp_path / "keys.json"
     path.write_text(text, encoding="ascii")
@@ -250,7 +266,7 @@ def test_the_command_makes_and_rotates_keys(tmp_path: Path) -> None:
     assert again.exit_code != 0
     assert "be rotated with --rotate" in again.output
     rotated = runner.invoke(main, ["key", "gateway", str(path), "--rotate", "--keep-days", "1"])
-    assert "the key before opens requests for 1 days more" in rotated.output
+    assert "the key before opens requests for 1 more day" in rotated.output
     newest, before = keys.read()
     assert decode_key_configs(public.read_bytes()) == [newest.key.config]
     assert before.until is not None

@@ -13,6 +13,7 @@ import click
 
 from arcwise.cli.commands import CommandGroup
 from arcwise.cli.stored_task import named_task
+from arcwise.digits import counted
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.administration import audited
 from arcwise.server.gateway_keys import GatewayKeyFile
@@ -150,7 +151,7 @@ def gateway(*, file: Path, rotate: bool, keep_days: int, config: Path | None) ->
     public.write_bytes(encode_key_configs([made.config]))
     click.echo(f"wrote key {made.key_id} to {file}, and what apps ship with to {public}")
     if rotate:
-        click.echo(f"the key before opens requests for {keep_days} days more")
+        click.echo(f"the key before opens requests for {counted(keep_days, 'more day')}")
 
 
 def _task_ids(url: str, texts: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.errors import ParameterError, StoreError
@@ -70,7 +71,7 @@ class GatewayKeyFile:
             ) from None
         except (ValueError, KeyError, TypeError):
             kept = []
-        if not kept or kept[0].until is not None:
+        if [type(entry.until) for entry in kept] != [NoneType, *[int] * (len(kept) - 1)]:
             raise StoreError(
                 f"{str(self.path)!r} is not a file of gateway keys; `arcwise key gateway FILE` makes one"
             )
