@@ -14,7 +14,10 @@ from arcwise.analysis.likelihood.bootstrap_fit import GAP, g_squared, law, resid
 from arcwise.analysis.likelihood.likelihood import Likelihood
 
 if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
+    from collections.abc import Callable
+
+    from arcwise.analysis.likelihood.information import Information
+    from arcwise.typing import BoolArray, FloatArray
 
 __all__ = ["Face"]
 
@@ -33,11 +36,21 @@ class Face:
         Shape (d,): the probabilities of the given distribution, up to a factor.
     lowest
         Shape (K,): each code's smallest probability over all inputs.
+    information
+        Of `fast_information`, for these nodes.
     """
 
-    def __init__(self, rows: FloatArray, nodes: FloatArray, lowest: FloatArray) -> None:
+    def __init__(
+        self,
+        rows: FloatArray,
+        nodes: FloatArray,
+        lowest: FloatArray,
+        *,
+        information: Callable[[BoolArray], Information] | None = None,
+    ) -> None:
         self._rows = rows
         self._lowest = lowest
+        self._information = information
         self.codes = law(nodes @ rows)
 
     def statistics(self, drawn: FloatArray) -> tuple[FloatArray, float]:
@@ -60,7 +73,7 @@ class Face:
         found = []
         gap = 0.0
         for counts in drawn:
-            best = Likelihood(self._rows, counts).maximize(gap=GAP)
+            best = Likelihood(self._rows, counts, information=self._information).maximize(gap=GAP)
             codes = law(best.probabilities @ self._rows)
             found.append((residuals(counts, codes).max(), g_squared(counts, codes)))
             gap = max(gap, best.gap)

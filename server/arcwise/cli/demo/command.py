@@ -130,5 +130,6 @@ def _print_table(console: Console, results: list[Result]) -> None:
     if missed:
         total = sum(len(result.lines) for result in results)
         console.print(
-            f"{missed} of {total} intervals miss the truth. Each is made to do so in about one run of twenty."
+            f"{total - missed} of {total} intervals hold the truth. "
+            "Each is made to miss it in about one run of twenty."
         )
