@@ -163,6 +163,19 @@ def test_draws_are_fitted_on_the_nodes_with_mass_only() -> None:
         assert (far > 3.0).all()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_few_reports_at_a_large_epsilon_raise_no_alarm(seed: int) -> None:
+    """Draws of a fit to 100 places repeat some, and the counts none: by G^2 all four would be alarms."""
+    mechanism = OptimalCircular(Circle(360), 10.0)
+    spread = np.full(mechanism.kernel.nodes, 1 / mechanism.kernel.nodes)
+    result = fit_test(mechanism, survey(100, seed, mechanism, spread), draws=67)
+    assert (result.p_g_squared, result.rejected) == (None, False)
+    assert "(too few reports for it)" in str(result)
+    many = fit_test(mechanism, survey(3_000, seed, mechanism, spread), draws=67)
+    assert many.p_g_squared is not None
+    assert not many.rejected
+
+
 @pytest.mark.parametrize("n", [3_000, 30_000])
 def test_the_projection_agrees_with_fits_where_no_node_is_near_zero(n: int) -> None:
     """Two nodes far from 0, all codes expected often: one linear step is the fit to a few per cent."""
@@ -277,7 +290,8 @@ def test_every_mechanism_is_tested(example: Example) -> None:
 
 def check(result: FitTest) -> None:
     assert 0.0 <= result.p_value <= 1.0
-    assert 1 / (result.draws + 1) <= min(result.p_bootstrap, result.p_residual, result.p_g_squared)
+    own = 1.0 if result.p_g_squared is None else result.p_g_squared
+    assert 1 / (result.draws + 1) <= min(result.p_bootstrap, result.p_residual, own)
     assert result.rejected or not result.flagged
     data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert data["report"] == str(result)
