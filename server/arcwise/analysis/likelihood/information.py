@@ -1,13 +1,14 @@
-"""The information matrix ``P diag(s) P'`` of some nodes: the costly part of a Newton step, cheap for windows.
+"""The information matrix ``P diag(s) P'`` of some nodes, factored: the costly part of a Newton step.
 
 For rows that are a constant plus a window it needs no product: two windows share a run of codes, and what
-that run holds of s is a difference of prefix sums. O(d^2) for d nodes in place of O(d^2 K).
+that run holds of s is a difference of prefix sums. Nodes that are far apart share none, so that the matrix is
+banded where windows are short: O(d) for d nodes in place of O(d^2 K).
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,18 +21,48 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-    Information: TypeAlias = Callable[[FloatArray], FloatArray]
+    Information: TypeAlias = Callable[[FloatArray, FloatArray], "Factored | None"]
 
-__all__ = ["dense_information", "fast_information", "window_information"]
+__all__ = ["Factored", "dense_information", "fast_information", "window_information"]
+
+_HAIR = 1e-13
+"""Of the diagonal, which is added: it keeps a matrix positive definite where few codes were seen."""
+
+_BANDED = 0.25
+"""Of the nodes: with at most so many below the diagonal a banded factorisation is the faster one."""
+
+
+class Factored(NamedTuple):
+    """A symmetric matrix ``A + tilt 1' + 1 tilt' + level 1 1'``, of which A is factored.
+
+    To changes of a distribution, which have a known sum, the rest adds numbers that are known as well.
+
+    Attributes
+    ----------
+    solve
+        From b to ``A^-1 b``, both of shape (d,).
+    tilt
+        Shape (d,).
+    level
+        A number.
+    """
+
+    solve: Callable[[FloatArray], FloatArray]
+    tilt: FloatArray
+    level: float
 
 
 def dense_information(rows: FloatArray) -> Information:
-    """Return the function from s, shape (K,), to ``rows diag(s) rows'``, shape (d, d); rows (d, K)."""
+    """Return the function from s and m, shapes (K,) and (d,), to ``rows diag(s) rows' + diag(m)``.
 
-    def information(s: FloatArray) -> FloatArray:
+    It returns None where floats cannot tell the factors.
+    """
+    nothing = np.zeros(len(rows))
+
+    def information(s: FloatArray, more: FloatArray) -> Factored | None:
         scaled = rows * np.sqrt(s)
-        matrix: FloatArray = scaled @ scaled.T
-        return matrix
+        solve = _dense(scaled @ scaled.T, more)
+        return None if solve is None else Factored(solve, nothing, 0.0)
 
     return information
 
@@ -42,7 +73,7 @@ def fast_information(kernel: Kernel, nodes: IntArray) -> Callable[[BoolArray], I
 
 
 def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -> Information:
-    """Return the function from s to the lower triangle of ``P diag(s) P'``; what is above it means nothing.
+    """Return the function from s and m to ``P diag(s) P' + diag(m)``, or None where floats cannot tell.
 
     Parameters
     ----------
@@ -60,7 +91,7 @@ def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -
     windows share the codes from t to s + W - 1, and on a circle, where these pass K, those from 0 to
     s + W - 1 - K and from s to t + W - 1 - K too.
     """
-    k, w = kernel.codes, kernel.window
+    k, w, d = kernel.codes, kernel.window, len(nodes)
     g = kernel.extra / UNIT
     base = np.full(k, kernel.background / UNIT)
     base[: kernel.leftover] += 1 / UNIT
@@ -78,22 +109,72 @@ def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -
     full = np.zeros(k)
     sums, moments = np.zeros(k + 1), np.zeros(k + 1)
 
-    def information(s: FloatArray) -> FloatArray:
+    # Which nodes are next to each other in the matrix, and how many below the diagonal share codes.
+    along = np.arange(d)
+    ahead = np.append(starts, starts + k) if turns else starts
+    reach = int((np.searchsorted(ahead, starts + w) - along).max()) - 1
+    if turns:  # the circle is pressed flat, so that its first nodes are beside its last ones
+        reach *= 2
+        along = np.where(along % 2, d - 1 - along // 2, along // 2)
+    banded = reach <= _BANDED * d
+    if banded:
+        others = along[np.minimum(np.arange(d)[:, None] + np.arange(reach + 1), d - 1)]
+        s_nodes, t_nodes = np.minimum(along[:, None], others), np.maximum(along[:, None], others)
+    else:
+        s_nodes, t_nodes = np.arange(d)[None, :], np.arange(d)[:, None]
+
+    def information(s: FloatArray, more: FloatArray) -> Factored | None:
         full[put] = s
         np.cumsum(full, out=sums[1:])
         weighted = base * full
         np.cumsum(weighted, out=moments[1:])
         shared = sums * (g * g)
-        matrix: FloatArray = shared[ends] - shared[starts][:, None]
+        opened = shared[starts]
+        matrix: FloatArray = shared[ends][s_nodes] - opened[t_nodes]
         np.maximum(matrix, 0.0, out=matrix)
         u = moments[ends] - moments[starts]
         if turns:
             turned = shared[wrapped]
-            matrix += np.maximum(turned[:, None] - shared[starts], 0.0) + turned
+            matrix += np.maximum(turned[t_nodes] - opened[s_nodes], 0.0) + turned[s_nodes]
             u += moments[wrapped]
-        u *= g
-        matrix += u
-        matrix += (u + float(base @ weighted))[:, None]
-        return matrix
+        solve = _banded(matrix, more, along) if banded else _dense(matrix, more)
+        return None if solve is None else Factored(solve, g * u, float(base @ weighted))
 
     return information
+
+
+def _dense(matrix: FloatArray, more: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    """Return what solves with ``matrix + diag(more)``; its lower triangle suffices, and is overwritten."""
+    from scipy.linalg.lapack import dpotrf, dpotrs
+
+    diagonal = matrix.ravel()[:: len(more) + 1]
+    diagonal += more + _HAIR * diagonal
+    # LAPACK reads columns: to it this is the transpose, whose upper triangle is our lower one.
+    factor, failed = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+    return None if failed else lambda side: dpotrs(factor, side, lower=0)[0]
+
+
+def _banded(band: FloatArray, more: FloatArray, order: IntArray) -> Callable[[FloatArray], FloatArray] | None:
+    """Return what solves with a banded matrix plus ``diag(more)``; `band` is overwritten.
+
+    Parameters
+    ----------
+    band
+        Shape (d, 1 + b): of each column what is on the diagonal and below it, nodes taken in this order.
+    more, order
+        Shape (d,).
+    """
+    from scipy.linalg.lapack import dpbtrf, dpbtrs
+
+    diagonal = band[:, 0]
+    diagonal += more[order] + _HAIR * diagonal
+    factor, failed = dpbtrf(band.T, lower=1, overwrite_ab=1)
+    if failed:
+        return None
+
+    def solve(side: FloatArray) -> FloatArray:
+        result = np.empty_like(side)
+        result[order] = dpbtrs(factor, side[order], lower=1)[0]
+        return result
+
+    return solve

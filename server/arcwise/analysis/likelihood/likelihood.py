@@ -59,8 +59,8 @@ class Likelihood:
     counts
         Shape (K,), non-negative with a positive sum n.
     information
-        From s, shape (number of codes seen,), to ``rows diag(s) rows'`` on these codes; its lower triangle
-        suffices. Computed from the rows unless given.
+        From the codes seen, shape (K,), to a function as `dense_information` returns it for these codes.
+        Computed from the rows unless given.
     """
 
     def __init__(
@@ -87,8 +87,10 @@ class Likelihood:
 
         Notes
         -----
-        Primal-dual interior point with Mehrotra's corrector, on the likelihood per report: with
-        ``g = grad L``, ``g - y + z = 0``, ``sum f = 1``, ``f_s z_s = mu -> 0``, and f and z positive.
+        Primal-dual interior point on the likelihood per report: with ``g = grad L``, ``g - y + z = 0``,
+        ``sum f = 1``, ``f_s z_s = mu -> 0``, and f and z positive. A predictor says how far mu can go, as
+        with Mehrotra; his correction of second order is left out: where steps are short it can make them go
+        round in circles.
 
         The bound. L is concave, so for any distribution f*, ``L(f*) - L(f) <= g.f* - g.f``, where ``g.f = 1``
         and ``g.f* <= max_s g_s``.
@@ -115,36 +117,31 @@ class Likelihood:
 
     @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # such a step is none
     def _step(self, state: _State) -> _State | None:
-        """Return the state after a predictor and a corrector, or None where floats cannot tell one."""
-        from scipy.linalg.lapack import dpotrf, dpotrs
-
+        """Return the state after a step, or None where floats cannot tell one."""
         f, y, z = state
         q = f @ self._rows
         ratio = self._weights / q
-        matrix = self._information(ratio / q)
-        diagonal = matrix.ravel()[:: len(f) + 1]
-        # The hair more keeps the matrix positive definite where few codes were seen and nodes are alike.
-        diagonal += z / f + 1e-13 * diagonal
-        # LAPACK reads columns: to it this is the transpose, whose upper triangle is our lower one.
-        factor, failed = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
-        if failed:
+        factored = self._information(ratio / q, z / f)
+        if factored is None:
             return None
-        dual = self._rows @ ratio - y + z
+        solve, tilt, level = factored
         primal = 1.0 - float(f.sum())
-        solved = dpotrs(factor, self._ones, lower=0)[0]
+        dual = self._rows @ ratio - y + z - primal * tilt
+        solved = solve(self._ones)
         total = float(solved.sum())
-        # The predictor aims at mu = 0; how far it gets sets the corrector's aim.
+        # The predictor aims at mu = 0; how far it gets sets the aim of the step.
         complement = -f * z
-        for corrector in (False, True):
-            right = dpotrs(factor, dual + complement / f, lower=0)[0]
-            dy = (float(right.sum()) - primal) / total if total else math.nan
-            df = right - solved * dy
+        for predictor in (True, False):
+            right = solve(dual + complement / f)
+            shift = (float(right.sum()) - primal) / total if total else math.nan
+            df = right - solved * shift
             dz = (complement - z * df) / f
             f_reach, z_reach = _reach(f, df), _reach(z, dz)
-            if not corrector:
+            if predictor:
                 mu = float(f @ z) / len(f)
                 ahead = float((f + f_reach * df) @ (z + z_reach * dz)) / len(f)
-                complement = (ahead / mu) ** 3 * mu - f * z - df * dz
+                complement = (ahead / mu) ** 3 * mu - f * z
+        dy = shift - level * primal - float(tilt @ df)
         moved = _State(np.maximum(f + f_reach * df, _LEAST), y + z_reach * dy, z + z_reach * dz)
         return moved if math.isfinite(float(moved.f.sum() + moved.z.sum()) + moved.y) else None
 

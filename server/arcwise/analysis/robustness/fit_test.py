@@ -194,7 +194,7 @@ def _span(damage: Damage) -> str:
 
 
 MOST_CODES = 2048
-"""Of a task that can be tested: the time grows with the cube of the codes, and is 15 s at 1,600."""
+"""Of a task that can be tested: without short windows the time grows with their cube, to minutes at 1,600."""
 
 SHARES = (0.01, 0.05)
 """Of liars, for which the report says what they can do."""
