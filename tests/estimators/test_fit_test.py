@@ -29,6 +29,7 @@ from arcwise.errors import ParameterError
 from arcwise.kernels import TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
 from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, Example
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
@@ -336,3 +337,12 @@ def test_a_task_with_more_codes_than_a_test_can_handle_is_refused() -> None:
     mechanism = OptimalCircular(Circle(1), 14.0)
     with pytest.raises(ParameterError, match="task must have at most 2,048 codes for a fit test, got 4,391"):
         fit_test(mechanism, np.ones(mechanism.kernel.codes, dtype=np.int64))
+
+
+@pytest.mark.parametrize("counts", [[500, 500], [1, 1], [0, 1], [7, 0], [500, 501]])
+def test_two_values_are_tested(counts: list[int]) -> None:
+    # With as many reports of each, the square of a value moves no variance: the program has nothing to push.
+    found = fit_test(Task("a", Interval(0, 1, step=1), epsilon=0.5), counts)
+    assert {each.estimate for each in found.damage} >= {"mean", "variance", "any share"}
+    variances = [each.sending for each in found.damage if each.estimate == "variance"]
+    assert all(each is not None and 0.0 <= each <= 0.25 for each in variances)

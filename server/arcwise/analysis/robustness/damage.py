@@ -243,8 +243,8 @@ def _worst(  # noqa: PLR0917
     law = _code_law(rows, nodes)
     slack = max(critical, 0.0) * np.sqrt(largest_probabilities(kernel) / reports)
     # The unknowns are the liars' codes l = r - (1-k) q and f. Scaled by the share, so that tolerances of the
-    # solver are small beside the answer.
-    scale = np.abs(values).max()
+    # solver are small beside the answer. For two values, a square told from their midst is 0 everywhere.
+    scale = np.abs(values).max() or 1.0
     solved = linprog(
         np.concatenate([-values / scale, np.zeros(n)]),
         A_ub=np.hstack([share * np.eye(k), -rows.T]),
