@@ -135,7 +135,7 @@ def test_empty_nodes_raise_no_alarms(mechanism: Mechanism, values: FloatArray) -
     """Where nearly all nodes are empty. A level of 0.05 gives 6 or more of 40 with probability 0.014."""
     nodes = node_distribution(mechanism, values)
     alarms = sum(
-        fit_test(mechanism, survey(10_000, seed, mechanism, nodes), draws=99).rejected for seed in range(60)
+        fit_test(mechanism, survey(10_000, seed, mechanism, nodes), draws=99).rejected for seed in range(40)
     )
     assert alarms <= 5
 

@@ -23,7 +23,6 @@ from arcwise.mechanisms.closed_forms.optimal import (
 from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.noise import Laplace, Staircase
-from arcwise.papers import find
 from arcwise.papers.exact import (
     bounded_noise_error,
     circular_error,
@@ -48,15 +47,6 @@ def table(name: str, key: str) -> list[dict[str, float | str]]:
     found = outcome(name).tables[key]
     columns = [column.partition(" (")[0] for column in found.columns]
     return [dict(zip(columns, row, strict=True)) for row in found.rows]
-
-
-@pytest.mark.slow
-def test_progress_never_goes_back() -> None:
-    seen: list[tuple[int, int]] = []
-    find("opm-gap").run(False, lambda done, total: seen.append((done, total)))
-    assert len({total for _, total in seen}) == 1
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1][0] <= seen[-1][1]
 
 
 # --- exact errors: against closed forms and against the integer kernels ------------------------------------

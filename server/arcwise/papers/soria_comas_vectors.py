@@ -39,7 +39,7 @@ def _vectors(_full: bool, progress: Progress) -> Outcome:
         for attributes in _ATTRIBUTES:
             best, *others = _costs(epsilon, attributes)
             rows.append((epsilon, attributes, best, *others, *[cost / best for cost in others]))
-    progress(1, 1)
+    progress(len(_EPSILONS), len(_EPSILONS))
     ratios = np.array(rows)[:, -3:].reshape(len(_EPSILONS), len(_ATTRIBUTES), 3)
     one = _EPSILONS.index(1.0)
     certificate = BoxGridNoise.for_values(1.0, (1.0,) * _ATTRIBUTES[-1]).certificate()

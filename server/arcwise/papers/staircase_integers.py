@@ -44,9 +44,9 @@ def _optimal_r(full: bool, progress: Progress) -> Outcome:
     epsilons, fixed = (0.5, 1.0, 2.0, 4.0), (1, 2, 5, 20)
     most = 1000 if full else 200
     sensitivities = np.unique(np.rint(np.geomspace(1, most, 160)).astype(int))
-    rows = []
+    rows, steps = [], len(epsilons) + len(fixed)
     for done, e in enumerate(epsilons):
-        progress(done, len(epsilons) + len(fixed))
+        progress(done, steps)
         for s in sensitivities.tolist():
             best = [DiscreteStaircase.optimal(e, s, power=p) for p in (1, 2)]
             geometric = Geometric(e, s)
@@ -56,9 +56,9 @@ def _optimal_r(full: bool, progress: Progress) -> Outcome:
     fine = np.linspace(0.02, 8.0, 267)
     over_epsilon = {}
     for done, s in enumerate(fixed):
-        progress(len(epsilons) + done, len(epsilons) + len(fixed))
+        progress(len(epsilons) + done, steps)
         over_epsilon[s] = np.array([optimal_r(e, s) for e in fine])
-    progress(1, 1)
+    progress(steps, steps)
     checks = [
         Check(
             f"E|X|^{p} at sensitivity 1 and epsilon {e:g}, that of geometric noise",
