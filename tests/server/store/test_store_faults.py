@@ -141,19 +141,19 @@ def test_a_database_that_crashes_under_load(server: OwnServer) -> None:
                 return False
             return True
 
-        def write(writer: int) -> None:
-            with contextlib.closing(open_store(url)) as store:
-                store.register(TASKS)
-                number = writer
-                while not stop.is_set():
-                    if added(store, number):
-                        progress.append(number)
-                        number += 3
-                    else:
-                        time.sleep(0.02)
+        def write(store: Store, number: int) -> None:
+            while not stop.is_set():
+                if added(store, number):
+                    progress.append(number)
+                    number += 3
+                else:
+                    time.sleep(0.02)
 
-        open_store(url).close()
-        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(3)]
+        # All of them are open and registered before the first crash, however late a thread begins.
+        stores = [open_store(url) for _ in range(3)]
+        for store in stores:
+            store.register(TASKS)
+        threads = [threading.Thread(target=write, args=(store, n)) for n, store in enumerate(stores)]
         for thread in threads:
             thread.start()
         for _ in range(3):
@@ -172,6 +172,8 @@ def test_a_database_that_crashes_under_load(server: OwnServer) -> None:
         stop.set()
         for thread in threads:
             thread.join()
+        for store in stores:
+            store.close()
         with contextlib.closing(open_store(url)) as store:
             found = {
                 epoch * 200 + int(code): int(counts[code])
