@@ -792,6 +792,11 @@ public final class Client {
         }
     }
 
+    /** For how long to wait then: a minute, an hour or a day, times 1 + U, so that no number names a device. */
+    static double asked(double named, double uniform) {
+        return named == 0 ? 0 : (named <= 60 ? 60 : named <= 3600 ? 3600 : DAY) * (1 + uniform);
+    }
+
     static double backoff(int failures, double uniform) {
         return Math.min(3600, Math.pow(2, failures - 1)) * uniform;
     }
@@ -807,9 +812,9 @@ public final class Client {
                 return Math.max(own, asked);
             }
 
-            void hold(double now, double seconds, double retryAfter) {
+            void hold(double now, double seconds, double named) {
                 own = now + seconds;
-                asked = Math.max(asked, now + retryAfter);
+                asked = Math.max(asked, now + named);
             }
         }
 
@@ -821,23 +826,24 @@ public final class Client {
         }
 
         void record(Action action, String task, double now, double retryAfter, double uniform) {
+            double named = asked(retryAfter, uniform);
             switch (action) {
-                case RETRY -> all.hold(now, backoff(++all.failures, uniform), retryAfter);
+                case RETRY -> all.hold(now, backoff(++all.failures, uniform), named);
                 case PAUSE -> {
                     all.failures++;
-                    all.hold(now, 1800 * (1 + uniform), retryAfter);
+                    all.hold(now, 1800 * (1 + uniform), named);
                 }
                 case KEEP -> {
                     all = new Wait();
                     Wait wait = tasks.computeIfAbsent(task, id -> new Wait());
-                    wait.hold(now, backoff(++wait.failures, uniform), retryAfter);
+                    wait.hold(now, backoff(++wait.failures, uniform), named);
                 }
                 case SENT, DROP -> {
                     all = new Wait();
                     tasks.remove(task);
-                    if (retryAfter > 0) {
+                    if (named > 0) {
                         tasks.put(task, new Wait());
-                        tasks.get(task).asked = now + retryAfter;
+                        tasks.get(task).asked = now + named;
                     }
                 }
             }

@@ -365,3 +365,14 @@ def test_what_makes_no_client_is_refused(change: dict[str, Any], message: str) -
     assert run_json(DRIVE, given=valid)["results"] == []
     with pytest.raises(AssertionError, match=message):
         run_json(DRIVE, given=valid | change)
+
+
+@pytest.mark.parametrize("status", [204, 503, 404, 410])
+def test_a_wait_that_a_server_names_does_not_name_the_device(status: int) -> None:
+    """Each device is told a number of its own, all of one step; none is known by how long it waited."""
+    told = [60 + 10 * place for place in range(1, 301)]
+    waited = run_json(DRIVE.with_name("told.mjs"), given={"status": status, "told": told})
+    assert all(3600 <= wait <= 7201 for wait in waited)
+    # Of 300 in a random order, 11 or more are at their place once in 10^8 runs.
+    order = sorted(range(300), key=waited.__getitem__)
+    assert sum(place == device for place, device in enumerate(order)) <= 10

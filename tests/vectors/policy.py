@@ -158,22 +158,27 @@ def schedules() -> dict[str, Any]:
         "a pause is a failure in the row": case(
             "a", [refused, busy, sent], [(0.0, 0), (2700.0, 0), (2701.0, 0)]
         ),
-        "Retry-After is longer": case("a", [(503, "120", 0.5), sent], [(0.0, 0), (120.0, 0)]),
-        "Retry-After is shorter": case(
-            "a", [busy, busy, (429, "1", 0.5), sent], [(0.0, 0), (0.5, 0), (1.5, 0), (3.5, 0)]
+        # A wait that the server names is rounded up to a minute, an hour or a day, times 1 + U.
+        "a named wait is a minute at least": case("a", [(503, "1", 0.0), sent], [(0.0, 0), (60.0, 0)]),
+        "a named minute": case("a", [(503, "60", 0.5), sent], [(0.0, 0), (90.0, 0)]),
+        "a named wait above a minute": case("a", [(429, "61", 0.25), sent], [(0.0, 0), (4500.0, 0)]),
+        "a named wait above an hour": case("a", [(503, "3601", 0.0), sent], [(0.0, 0), (86_400.0, 0)]),
+        "a named wait above a day": case("a", [(503, "100000", 0.5), sent], [(0.0, 0), (129_600.0, 0)]),
+        "a named wait is drawn anew each time": case(
+            "a", [(503, "30", 0.25), (503, "30", 0.75), sent], [(0.0, 0), (75.0, 0), (180.0, 0)]
         ),
-        "Retry-After is longer than a day": case(
-            "a", [(503, "100000", 0.5), sent], [(0.0, 0), (86_400.0, 0)]
+        "a named wait that is shorter than the own": case(
+            "a", [refused, (403, "5", 0.5), sent], [(0.0, 0), (2700.0, 0), (5400.0, 0)]
         ),
-        "Retry-After with a pause": case("a", [(403, "7200", 0.5), sent], [(0.0, 0), (7200.0, 0)]),
-        "Retry-After with a keep": case(
-            "a b", [(404, "60", 0.5), sent, sent], [(0.0, 0), (0.0, 1), (60.0, 0)]
+        "a named wait with a pause": case("a", [(403, "1801", 0.5), sent], [(0.0, 0), (5400.0, 0)]),
+        "a named wait with a keep": case(
+            "a b", [(404, "60", 0.5), sent, sent], [(0.0, 0), (0.0, 1), (90.0, 0)]
         ),
-        "Retry-After with a success": case(
-            "a a b", [(204, "30", 0.5), sent, sent], [(0.0, 0), (0.0, 2), (30.0, 1)]
+        "a named wait with a success": case(
+            "a a b", [(204, "30", 0.5), sent, sent], [(0.0, 0), (0.0, 2), (90.0, 1)]
         ),
-        "Retry-After with a drop": case(
-            "a a b", [(410, "30", 0.5), sent, sent], [(0.0, 0), (0.0, 2), (30.0, 1)]
+        "a named wait with a drop": case(
+            "a a b", [(410, "30", 0.5), sent, sent], [(0.0, 0), (0.0, 2), (90.0, 1)]
         ),
         "an app asks to send at once": case(
             "a", [busy] * 4 + [sent], [(0.0, 0), (0.5, 0), (1.5, 0), (2.0, 0), (2.5, 0)], (2.0,)
@@ -181,9 +186,7 @@ def schedules() -> dict[str, Any]:
         "an app asks to send a batch that is kept": case(
             "a", [unknown, unknown, unknown, sent], [(0.0, 0), (0.5, 0), (1.5, 0), (2.0, 0)], (2.0,)
         ),
-        "an app cannot end a wait that the server asked for": case(
-            "a", [(503, "60", 0.5), sent], [(0.0, 0), (60.0, 0)], (10.0,)
-        ),
+        "an app cannot end a named wait": case("a", [(503, "60", 0.5), sent], [(0.0, 0), (90.0, 0)], (10.0,)),
     }
 
 

@@ -14,12 +14,22 @@ from arcwise.client.environment import MACHINE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Schedule", "Verdict", "backoff_seconds", "classify", "retry_after_seconds"]
+__all__ = [
+    "STEPS",
+    "Schedule",
+    "Verdict",
+    "asked_seconds",
+    "backoff_seconds",
+    "classify",
+    "retry_after_seconds",
+]
 
 ACKNOWLEDGED: Final = 204
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 3600.0
 LONGEST_RETRY_AFTER: Final = 86_400.0
+STEPS: Final = (60.0, 3600.0, LONGEST_RETRY_AFTER)
+"""The waits that a server can name: a minute, an hour, a day. What it names is rounded up to one of them."""
 
 
 class Verdict(Enum):
@@ -95,6 +105,22 @@ def retry_after_seconds(text: str | None, now: float) -> float:
     return min(max(wait, 0.0), LONGEST_RETRY_AFTER)
 
 
+def asked_seconds(named: float, uniform: float) -> float:
+    """Return for how long to wait where a server names so many seconds: one to two times the next step.
+
+    A server behind a relay could tell each device a number of its own, and know it again when it comes back
+    after as many seconds. So a wait says which of three steps was named, and nothing more.
+
+    Parameters
+    ----------
+    named
+        From 0 to 24 h, what `retry_after_seconds` returns; 0 for none.
+    uniform
+        A random number in [0, 1), a new one each time.
+    """
+    return next(step for step in STEPS if named <= step) * (1.0 + uniform) if named > 0 else 0.0
+
+
 class _Wait:
     """How long to hold back after failures in a row. Times are those of a monotonic clock."""
 
@@ -105,14 +131,14 @@ class _Wait:
         self.own = own
         """Until when our own backoff waits; a flush ends it."""
         self.asked = asked
-        """Until when the server asked us to wait; nothing ends it."""
+        """Until when we wait because the server asked, see `asked_seconds`; nothing ends it."""
 
     def until(self) -> float:
         return max(self.own, self.asked)
 
-    def fail(self, now: float, backoff: float, retry_after: float) -> None:
+    def fail(self, now: float, backoff: float, asked: float) -> None:
         self.own = now + backoff
-        self.asked = max(self.asked, now + retry_after)
+        self.asked = max(self.asked, now + asked)
 
     def expedite(self) -> None:
         self.failures = 0
@@ -152,26 +178,28 @@ class Schedule:
         now
             The time of the monotonic clock.
         retry_after
-            Seconds that the server asked to wait. With an answer about this task alone, also with an
-            acknowledgement, this task waits; with one about this client or the server, everything does.
+            Seconds that the server asked to wait, before `asked_seconds`. With an answer about this task
+            alone, also with an acknowledgement, this task waits; with one about this client or the server,
+            everything does.
         """
+        if verdict in (Verdict.SENT, Verdict.DROP):
+            self._all = _Wait()  # it answered, so it can be talked to
+            self._tasks.pop(task_id, None)
+            if retry_after:
+                self._tasks[task_id] = _Wait(asked=now + asked_seconds(retry_after, self._uniform()))
+            return
+        uniform = self._uniform()
+        asked = asked_seconds(retry_after, uniform)
         if verdict is Verdict.PAUSE:
             self._all.failures += 1
             # Half of it fixed: a refusal is not cured by asking again soon.
-            self._all.fail(now, LONGEST_BACKOFF * (1 + self._uniform()) / 2, retry_after)
+            self._all.fail(now, LONGEST_BACKOFF * (1 + uniform) / 2, asked)
             return
-        if verdict is Verdict.RETRY:
-            wait = self._all
-        else:
-            self._all = _Wait()  # it answered, so it can be talked to
-            if verdict is not Verdict.KEEP:
-                self._tasks.pop(task_id, None)
-                if retry_after:
-                    self._tasks[task_id] = _Wait(asked=now + retry_after)
-                return
-            wait = self._tasks.setdefault(task_id, _Wait())
+        if verdict is Verdict.KEEP:
+            self._all = _Wait()
+        wait = self._all if verdict is Verdict.RETRY else self._tasks.setdefault(task_id, _Wait())
         wait.failures += 1
-        wait.fail(now, backoff_seconds(wait.failures, self._uniform()), retry_after)
+        wait.fail(now, backoff_seconds(wait.failures, uniform), asked)
 
     def expedite(self) -> None:
         """End every wait of our own making, for a flush; what the server asked for stays."""
@@ -195,7 +223,7 @@ class Schedule:
         A clock that was set back in between would make it longer than any wait is, so it is held to that.
         """
         own = min(own, LONGEST_BACKOFF)
-        asked = min(asked, LONGEST_RETRY_AFTER)
+        asked = min(asked, 2.0 * LONGEST_RETRY_AFTER)
         wait = _Wait(failures, now + own, now + asked)
         if scope:
             self._tasks[scope] = wait

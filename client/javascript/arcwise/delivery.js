@@ -3,12 +3,14 @@
  *
  * @typedef {"sent" | "retry" | "keep" | "pause" | "drop"} Verdict
  * @typedef {{ failures: number, own: number, asked: number }} Wait until when our own backoff waits, and until
- *     when the server asked us to
+ *     when we wait because the server asked, see `askedSeconds`
  * @typedef {{ all: Wait, tasks: Record<string, Wait> }} Waits
  */
 
 const LONGEST_BACKOFF = 3600;
 const LONGEST_RETRY_AFTER = 86_400;
+/** The waits that a server can name: a minute, an hour, a day. What it names is rounded up to one of them. */
+const STEPS = [60, 3600, LONGEST_RETRY_AFTER];
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/;
 
@@ -51,6 +53,17 @@ export function retryAfterSeconds(text, now) {
   return Math.min(Math.max(then - now, 0), LONGEST_RETRY_AFTER);
 }
 
+/**
+ * For how long to wait where a server names so many seconds: one to two times the next step. A server behind a relay
+ * could tell each device a number of its own, and know it again when it comes back after as many seconds.
+ *
+ * @param {number} named from 0 to 24 h; 0 for none
+ * @param {number} uniform a random number in [0, 1), a new one each time
+ */
+export function askedSeconds(named, uniform) {
+  return named > 0 ? /** @type {number} */ (STEPS.find((step) => named <= step)) * (1 + uniform) : 0;
+}
+
 /** A random number in [0, 1), of the system's randomness. */
 export const random = () => Number(crypto.getRandomValues(new BigUint64Array(1))[0] >> 11n) * 2 ** -53;
 
@@ -70,7 +83,7 @@ const noWait = () => ({ failures: 0, own: 0, asked: 0 });
 export function waitSeconds(waits, task, now) {
   const seconds = [waits.all, waits.tasks[task] ?? noWait()].map(
     // No wait is longer than these: what seems so comes from a clock that has been set back.
-    ({ own, asked }) => Math.max(Math.min(own - now, LONGEST_BACKOFF), Math.min(asked - now, LONGEST_RETRY_AFTER)),
+    ({ own, asked }) => Math.max(Math.min(own - now, LONGEST_BACKOFF), Math.min(asked - now, 2 * LONGEST_RETRY_AFTER)),
   );
   return Math.max(0, ...seconds);
 }
@@ -83,10 +96,11 @@ export function waitSeconds(waits, task, now) {
  * @param {number} [uniform] a random number in [0, 1)
  */
 export function record(waits, { verdict, task, now, retryAfter }, uniform = random()) {
+  const asked = askedSeconds(retryAfter, uniform);
   /** @type {(wait: Wait, seconds: number) => void} */
   const hold = (wait, seconds) => {
     wait.own = now + seconds;
-    wait.asked = Math.max(wait.asked, now + retryAfter);
+    wait.asked = Math.max(wait.asked, now + asked);
   };
   if (verdict === "pause") {
     waits.all.failures++;
@@ -103,8 +117,8 @@ export function record(waits, { verdict, task, now, retryAfter }, uniform = rand
   if (verdict === "keep") {
     wait.failures++;
     hold(wait, backoffSeconds(wait.failures, uniform));
-  } else if (retryAfter > 0) {
-    waits.tasks[task] = { failures: 0, own: 0, asked: now + retryAfter }; // the server slows this task down
+  } else if (asked > 0) {
+    waits.tasks[task] = { failures: 0, own: 0, asked: now + asked }; // the server slows this task down
   } else {
     delete waits.tasks[task];
   }
