@@ -45,7 +45,9 @@ delivery.FIRST_BACKOFF = 0.002
 task = Task.load(task)
 for ledger, values, u in runs:
     ledger = FileLedger(ledger, create=True) if ledger else MemoryLedger()
-    options = dict(tasks=[task], ledger=ledger, randomness=FixedDraw(2**63, u), interval=600)
+    draw = FixedDraw(2**63, u)
+    draw.secure = True  # as a device's own source says of itself: one that does not stays on this machine
+    options = dict(tasks=[task], ledger=ledger, randomness=draw, interval=600)
     if kind == "sync":
         with Client(url, **options) as client:
             for value in values:
@@ -270,11 +272,11 @@ def test_a_proxy_sees_no_more_than_the_address(app: App, recorder: Socket, tmp_p
     proxy = f"http://127.0.0.1:{recorder.port}"
     u = draw_of("window")
     runs = [(values, u) for values in VALUES[:2]]
-    sent = app.run(tmp_path, recorder, *runs, url="http://localhost:9", HTTP_PROXY=proxy, NO_PROXY="")
+    sent = app.run(tmp_path, recorder, *runs, url="http://reports.example:9", HTTP_PROXY=proxy, NO_PROXY="")
     (first, _), (second, _) = map(without_id, sent)
     own = codes_of(VALUES[1], u)
     assert second == first[: -len(own)] + own
-    assert first.startswith(f"POST http://localhost:9/v1/tasks/{TASK.id}/reports HTTP/1.1\r\n".encode())
+    assert first.startswith(f"POST http://reports.example:9/v1/tasks/{TASK.id}/reports HTTP/1.1\r\n".encode())
     names = [line.split(b":")[0] for line in first.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]]
     assert set(names) <= {
         b"Host",

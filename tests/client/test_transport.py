@@ -11,7 +11,7 @@ import threading
 import warnings
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -126,6 +126,89 @@ def test_a_given_async_client_stays_open_and_adds_no_headers() -> None:
             assert not client.is_closed
 
     asyncio.run(run())
+
+
+def app_client(kind: type[httpx.Client | httpx.AsyncClient], hooked: list[object]) -> Any:
+    """Return an app's own client, with everything that would say who the device is."""
+
+    def hook(seen: object) -> None:
+        hooked.append(seen)
+
+    async def async_hook(seen: object) -> None:
+        hooked.append(seen)
+
+    chosen = hook if kind is httpx.Client else async_hook
+    return kind(
+        auth=("device", "42"),
+        cookies={"device": "42"},
+        headers={"X-Device": "42", "User-Agent": "Device/42"},
+        params={"device": "42"},
+        base_url="http://device-42.example",
+        follow_redirects=True,
+        event_hooks={"request": [chosen], "response": [chosen]},
+        trust_env=False,
+    )
+
+
+def test_nothing_of_a_given_client_but_its_connections_takes_part(
+    sink: tuple[str, list[tuple[dict[str, str], bytes]]],
+) -> None:
+    """It would send its own authentication in place of the key, and keep the server's cookies."""
+    url, seen = sink
+    hooked: list[object] = []
+    client = app_client(httpx.Client, hooked)
+    with client:
+        transport = HttpxTransport(client)
+        assert transport.post(url + "/moved", b"hello", HEADERS, 5.0) == (301, None)
+        assert transport.post(url, b"hello", HEADERS, 5.0) == (202, None)
+        transport.close()
+        assert dict(client.cookies) == {"device": "42"}  # the app's own one, from before
+    check_seen(url, seen)
+    assert hooked == []
+    with pytest.raises(RuntimeError, match="is closed"):
+        transport.post(url, b"hello", HEADERS, 5.0)
+
+
+def test_nothing_of_a_given_async_client_but_its_connections_takes_part(
+    sink: tuple[str, list[tuple[dict[str, str], bytes]]],
+) -> None:
+    url, seen = sink
+    hooked: list[object] = []
+
+    async def run() -> None:
+        async with app_client(httpx.AsyncClient, hooked) as client:
+            transport = AsyncHttpxTransport(client)
+            assert await transport.post(url + "/moved", b"hello", HEADERS, 5.0) == (301, None)
+            assert await transport.post(url, b"hello", HEADERS, 5.0) == (202, None)
+            await transport.close()
+            assert dict(client.cookies) == {"device": "42"}
+
+    asyncio.run(run())
+    check_seen(url, seen)
+    assert hooked == []
+
+
+def test_the_key_is_sent_and_not_the_authentication_of_a_given_client() -> None:
+    headers = {**HEADERS, "Authorization": "Bearer arcwise"}
+    with serving(lambda _: (204, {})) as (url, requests), app_client(httpx.Client, []) as client:
+        HttpxTransport(client).post(url, b"", headers, 5.0)
+    assert requests[0].headers["authorization"] == "Bearer arcwise"
+
+
+@pytest.mark.parametrize("name", ["X-Device", "Cookie", "Referer", "traceparent"])
+def test_headers_are_those_of_reports(name: str) -> None:
+    with (
+        serving(lambda _: (204, {})) as (url, requests),
+        pytest.raises(ParameterError, match=f"headers must be among Content-Type, .*; got {name}"),
+    ):
+        HttpxTransport().post(url, b"", {**HEADERS, name: "42"}, 5.0)
+    assert not requests
+
+
+def test_a_client_of_the_other_kind_is_refused() -> None:
+    for kind, client in ((HttpxTransport, httpx.AsyncClient()), (AsyncHttpxTransport, httpx.Client())):
+        with pytest.raises(ParameterError, match="client must be None or an httpx"):
+            kind(client)  # type: ignore[arg-type]
 
 
 def test_network_trouble_is_raised() -> None:

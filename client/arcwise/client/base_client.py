@@ -69,6 +69,8 @@ class BaseClient(Generic[UplinkT]):
                 f"randomness must be secure for a server on another machine, got "
                 f"{type(randomness).__name__} for {uplink.url!r}"
             )
+        if not randomness.secure:
+            uplink._check_stays("randomness must be secure")
         self._open_transaction = ledger._attach(uplink._outbox)
         self._uplink = uplink
         self._owns_uplink = uplink is not server

@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from arcwise.client.checks import checked_integer, checked_number, ledger_error
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
@@ -73,6 +73,8 @@ class BaseUplink(ABC):
     The parameters are those of `Uplink`.
     """
 
+    _transport: Any
+
     def __init__(
         self,
         url: str,
@@ -92,6 +94,9 @@ class BaseUplink(ABC):
     ) -> None:
         self._url = checked_url(url)
         self._key = checked_key(key, self._url, over_http=key_over_http, scopes=("ingest",))
+        clear = self._url.lower().startswith("http:") and not getattr(self._transport, "_seals", False)
+        if self._key is not None and clear and not key_over_http:
+            self._check_stays("key would leave this machine unencrypted: key_over_http must be True")
         batch_size = checked_integer("batch_size", batch_size, MAX_BATCH_SIZE)
         capacity = checked_integer("max_pending", max_pending, 10**9)
         self._interval = checked_number("interval", interval)
@@ -117,6 +122,18 @@ class BaseUplink(ABC):
         self._renew()
         self._outbox.load(self._schedule)
         _living.add(self)
+
+    def _check_stays(self, rule: str) -> None:
+        """Raise `ParameterError` if what is sent to this machine may leave it by the transport.
+
+        Of a transport that an app has written itself, nobody can tell.
+        """
+        way = getattr(self._transport, "_exit", lambda _: None)(self._url)
+        if way is not None:
+            raise ParameterError(
+                f"{rule}, since what is sent to {self._url!r} could leave this machine by {way}: leave that "
+                "out of the transport"
+            )
 
     def _renew(self) -> None:
         """Start sending anew: at first, and again in a forked child, which has no sender yet."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from arcwise.checks import explained, shown
-from arcwise.client.transport import OK, AsyncHttpxTransport, HttpxTransport
+from arcwise.client.transport import OK, AsyncHttpxTransport, HttpxTransport, check_headers
 from arcwise.errors import ParameterError, WireError
 from arcwise.oblivious.binary_http import Request, decode_response, encode_request, padded
 from arcwise.oblivious.messages import (
@@ -21,7 +21,7 @@ from arcwise.oblivious.messages import (
     decode_key_configs,
     encapsulate,
 )
-from arcwise.urls import checked_url
+from arcwise.urls import checked_url, is_loopback_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +79,8 @@ class ObliviousTransport(HttpxTransport):
     ... )
     """
 
+    _seals = True  # so that a key is never in the clear
+
     @explained
     def __init__(
         self, relay: str, key_config: bytes, client: httpx.Client | None = None, **options: Any
@@ -92,6 +94,10 @@ class ObliviousTransport(HttpxTransport):
         outside = self._route.headers(headers)
         answer = self._exchange(self._route.relay, sent.message, outside, timeout, _MAX_ANSWER_BYTES)
         return _opened(sent, answer)
+
+    def _exit(self, url: str) -> str | None:
+        """Return by what way requests could leave this machine; None when by none."""
+        return self._route.exit() or super()._exit(self._route.relay)
 
 
 class AsyncObliviousTransport(AsyncHttpxTransport):
@@ -114,6 +120,8 @@ class AsyncObliviousTransport(AsyncHttpxTransport):
     (429, '60')
     """
 
+    _seals = True  # so that a key is never in the clear
+
     @explained
     def __init__(
         self, relay: str, key_config: bytes, client: httpx.AsyncClient | None = None, **options: Any
@@ -128,6 +136,10 @@ class AsyncObliviousTransport(AsyncHttpxTransport):
         answer = await self._exchange(self._route.relay, sent.message, outside, timeout, _MAX_ANSWER_BYTES)
         return _opened(sent, answer)
 
+    def _exit(self, url: str) -> str | None:
+        """Return by what way requests could leave this machine; None when by none."""
+        return self._route.exit() or super()._exit(self._route.relay)
+
 
 class _Route:
     """To whom a request goes, and to which key it is encrypted."""
@@ -141,7 +153,11 @@ class _Route:
             )
         self._config: KeyConfig = decode_key_configs(key_config)[0]
 
+    def exit(self) -> str | None:
+        return None if is_loopback_url(self.relay) else "a relay on another machine"
+
     def sealed(self, url: str, body: bytes, headers: Mapping[str, str]) -> Sent:
+        check_headers(headers)
         to = httpx.URL(url)
         inside = tuple(
             (name.lower().encode("ascii"), value.encode("ascii"))

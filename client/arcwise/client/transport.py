@@ -1,7 +1,8 @@
 """How a body gets to the server: one POST, its status and its ``Retry-After``.
 
 httpx is imported with the first request, not before. Nothing here retries, follows a redirect, keeps a cookie
-or adds a header to those it is given: what a request says about the device is what its headers say.
+or sends a header that is not on a list of three: what a request says about the device is what those say.
+What is for this machine goes by no proxy, and to no other machine that has taken its name.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from arcwise.checks import explained
 from arcwise.client.delivery import ACKNOWLEDGED
 from arcwise.client.process import current_process
 from arcwise.errors import ParameterError
+from arcwise.loopback import is_loopback
+from arcwise.urls import is_loopback_url
 
 if TYPE_CHECKING:
     import ssl
@@ -30,6 +33,7 @@ __all__ = [
     "HttpxTransport",
     "Response",
     "Transport",
+    "check_headers",
     "checked_response",
     "user_agent",
 ]
@@ -123,6 +127,7 @@ class _Deadline(threading.local):
     """
 
     at = math.inf
+    local = False  # whether nobody but this machine may be connected to
 
     def left(self, timeout: float | None) -> float | None:
         """Return for how many seconds to wait at most, where httpcore would wait for `timeout`."""
@@ -140,7 +145,11 @@ class _Deadline(threading.local):
         elif event.endswith(
             (".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")
         ):
-            self._bound(info["return_value"])
+            stream = info["return_value"]
+            if self.local and event.endswith(".connect_tcp.complete") and not _is_local(stream):
+                stream.close()
+                raise _elsewhere()
+            self._bound(stream)
 
     def _bound(self, stream: Any) -> None:
         read, write, start_tls = stream.read, stream.write, stream.start_tls
@@ -169,8 +178,9 @@ class HttpxTransport:
     Parameters
     ----------
     client
-        An `httpx.Client` to use, which is left open and which the caller must not share over a fork. Its
-        default headers and cookies are not sent.
+        An `httpx.Client` whose connections to use: its proxies, its TLS, its pool. Nothing else of it takes
+        part: no default header, cookie, authentication, parameter, event hook or redirect; what a server
+        sets as a cookie does not reach it. It is left open, and the caller must not share it over a fork.
     options
         Without a client: what to make one with: ``proxy``, ``mounts``, ``verify``, ``cert``, ``trust_env``,
         ``http1``, ``http2``, ``limits``, ``transport``.
@@ -178,10 +188,14 @@ class HttpxTransport:
     Raises
     ------
     ParameterError
-        When an option has another name.
+        When an option has another name, or the client is no `httpx.Client`.
 
     Notes
     -----
+    A request to this machine (localhost, 127.0.0.0/8, ::1) goes by no proxy of the environment, and to nobody
+    else whom such a name leads to. The headers of a request are those that a client sends, Content-Type,
+    User-Agent and Authorization, or `post` raises.
+
     The timeout of a request is a total over connecting, sending and the head of the answer. Looking up a name
     is not part of it, and each address of a name may take as long to connect. Behind an https:// proxy, and
     on connections that somebody else made with a client that is passed in, it bounds each wait instead.
@@ -206,10 +220,10 @@ class HttpxTransport:
 
     @explained
     def __init__(self, client: httpx.Client | None = None, **options: Any) -> None:
-        _check_options(client, options)
+        _check_options(client, options, "Client")
         self._given = client
         self._options = options
-        self._own: httpx.Client | None = None
+        self._own: dict[str, httpx.Client] = {}
         self._process: object = None
         self._deadline = _Deadline()
 
@@ -221,20 +235,13 @@ class HttpxTransport:
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
         """Send one POST; return its response, and its content where it is a 200 and `most` is above 0."""
-        import httpx
-
-        client = self._given
-        if client is None:
-            # A forked child must not write on the connections of its parent.
-            if self._own is None or self._process is not current_process():
-                self._own = httpx.Client(**self._options)
-                self._process = current_process()
-            client = self._own
         request = _request(url, body, headers, timeout)
+        client = self._client(url)
         request.extensions["trace"] = self._deadline.trace
         self._deadline.at = time.monotonic() + timeout
+        self._deadline.local = is_loopback_url(url)
         try:
-            response = client.send(request, stream=True, follow_redirects=False)
+            response = client.send(request, stream=True, auth=None, follow_redirects=False)
             try:
                 content = b""
                 if response.status_code == ACKNOWLEDGED:
@@ -247,12 +254,41 @@ class HttpxTransport:
                 response.close()  # any other body is left alone, however long it is
         finally:
             self._deadline.at = math.inf
+            self._deadline.local = False
+
+    def _client(self, url: str) -> httpx.Client:
+        """Return the client for a URL: one of ours, over the connections of one that was passed in."""
+        import httpx
+
+        # A forked child must not write on the connections of its parent.
+        if self._process is not current_process():
+            self._own, self._process = {}, current_process()
+        host = _local_host(url)
+        if host not in self._own:
+            if self._given is None:
+                options = _with_mounts(self._options, host)
+            else:
+                given = self._given
+
+                class Borrowed(httpx.BaseTransport):
+                    def handle_request(self, request: httpx.Request) -> httpx.Response:
+                        response: httpx.Response = _chosen(given, request.url).handle_request(request)
+                        return response
+
+                options = {"transport": Borrowed()}
+            self._own[host] = httpx.Client(**options, cookies=_no_cookies())
+        return self._own[host]
+
+    def _exit(self, url: str) -> str | None:
+        """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
+        return _exit(self._given, self._options, url)
 
     def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
-        own, self._own = self._own, None
-        if own is not None and self._process is current_process():
-            own.close()
+        own, self._own = self._own, {}
+        if self._process is current_process():
+            for client in own.values():
+                client.close()
 
 
 class AsyncHttpxTransport:
@@ -261,7 +297,8 @@ class AsyncHttpxTransport:
     Parameters
     ----------
     client
-        An `httpx.AsyncClient` to use, which is left open. Its default headers and cookies are not sent.
+        An `httpx.AsyncClient` whose connections to use, and nothing else of it, see `HttpxTransport`. It is
+        left open.
     options
         Without a client: what to make one with, such as ``proxy=``, ``verify=``, ``cert=`` or ``transport=``.
 
@@ -281,10 +318,10 @@ class AsyncHttpxTransport:
 
     @explained
     def __init__(self, client: httpx.AsyncClient | None = None, **options: Any) -> None:
-        _check_options(client, options)
+        _check_options(client, options, "AsyncClient")
         self._given = client
         self._options = options
-        self._own: httpx.AsyncClient | None = None
+        self._own: dict[str, httpx.AsyncClient] = {}
         self._process: object = None
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
@@ -311,16 +348,11 @@ class AsyncHttpxTransport:
     async def _post(
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
-        import httpx
-
-        client = self._given
-        if client is None:
-            if self._own is None or self._process is not current_process():
-                self._own = httpx.AsyncClient(**self._options)
-                self._process = current_process()
-            client = self._own
         request = _request(url, body, headers, timeout)
-        response = await client.send(request, stream=True, follow_redirects=False)
+        client = self._client(url)
+        if is_loopback_url(url):
+            request.extensions["trace"] = _stay_here
+        response = await client.send(request, stream=True, auth=None, follow_redirects=False)
         try:
             content = b""
             if response.status_code == ACKNOWLEDGED:
@@ -332,11 +364,106 @@ class AsyncHttpxTransport:
         finally:
             await response.aclose()
 
+    def _client(self, url: str) -> httpx.AsyncClient:
+        """Return the client for a URL: one of ours, over the connections of one that was passed in."""
+        import httpx
+
+        if self._process is not current_process():
+            self._own, self._process = {}, current_process()
+        host = _local_host(url)
+        if host not in self._own:
+            if self._given is None:
+                options = _with_mounts(self._options, host)
+            else:
+                given = self._given
+
+                class Borrowed(httpx.AsyncBaseTransport):
+                    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+                        sending = _chosen(given, request.url).handle_async_request(request)
+                        response: httpx.Response = await sending
+                        return response
+
+                options = {"transport": Borrowed()}
+            self._own[host] = httpx.AsyncClient(**options, cookies=_no_cookies())
+        return self._own[host]
+
+    def _exit(self, url: str) -> str | None:
+        """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
+        return _exit(self._given, self._options, url)
+
     async def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
-        own, self._own = self._own, None
-        if own is not None and self._process is current_process():
-            await own.aclose()
+        own, self._own = self._own, {}
+        if self._process is current_process():
+            for client in own.values():
+                await client.aclose()
+
+
+def _local_host(url: str) -> str:
+    """Return the host of a URL of this machine, as httpx's mounts name it; "" for any other machine."""
+    from urllib.parse import urlsplit
+
+    if not is_loopback_url(url):
+        return ""
+    host = urlsplit(url).hostname or ""
+    return f"[{host}]" if ":" in host else host
+
+
+def _with_mounts(options: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """Return the options of a client that reaches a host of this machine by no proxy of the environment.
+
+    A proxy that the app has named stands.
+    """
+    if not host or options.get("proxy") or options.get("mounts"):
+        return dict(options)
+    return {**options, "mounts": {f"all://{host}": None}}
+
+
+def _chosen(given: Any, url: httpx.URL) -> Any:
+    """Return what a client that was passed in would send a request to this URL with."""
+    if given.is_closed:
+        raise RuntimeError("the httpx client of the transport is closed")
+    return given._transport_for_url(url)
+
+
+def _exit(given: Any, options: Mapping[str, Any], url: str) -> str | None:
+    if given is not None:
+        import httpx
+
+        transport = given._transport_for_url(httpx.URL(url))
+    elif options.get("proxy"):
+        return "its proxy"
+    elif options.get("mounts"):
+        return "its mounts"
+    else:
+        transport = options.get("transport")
+    # httpx's own transports have a pool; whatever else an app passes in is its own way, and its own affair.
+    pool = getattr(transport, "_pool", None)
+    return "the proxy of its httpx client" if pool is not None and "Proxy" in type(pool).__name__ else None
+
+
+def _no_cookies() -> Any:
+    """Return a jar that takes no cookie of anybody."""
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
+
+
+def _is_local(stream: Any) -> bool:
+    """Return whether a connection of httpcore leads to this machine."""
+    address = stream.get_extra_info("server_addr")
+    return bool(address) and is_loopback(str(address[0]))
+
+
+def _elsewhere() -> ConnectionError:
+    return ConnectionError("the URL is of this machine, but its name leads to another one")
+
+
+async def _stay_here(event: str, info: dict[str, Any]) -> None:
+    """Refuse a connection to another machine (httpcore's extension "trace")."""
+    if event.endswith(".connect_tcp.complete") and not _is_local(info["return_value"]):
+        await info["return_value"].aclose()
+        raise _elsewhere()
 
 
 def _appended(content: bytes, part: bytes, most: int) -> bytes:
@@ -365,8 +492,11 @@ def checked_response(status: object, retry_after: object) -> Response:
 _OPTIONS = ("cert", "http1", "http2", "limits", "mounts", "proxy", "transport", "trust_env", "verify")
 """What of an httpx client concerns connections. Headers, cookies and redirects are not for the app to set."""
 
+HEADERS: Final = ("Content-Type", "User-Agent", "Authorization")
+"""All headers that a report has, but what HTTP needs (Host, Content-Length)."""
 
-def _check_options(client: object, options: Mapping[str, object]) -> None:
+
+def _check_options(client: object, options: Mapping[str, object], kind: str) -> None:
     # At once: httpx is loaded with the first request, where a wrong name would look like network trouble.
     wrong = sorted(set(options) - set(_OPTIONS))
     if wrong:
@@ -375,11 +505,32 @@ def _check_options(client: object, options: Mapping[str, object]) -> None:
         raise ParameterError(
             f"give either an httpx client or options, not both; got {', '.join(sorted(options))} beside it"
         )
+    if client is not None:
+        import httpx
+
+        # What chooses a proxy or a mount has no public name in httpx: without it nothing could be sent.
+        if not isinstance(client, getattr(httpx, kind)) or not hasattr(client, "_transport_for_url"):
+            raise ParameterError(f"client must be None or an httpx.{kind}, got {type(client).__name__}")
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raise `ParameterError` for a header that reports do not have: it could name the device."""
+    known = {name.lower() for name in HEADERS}
+    wrong = sorted(name for name in headers if name.lower() not in known)
+    if wrong:
+        raise ParameterError(f"headers must be among {', '.join(HEADERS)}; got {', '.join(wrong)}")
 
 
 def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> httpx.Request:
-    """Build the request without a client's defaults: no cookies, no list of supported encodings."""
+    """Build the request without a client's defaults: no cookies, no list of supported encodings.
+
+    Raises
+    ------
+    ParameterError
+        When there is a header that reports do not have.
+    """
     import httpx
 
+    check_headers(headers)
     extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
     return httpx.Request("POST", url, content=body, headers=dict(headers), extensions=extensions)
