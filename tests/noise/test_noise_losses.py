@@ -22,6 +22,7 @@ from arcwise.noise import (
     TruncatedLaplace,
     UniformAtom,
 )
+from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,6 +141,36 @@ def test_a_loss_with_a_jump_takes_the_first_step_to_it() -> None:
     assert best.expect(lambda x: abs(x) >= 0.8, points=[0.8]) == pytest.approx(
         float(2 * best.sf(0.8)), rel=1e-9
     )
+
+
+def steps(ends: Any, values: Any, x: Any) -> Any:
+    return values[np.searchsorted(ends, x)]
+
+
+@pytest.mark.parametrize("epsilon", mostly_slow([6.0, 9.0, 1.0, 14.0, 2.5, 0.4], every=6))
+def test_the_staircase_for_steps_is_the_best_of_all_gammas(epsilon: float) -> None:
+    """Steps at multiples of the sensitivity, where every gamma costs the same, and elsewhere: 270 losses.
+
+    Between the steps, in periods, the expectation is a ratio of two linear functions of gamma: it is least
+    at one of them.
+    """
+    random = np.random.default_rng(31)
+    for sensitivity, number in itertools.product([0.3, 1.0, 7.0], range(15)):
+        whole = number or sensitivity != 1.0
+        places = random.integers(1, 5, 1 + number % 3) if whole else random.uniform(0.0, 4.0, 1)
+        heights, ends = random.uniform(0.1, 2.0, places.size), np.sort(places) * sensitivity
+        values = np.concatenate(([0.5], 0.5 + np.cumsum(heights)))
+        best = Staircase.optimal(epsilon, sensitivity, loss=partial(steps, ends, values))
+        costs = [
+            heights @ Staircase(epsilon, sensitivity, gamma).sf(ends)
+            for gamma in (best.gamma, 0.0, 1.0, *(places % 1.0))
+        ]
+        assert costs[0] <= min(costs) * (1 + 1e-12)
+
+
+def test_a_power_beyond_floats_is_refused() -> None:
+    with pytest.raises(ParameterError, match="power must leave"):
+        Staircase.optimal(0.02, power=200.0)
 
 
 def mixture(delta: float, sensitivity: float, loss: Function) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.checks import checked_real
+from arcwise.errors import ParameterError
 from arcwise.noise.checks import checked_epsilon
 from arcwise.noise.expectation import Folded, integral
 from arcwise.noise.series import lerch_sum
@@ -31,6 +32,11 @@ def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
     power
         Any real number > 0.
 
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or the moment out of the range of a float.
+
     Notes
     -----
     Geng and Viswanath: ``1 / (1 + e^(epsilon/2))`` for power 1 (Theorem 4). For power 2 their Theorem 6 is,
@@ -50,6 +56,9 @@ def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
         return b * math.expm1((2.0 * epsilon + math.log1p(-above / 2.0)) / 3.0) / above
     from scipy import optimize
 
+    if not math.isfinite(float(lerch_sum(epsilon, power + 1.0, 1.0))):
+        raise ParameterError(f"power must leave E|X|^power within the range of a float, got {power!r}")
+
     def slope(gamma: float) -> float:
         value = float(lerch_sum(epsilon, power + 1.0, gamma))
         derivative = (power + 1.0) * float(lerch_sum(epsilon, power, gamma))
@@ -67,13 +76,15 @@ def gamma_for_loss(epsilon: float, sensitivity: float, loss: Values) -> float:
     With ``G(t) = sum_k b^k loss((k + t) sensitivity)``, ``A(gamma)`` the integral of G up to gamma and b
     times that from there to 1, and D as in `Staircase`, the expectation is A / D up to constants, and its
     slope has the sign of ``G D - A``. That rises with gamma, since G does: from at most 0 at 0 to at least 0
-    at 1.
+    at 1. Where G is constant, as for a step at a multiple of the sensitivity, every gamma costs the same, and
+    the slope is rounding of either sign.
     """
     from scipy import optimize
 
     epsilon = checked_epsilon(epsilon)
     b, above = math.exp(-epsilon), -math.expm1(-epsilon)
-    folded = Folded(loss, epsilon, sensitivity)
+    least = loss(np.zeros(1))  # beside which what is far out may be less than rounding
+    folded = Folded(lambda z: loss(z) - least, epsilon, sensitivity)
     whole = integral(folded, [(0.0, sensitivity)]) / sensitivity
 
     def slope(gamma: float) -> float:
@@ -83,6 +94,8 @@ def gamma_for_loss(epsilon: float, sensitivity: float, loss: Values) -> float:
 
     if slope(0.0) >= 0.0:
         return 0.0
+    if slope(1.0) <= 0.0:
+        return 1.0
     return float(optimize.brentq(slope, 0.0, 1.0, xtol=1e-300, rtol=1e-14, maxiter=2000))
 
 
