@@ -108,6 +108,33 @@ def test_no_law_is_better_at_larger_sensitivities(epsilon: float, delta: float, 
     assert max(each.delta(epsilon, sensitivity) for each in (best, near)) <= delta * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sensitivity", "beyond", "before"),
+    [(4.37, 0.494, 4, 2, 1.0), (0.66, 0.41, 2, 0, 1.022), (0.9, 0.14, 3, 0, 1.0078), (0.7, 0.3, 3, 1, 1.0)],
+)
+def test_no_law_on_a_far_wider_support_is_better_for_a_bounded_loss(
+    epsilon: float, delta: float, sensitivity: int, beyond: int, before: float
+) -> None:
+    """Such a loss wants a long tail; on 2 periods beyond the staircase it is `before` times the least."""
+    loss = LOSSES["beyond 2"] if beyond == 2 else lambda x: (abs(x) > beyond) + 0.0
+    best = IntegerNoise.optimal(epsilon, delta, sensitivity, loss=loss)
+    near = IntegerNoise.truncated_staircase(epsilon, delta, sensitivity, loss=loss)
+    short = near.support[1] + 2 * sensitivity
+    wide, narrow = (
+        least_loss(epsilon, delta, sensitivity, np.asarray(loss(np.arange(-end, end + 1)), dtype=float))
+        for end in (max(3 * short, 40), short)
+    )
+    assert best.delta(epsilon, sensitivity) <= delta
+    assert wide * (1 - 2e-5) <= best.expect(loss) <= wide * (1 + 2e-5)
+    assert narrow == pytest.approx(before * wide, rel=1e-3)
+
+
+def test_an_optimum_that_no_program_proves_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arcwise.noise.integer_noise._PROGRAM_MOST", 30)
+    with pytest.raises(ParameterError, match="no program on fewer than 24 integers proves the optimum"):
+        IntegerNoise.optimal(0.66, 0.41, 2, loss=lambda x: (abs(x) > 0) + 0.0)
+
+
 @pytest.mark.parametrize("delta", [1e-11, 3e-6, 0.04, 0.35, 0.97])
 @pytest.mark.parametrize("epsilon", [0.06, 1.7, 9.0, 33.0])
 def test_a_staircase_that_is_cut_off_spends_exactly_delta(epsilon: float, delta: float) -> None:

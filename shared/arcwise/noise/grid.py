@@ -160,7 +160,7 @@ class GridNoise:
         power: float = 1.0,
         loss: Function | None = None,
     ) -> GridNoise:
-        """Return the best noise for integers under (epsilon, delta), whose certificate keeps both.
+        """Return the noise of least loss for integers under (epsilon, delta), whose certificate keeps both.
 
         Parameters
         ----------

@@ -1,9 +1,9 @@
 """The best noise on the integers for (epsilon, delta), with a bounded support.
 
 In closed form a staircase that is cut off, with smaller masses towards its ends: at sensitivity 1 no law is
-better, and at larger sensitivities it is near to the best, which a linear program finds. Geng and Viswanath,
-"Optimal noise adding mechanisms for approximate differential privacy" (IEEE Transactions on Information
-Theory 2016), bound the cost on the integers.
+better. At larger sensitivities a linear program finds the best, and a second one proves it. Geng and
+Viswanath, "Optimal noise adding mechanisms for approximate differential privacy" (IEEE Transactions on
+Information Theory 2016), bound the cost on the integers.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ SENSITIVITY_MAX = 2**10
 
 _PROGRAM_MOST = 2**17  # sensitivity times support: a program of some seconds
 _STAIRCASES_MOST = 2**24  # sensitivity times support: a second
-_LEAST_DELTA = 1e-7  # below, a program's tolerance counts, and the staircase is the best to 1e-7 of its loss
-_SHRUNK = 1e-6  # of delta, left to the program's tolerance
+_LEAST_DELTA = 1e-7  # below, a program's tolerance is more than what another law could gain
+_SPARES = (1e-9, 1e-8)  # of delta, left to the program's tolerance
+_EXCESS = 2e-5  # of the least loss, beyond that of 0: how near to it a law must be proved to be
+_PERIODS = 8  # whose loss beyond the support counts for the bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,10 @@ class IntegerNoise(DiscreteNoise):
     ) -> IntegerNoise:
         """Return the (epsilon, delta)-DP noise with the least ``E|X|^power``, or expectation of a loss.
 
-        At sensitivity 1, or a delta below 1e-7, `truncated_staircase`; else the solution of a linear program
-        over all symmetric laws on a bounded support.
+        At sensitivity 1 `truncated_staircase`, which no law is below. Else the solution of a linear program
+        over symmetric laws on a bounded support, which is widened until a second program proves that no law
+        on any support has a loss, beyond that of 0, that is smaller by more than 2e-5 of it. With a delta
+        below 1e-7, where a program's tolerance is too coarse, `truncated_staircase` without a proof.
 
         Parameters
         ----------
@@ -100,23 +104,35 @@ class IntegerNoise(DiscreteNoise):
         Raises
         ------
         ParameterError
-            When an argument is out of its bounds, both a power and a loss are given, or the program would be
-            too large: then take `truncated_staircase`.
+            When an argument is out of its bounds, both a power and a loss are given, or no program that is
+            small enough proves the optimum: then take `truncated_staircase`.
         """
         near = cls.truncated_staircase(epsilon, delta, sensitivity, power=power, loss=loss)
         if sensitivity == 1 or delta < _LEAST_DELTA:
             return near
+        values = _loss(power, loss)
         most = len(near.masses) - 1 + 2 * sensitivity
-        if most * sensitivity > _PROGRAM_MOST:
-            raise ParameterError(
-                f"sensitivity must be smaller, or epsilon larger, for a program of {most} integers; "
-                "IntegerNoise.truncated_staircase has no such bound"
-            )
-        weights = _loss(power, loss)(np.arange(most + 1.0))
-        found = _program(float(epsilon), float(delta) * (1.0 - _SHRUNK), sensitivity, weights)
-        best = cls(tuple(np.trim_zeros(found, "b").tolist()))
-        better = best._cost(weights) < near._cost(weights)
-        return best if better and best.delta(epsilon, sensitivity) <= delta else near
+        best = near
+        while most * sensitivity <= _PROGRAM_MOST:
+            # The loss beyond that of 0, in units of what the staircase has of it.
+            weights = values(np.arange(most + 1.0 + sensitivity * _PERIODS))
+            weights = weights - weights[0]
+            unit = near._cost(weights)
+            if unit == 0.0:
+                return near
+            weights, beyond = weights[: most + 1] / unit, weights[most + 1 :: sensitivity] / unit
+            for spare in _SPARES:
+                law = cls(_program(epsilon, delta - spare, sensitivity, weights))
+                if law.delta(epsilon, sensitivity) <= delta:
+                    best = min(best, law, key=lambda each: each._cost(weights))
+                    break
+            if best._cost(weights) <= (1.0 + _EXCESS) * _bound(epsilon, delta, sensitivity, weights, beyond):
+                return best
+            most *= 2
+        raise ParameterError(
+            f"sensitivity must be smaller, or epsilon larger: no program on fewer than {most:,} integers "
+            "proves the optimum; IntegerNoise.truncated_staircase needs none"
+        )
 
     @classmethod
     def truncated_staircase(
@@ -259,51 +275,100 @@ def _cut_staircase(epsilon: float, delta: float, sensitivity: int, r: int) -> Fl
     return np.concatenate(([1.0 - 2.0 * first], inner, tails[-1:]))
 
 
-def _program(epsilon: float, delta: float, sensitivity: int, weights: FloatArray) -> FloatArray:
+def _program(epsilon: float, delta: float, sensitivity: int, weights: FloatArray) -> tuple[float, ...]:
     """Return the masses of 0, 1, ..., N with the least expected weight: a linear program.
 
     Its variables are the masses, and for each shift d and each n the positive part of
     ``P(n) - e^epsilon P(n + d)``.
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array, hstack, vstack
+    _, solved = _solved(epsilon, delta, sensitivity, weights, np.zeros(0))
+    masses = np.maximum(solved.x[: weights.size], 0.0)
+    total = 2.0 * masses.sum() - masses[0]
+    return tuple(np.trim_zeros(masses / total, "b").tolist())
 
-    size = weights.size
+
+def _bound(epsilon: float, delta: float, sensitivity: int, weights: FloatArray, beyond: FloatArray) -> float:
+    """Return a number that no law's expected weight is below, on any support.
+
+    Parameters
+    ----------
+    weights
+        Of 0, 1, ..., N.
+    beyond
+        Of N + 1, N + 1 + D, N + 1 + 2 D, ..., with the sensitivity D; farther out weights are no less.
+
+    Notes
+    -----
+    Of the masses beyond N the program knows the tails ``G_k = P(X >= N + 1 + k D)`` alone, and of privacy
+    there ``G_k <= e^epsilon G_(k+1) + delta``, and that the positive parts that end beyond N are together at
+    least ``sum_(N-d < n <= N) P(n) - (e^epsilon - 1) G_0``. Every law keeps that. Whatever the solver's
+    tolerance, its multipliers, once they are not negative and none is above that of its shift's delta, prove
+    ``cost >= least of what they leave of the costs - delta sum of the multipliers of deltas``.
+    """
+    (costs, twice, gains, halves, owner), solved = _solved(epsilon, delta, sensitivity, weights, beyond)
+    prices = np.maximum(-solved.ineqlin.marginals, 0.0)
+    of_gains, of_shifts, of_halves = np.split(prices, [owner.size, owner.size + sensitivity])
+    left = costs + gains.T @ np.minimum(of_gains, of_shifts[owner]) + halves.T @ of_halves
+    # Masses and G_0 have the sum 1 in their multiples `twice`; the other tails are at most 1/2 each.
+    counted = twice > 0.0
+    least = (left[counted] / twice[counted]).min() + np.minimum(left[~counted], 0.0).sum() / 2.0
+    return float(least - delta * (of_shifts.sum() + of_halves.sum()))
+
+
+def _solved(
+    epsilon: float, delta: float, sensitivity: int, weights: FloatArray, beyond: FloatArray
+) -> tuple[tuple[Any, ...], Any]:
+    """Return the parts and the solution of the program of `_bound`, or without `beyond` of `_program`."""
+    from scipy.optimize import linprog
+    from scipy.sparse import block_array, coo_array
+
+    size, tails, ratio = weights.size, beyond.size, math.exp(epsilon)
     n = np.arange(1 - size, size)
-    ratio, excesses, budgets = math.exp(epsilon), [], []
+    entries: list[tuple[FloatArray, Any, Any]] = []
+    shifts: list[Any] = []
+    rows = 0
     for shift in range(1, sensitivity + 1):
-        inside = np.abs(n + shift) < size
-        rows = np.concatenate((np.arange(n.size), np.flatnonzero(inside)))
-        columns = np.concatenate((np.abs(n), np.abs(n + shift)[inside]))
-        values = np.concatenate((np.ones(n.size), np.full(int(inside.sum()), -ratio)))
-        excesses.append(coo_array((values, (rows, columns)), shape=(n.size, size)))
-        columns = np.arange((shift - 1) * n.size, shift * n.size)
-        budgets.append(
-            coo_array((np.ones(n.size), (np.zeros(n.size, int), columns)), shape=(1, sensitivity * n.size))
-        )
-    slack = coo_array(
-        (np.full(sensitivity * n.size, -1.0), (np.arange(sensitivity * n.size),) * 2),
-        shape=(sensitivity * n.size,) * 2,
+        ends = np.abs(n + shift) < size
+        starts = n[ends] if tails else n
+        row = rows + np.arange(starts.size)
+        inside = row if tails else row[ends]
+        entries.append((np.ones(starts.size), row, np.abs(starts)))
+        entries.append((np.full(inside.size, -ratio), inside, np.abs(n + shift)[ends]))
+        rows += starts.size
+        if tails:
+            columns = np.arange(size - shift, size + 1)
+            entries.append((np.where(columns < size, 1.0, 1.0 - ratio), np.full(columns.size, rows), columns))
+            rows += 1
+        shifts.append(np.full(starts.size + bool(tails), shift - 1))
+    owner = np.concatenate(shifts)
+    gains = _sparse(entries, (rows, size + tails))
+    k = np.arange(max(tails - 1, 0))
+    halves = _sparse(
+        [(np.ones(k.size), k, size + k), (np.full(k.size, -ratio), k, size + k + 1)], (k.size, size + tails)
     )
-    budget = vstack(budgets)
-    matrix = vstack(
-        [
-            hstack([vstack(excesses), slack]),
-            hstack([coo_array((sensitivity, size)), budget]),
-        ]
-    )
-    twice = np.where(np.arange(size) == 0, 1.0, 2.0)
-    nothing = np.zeros(sensitivity * n.size)
+    one = np.ones(rows)
+    budget = coo_array((one, (owner, np.arange(rows))), shape=(sensitivity, rows))
+    parts = coo_array((-one, (np.arange(rows),) * 2), shape=(rows, rows))
+    twice = np.concatenate(([1.0], np.full(size - 1 + min(tails, 1), 2.0), np.zeros(k.size)))
+    costs = np.concatenate(([1.0], np.full(size + tails - 1, 2.0)))
+    costs *= np.concatenate((weights, np.diff(beyond, prepend=0.0)))
     solved = linprog(
-        np.concatenate((twice * weights, nothing)),
-        A_ub=matrix.tocsr(),
-        b_ub=np.concatenate((nothing, np.full(sensitivity, delta))),
-        A_eq=np.concatenate((twice, nothing))[None],
+        np.concatenate((costs, np.zeros(rows))),
+        A_ub=block_array([[gains, parts], [None, budget], [halves, None]]).tocsr(),
+        b_ub=np.concatenate((np.zeros(rows), np.full(sensitivity + k.size, delta))),
+        A_eq=np.concatenate((twice, np.zeros(rows)))[None],
         b_eq=[1.0],
         method="highs-ds",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     if not solved.success:
         raise ParameterError(f"no solution was found for these arguments: {solved.message}")
-    masses = np.maximum(solved.x[:size], 0.0)
-    return np.asarray(masses / float(twice @ masses))
+    return (costs, twice, gains, halves, owner), solved
+
+
+def _sparse(entries: list[tuple[FloatArray, Any, Any]], shape: tuple[int, int]) -> Any:
+    """Return the sparse matrix of some values, rows and columns."""
+    from scipy.sparse import coo_array
+
+    values, rows, columns = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    return coo_array((values, (rows, columns)), shape=shape)
