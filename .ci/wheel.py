@@ -55,6 +55,15 @@ done = subprocess.run([*kit, sys.executable, "-m", f"{kit[-1]}.reference"], capt
 assert done.returncode == 0 and " 0 failed, 0 skipped: the client conforms" in done.stdout, done
 tops = {str(path).split("/")[0] for path in importlib.metadata.files("arcwise")}
 assert not tops & {"client", "server", "shared", "tests"}, tops
+from arcwise.client import *
+from arcwise.domains import *
+from arcwise.tasks import *
+try:
+    ObliviousTransport("https://relay.example", b"")
+except ImportError as error:
+    assert "pip install 'arcwise[oblivious]'" in str(error), error
+else:
+    raise SystemExit("an oblivious transport is made without its extra")
 """
 
 ANALYSIS = """

@@ -32,6 +32,7 @@ _MESSAGES = {
     Outcome.FULL: "not reported: too many reports wait to be sent",
     Outcome.OPTED_OUT: "not reported: you have opted out",
     Outcome.FAILED: "not reported: the ledger cannot be written",
+    Outcome.NO_RANDOMNESS: "not reported: the system has no random bytes",
 }
 
 

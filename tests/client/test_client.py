@@ -102,43 +102,31 @@ def test_a_flush_is_true_of_what_was_dropped_and_counters_say_so(recorder: Recor
         assert client.counters == Counters(sent=1, dropped={"410": 1})
 
 
-def test_charged_before_it_is_randomised_and_queued(recorder: Recorder, heading: Task) -> None:
+def test_charged_before_it_is_randomised_and_queued(
+    recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever breaks after the charge, nothing leaves that was not charged, and nothing is refunded."""
 
-    class Broken:
-        secure = True
-
-        def draw(self) -> tuple[int, int]:
-            assert ledger._contents is not None  # the ledger itself is busy with this report
-            assert ledger._contents.accounts[heading.id].balance.epsilon == 1_000_000
-            raise OSError("no entropy")
-
-        def draws(self, count: int) -> bytes:
-            raise NotImplementedError
+    def broken(*_: object) -> int:
+        assert ledger._contents is not None  # the ledger itself is busy with this report
+        assert ledger._contents.accounts[heading.id].balance.epsilon == 1_000_000
+        raise MemoryError
 
     ledger = MemoryLedger()
-    with Client(URL, tasks=[heading], ledger=ledger, randomness=Broken(), transport=recorder) as client:
-        with pytest.raises(OSError, match="no entropy"):
+    with Client(URL, tasks=[heading], ledger=ledger, transport=recorder) as client:
+        monkeypatch.setattr(type(heading.mechanism.kernel), "sample", broken)
+        with pytest.raises(MemoryError):
             client.report("heading", 1.0)
         assert client.budget("heading").epsilon == 1.0
         assert client.pending == 0
 
 
-def test_a_refused_charge_draws_and_queues_nothing(recorder: Recorder, heading: Task) -> None:
-    class Spent:
-        secure = True
-
-        def draw(self) -> tuple[int, int]:
-            raise AssertionError("a draw for a report that is not made")
-
-        def draws(self, count: int) -> bytes:
-            raise NotImplementedError
-
+def test_a_refused_charge_queues_nothing(recorder: Recorder, heading: Task) -> None:
     ledger, caps = MemoryLedger(), Caps(lifetime=1.0)
     assert charge(ledger, heading, 0.0, caps)
     with (
         Uplink(URL, transport=recorder) as uplink,
-        Client(uplink, tasks=[heading], ledger=ledger, caps=caps, randomness=Spent()) as client,
+        Client(uplink, tasks=[heading], ledger=ledger, caps=caps) as client,
     ):
         assert client.report("heading", 1.0) is Outcome.CAPPED
         assert client.pending == 0

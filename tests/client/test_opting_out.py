@@ -17,12 +17,13 @@ from arcwise.client import (
     Outcome,
     Uplink,
 )
+from arcwise.domains import Circle
+from arcwise.tasks import Caps, Task
 from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from arcwise.tasks import Task
     from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
@@ -127,3 +128,32 @@ def test_on_an_event_loop(ledger: Ledger, heading: Task) -> None:
 
     assert asyncio.run(run()) == Counters(sent=1, dropped={"opted-out": 1}, refused={"opted-out": 1})
     assert len(transport.batches) == 1
+
+
+HOUR = Task("hour", Circle(24), epsilon=1.0, caps=Caps(lifetime=4.0))
+
+
+def test_what_memoised_values_were_rounded_to_goes_and_is_paid_for_anew(
+    ledger: Ledger, recorder: Recorder
+) -> None:
+    uplink = Uplink(URL, ledger=ledger, transport=recorder)
+    client = Client(uplink, tasks=[HOUR], ledger=ledger, memoize={"hour": 2})
+    assert [bool(client.report("hour", value)) for value in (3.0, 15.0)] == [True, True]
+    assert client.budget("hour").epsilon == 2.0
+    with client._open_transaction(0.0) as transaction:
+        memo = transaction.memo(HOUR)
+        assert memo is not None
+        draw = str(memo.draw).encode()
+    client.opt_out()
+    with client._open_transaction(0.0) as transaction:
+        assert transaction.memo(HOUR) is None
+    if isinstance(ledger, FileLedger):
+        for path in ledger.path.parent.iterdir():
+            assert draw not in path.read_bytes()
+    client.opt_in()
+    assert client.report("hour", 3.0)
+    assert client.budget("hour").epsilon == 4.0  # answers that were given before are paid for, and forgotten
+    client.opt_out()
+    client.opt_in()
+    assert client.report("hour", 3.0) is Outcome.CAPPED
+    uplink.close(0)

@@ -124,3 +124,22 @@ def test_a_task_of_a_file_needs_no_closed_form(tmp_path: Path) -> None:
     assert "arcwise.mechanisms.optimal" in modules
     assert "arcwise.mechanisms.closed_forms" not in modules
     assert modules & SLOW == {"hashlib", "json"}
+
+
+EXTRAS = ("cryptography", "psycopg", "scipy", "pandas", "fastapi", "matplotlib")
+STAR = f"""import sys
+sys.modules |= dict.fromkeys({EXTRAS!r})  # as where they are not installed
+from arcwise.client import *
+from arcwise.domains import *
+from arcwise.tasks import *
+try:
+    ObliviousTransport("https://relay.example", b"")
+except ImportError as error:
+    assert "pip install 'arcwise[oblivious]'" in str(error), error
+else:
+    raise SystemExit("an oblivious transport without the extra")
+"""
+
+
+def test_all_names_of_the_client_can_be_imported_without_an_extra() -> None:
+    subprocess.run([sys.executable, "-c", STAR], check=True, timeout=120)

@@ -331,7 +331,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
             When the uplink is closed, or in use on another event loop.
         """
         outcome = await self._uplink._call(self._submit, *self._located(name, value))
-        if outcome is Outcome.FAILED:
+        if outcome in (Outcome.FAILED, Outcome.NO_RANDOMNESS):
             self._uplink._emit_events()
         return outcome
 

@@ -12,6 +12,7 @@ from arcwise.client.memory.ledger import MemoryLedger
 from arcwise.client.memory.outbox import MemoryOutbox
 from arcwise.client.outcomes import Outcome
 from arcwise.client.reportables import MemoizedTask
+from arcwise.client.sources import NoRandomness, Source
 from arcwise.errors import LedgerError, ParameterError
 from arcwise.urls import is_loopback_url
 
@@ -76,7 +77,7 @@ class BaseClient(Generic[UplinkT]):
         self._owns_uplink = uplink is not server
         self._policy = policy
         self._ledger = ledger
-        self._randomness = randomness
+        self._randomness = Source(randomness)
         uplink._resume()
 
     def _located(self, name: str, value: Any) -> tuple[str, Reportable, Any]:
@@ -99,6 +100,11 @@ class BaseClient(Generic[UplinkT]):
         except LedgerError as error:  # telemetry that fails must not stop the app
             outcome = Outcome.FAILED
             self._uplink._record_failure(error, name)
+        except NoRandomness:
+            outcome = Outcome.NO_RANDOMNESS
+            self._uplink._record_failure(
+                "the operating system gave no random bytes; nothing was charged", name
+            )
         finally:  # also when something interrupts what has been queued by now
             if transaction is not None and transaction.wakes_sender:
                 self._uplink._wake()

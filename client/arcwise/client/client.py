@@ -114,8 +114,8 @@ class Client(BaseClient[Uplink]):
     def report(self, name: str, value: Any) -> Outcome:
         """Charge, randomise and queue one value; the outcome is true when that was done.
 
-        Network and server trouble is never raised here, nor is a ledger that cannot be written: the report
-        waits in the queue, or was not made and nothing was charged.
+        Network and server trouble is never raised here, nor is a ledger that cannot be written or a system
+        without random bytes: the report waits in the queue, or was not made and nothing was charged.
 
         Parameters
         ----------
@@ -137,12 +137,15 @@ class Client(BaseClient[Uplink]):
             When the uplink is closed.
         """
         outcome = self._submit(*self._located(name, value))
-        if outcome is Outcome.FAILED:
+        if outcome in (Outcome.FAILED, Outcome.NO_RANDOMNESS):
             self._uplink._emit_events()
         return outcome
 
     def opt_out(self) -> None:
         """Drop what is queued and report nothing more, until `opt_in`; spending stays written down.
+
+        What memoised values were rounded to is deleted, with their answers: after `opt_in`, new ones are
+        charged in full.
 
         A request that is under way cannot be called back. Where devices share a queue, nobody can tell whose
         its codes are: an uplink in memory keeps what it has, and `PostgresLedgers` what is sealed into a

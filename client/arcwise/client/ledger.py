@@ -43,7 +43,7 @@ class Memo(Protocol):
 class Transaction(Protocol):
     """One open transaction of a ledger: all of what is done to it happens, or nothing.
 
-    In memory nothing can fail between the steps but the randomness, and then a charge without a report stays.
+    In memory nothing can fail after the charge: whatever is random was drawn before it.
     """
 
     wakes_sender: bool
@@ -57,7 +57,7 @@ class Transaction(Protocol):
         """Return whether the device has opted out."""
 
     def has_room(self, reports: int) -> bool:
-        """Return whether the queue has room for so many more reports."""
+        """Return whether the queue has room for so many more reports; draw how long they will be delayed."""
 
     def charge(self, bill: Bill) -> bool:
         """Charge all items of a bill; False, and nothing charged, when a cap forbids one of them."""
@@ -114,7 +114,8 @@ class Ledger(QueueOwner):
     def opt_out(self) -> int:
         """Remember that the device has opted out; what was spent stays written down.
 
-        A `FileLedger` also drops what it has queued, a `PostgresLedger` what it has queued and not sealed
+        The nodes and answers of memoised tasks are deleted: a device that opts in again pays for new ones. A
+        `FileLedger` also drops what it has queued, a `PostgresLedger` what it has queued and not sealed
         into a batch. A queue in memory belongs to an uplink: `Client.opt_out` clears that too.
 
         Returns

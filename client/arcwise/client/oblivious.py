@@ -8,25 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import httpx
-
 from arcwise.checks import explained, shown
 from arcwise.client.transport import OK, AsyncHttpxTransport, HttpxTransport, check_headers
 from arcwise.errors import ParameterError, WireError
-from arcwise.oblivious.binary_http import Request, decode_response, encode_request, padded
-from arcwise.oblivious.messages import (
-    REQUEST_MEDIA_TYPE,
-    KeyConfig,
-    Sent,
-    decode_key_configs,
-    encapsulate,
-)
 from arcwise.urls import checked_url, is_loopback_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import httpx
+
     from arcwise.client.transport import Answer, Response
+    from arcwise.oblivious.messages import KeyConfig, Sent
 
 __all__ = ["AsyncObliviousTransport", "ObliviousTransport"]
 
@@ -142,9 +135,14 @@ class AsyncObliviousTransport(AsyncHttpxTransport):
 
 
 class _Route:
-    """To whom a request goes, and to which key it is encrypted."""
+    """To whom a request goes, and to which key it is encrypted.
+
+    What needs the extra is imported here, so that the names of `arcwise.client` can be imported without it.
+    """
 
     def __init__(self, relay: str, key_config: bytes) -> None:
+        from arcwise.oblivious.messages import decode_key_configs
+
         self.relay = checked_url(relay, "relay")
         if not isinstance(key_config, bytes):
             raise ParameterError(
@@ -157,6 +155,11 @@ class _Route:
         return None if is_loopback_url(self.relay) else "a relay on another machine"
 
     def sealed(self, url: str, body: bytes, headers: Mapping[str, str]) -> Sent:
+        import httpx
+
+        from arcwise.oblivious.binary_http import Request, encode_request, padded
+        from arcwise.oblivious.messages import encapsulate
+
         check_headers(headers)
         to = httpx.URL(url)
         inside = tuple(
@@ -168,11 +171,15 @@ class _Route:
         return encapsulate(self._config, padded(encode_request(request)))
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        from arcwise.oblivious.messages import REQUEST_MEDIA_TYPE
+
         outside = {name: value for name, value in headers.items() if name.lower() in _OUTSIDE}
         return {"Content-Type": REQUEST_MEDIA_TYPE, **outside}
 
 
 def _opened(sent: Sent, answer: Answer) -> Response:
+    from arcwise.oblivious.binary_http import decode_response
+
     status, retry_after, content = answer
     if status == OK:
         response = decode_response(sent.open_answer(content))

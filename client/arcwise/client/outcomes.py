@@ -36,6 +36,9 @@ class Outcome(Enum):
     FAILED = "failed"
     """The ledger could not be written: the disk is full, the file is gone or damaged. Nothing leaves."""
 
+    NO_RANDOMNESS = "no-randomness"
+    """The operating system gave no random bytes. Nothing was charged, and no other source was used."""
+
     def __bool__(self) -> bool:
         return self is Outcome.ACCEPTED
 
@@ -53,8 +56,8 @@ class Counters(NamedTuple):
         Given up for good, by reason: an HTTP status such as "410", "expired", "opted-out", or "closed" (still
         queued in memory when the uplink was closed). They were charged: what they spent stays spent.
     refused
-        Calls of `Client.report` that made no report, by outcome: "full", "capped", "opted-out", "failed".
-        Nothing was charged for them.
+        Calls of `Client.report` that made no report, by outcome: "full", "capped", "opted-out", "failed",
+        "no-randomness". Nothing was charged for them.
 
     Notes
     -----

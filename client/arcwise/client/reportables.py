@@ -43,10 +43,12 @@ class ReportableTask:
         """Charge, randomise and queue one located value in an open transaction."""
         if not transaction.has_room(1):
             return Outcome.FULL
+        r, u = randomness.draw()  # before the charge: a source that has nothing costs nothing
         if not transaction.charge(self.bill):
             return Outcome.CAPPED
         # Charged before it exists: whatever fails from here on, no report leaves without its charge.
-        code = self.task.mechanism.randomize_at(located, randomness=randomness)
+        mechanism = self.task.mechanism
+        code = mechanism.kernel.sample(mechanism.node_at(located, r), u)
         transaction.put(self.task, _epoch(self.task, transaction, now), code)
         return Outcome.ACCEPTED
 
@@ -70,29 +72,32 @@ class MemoizedTask(ReportableTask):
         """Queue the answer for one located value; charge all answers the first time."""
         if not transaction.has_room(1):
             return Outcome.FULL
-        memo = self._memo(transaction, randomness)
+        mechanism = self.task.mechanism
+        memo = transaction.memo(self.task)
+        # Both before the charge, see `ReportableTask`: what rounds all values, and what draws a new answer.
+        r = randomness.draw()[0] if memo is None else memo.draw
+        node = mechanism.node_at(located, r)
+        u = randomness.draw()[1] if memo is None or memo.get(node) is None else 0
+        memo = self._paid(transaction, memo, r)
         if memo is None:
             return Outcome.CAPPED
-        node = self.task.mechanism.node_at(located, memo.draw)
         code = memo.get(node)
         if code is None:
             if len(memo) < min(self.answers, memo.paid):
-                code = self.task.mechanism.kernel.sample(node, randomness.draw()[1])
+                code = mechanism.kernel.sample(node, u)
                 memo[node] = code
             else:
                 code = memo[self._nearest(node, memo)]
         transaction.put(self.task, self.task.epoch(now), code)
         return Outcome.ACCEPTED
 
-    def _memo(self, transaction: Transaction, randomness: Randomness) -> Memo | None:
+    def _paid(self, transaction: Transaction, memo: Memo | None, draw: int) -> Memo | None:
         """Return the memo, paid for; one that cannot be enlarged stays as it is. None: a cap forbids it."""
-        memo = transaction.memo(self.task)
         paid = 0 if memo is None else memo.paid
         if paid >= self.answers:
             return memo
         if not transaction.charge(tuple(item.times(self.answers - paid) for item in self.bill)):
             return memo
-        draw = randomness.draw()[0] if memo is None else memo.draw
         return transaction.memoize(self.task, draw, self.answers)
 
     def _nearest(self, node: int, nodes: Iterable[int]) -> int:
@@ -163,15 +168,15 @@ class ReportableGroup:
         chosen = self.group.choose(randomness)
         if not transaction.has_room(len(chosen)):
             return Outcome.FULL
+        # Before the charge, see `ReportableTask`.
+        draws = [(task, randomness.draw()) for task in chosen if located.get(task.name) is not None]
         if not transaction.charge(
             tuple(item for task in chosen for item in self._items[task.name]) + self.bill
         ):
             return Outcome.CAPPED
-        for task in chosen:
-            position = located.get(task.name)
-            if position is not None:
-                code = task.mechanism.randomize_at(position, randomness=randomness)
-                transaction.put(task, _epoch(task, transaction, now), code)
+        for task, (r, u) in draws:
+            code = task.mechanism.kernel.sample(task.mechanism.node_at(located[task.name], r), u)
+            transaction.put(task, _epoch(task, transaction, now), code)
         return Outcome.ACCEPTED
 
 

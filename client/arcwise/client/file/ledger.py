@@ -140,11 +140,17 @@ class FileLedger(Ledger):
             return budget(read_balances(connection, bill, now))
 
     def opt_out(self) -> int:
-        """Remember that the device has opted out and drop what is queued; return how many reports."""
+        """Remember that the device has opted out, and drop what is queued and what values were rounded to.
+
+        Return how many reports were queued.
+        """
         with self._database.writing(durable=True) as connection:
             connection.execute("UPDATE state SET opted_out = 1")
             dropped = drop(connection, "opted-out")
-        self._database.empty_log()  # what was queued is in it, too
+            # With both: answers that are given anew must be paid for anew.
+            connection.execute("DELETE FROM answers")
+            connection.execute("DELETE FROM memos")
+        self._database.empty_log()  # what was deleted is in it, too
         return dropped
 
     def opt_in(self) -> None:

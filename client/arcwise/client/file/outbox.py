@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from arcwise.client.file.batching import Batching, end_owner, new_owner
 from arcwise.client.outbox import Parcel, Send, Wait
+from arcwise.client.sources import named
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class FileOutbox:
 
     def _ready(self, now: float) -> float:
         """Return when a code that is queued now may join a batch: after a random delay."""
-        return now + self.options.delay * self._environment.uniform() if self.options.delay else now
+        if not self.options.delay:
+            return now
+        with named():
+            return now + self.options.delay * self._environment.uniform()
 
     def _note(self, task: Task, epoch: int, ready: float) -> bool:
         """Take note of a code that was queued; True when there is something new to do."""

@@ -54,7 +54,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _MemoryTransaction:
-    __slots__ = ("_contents", "_ledger", "_outbox", "wakes_sender")
+    __slots__ = ("_contents", "_delays", "_ledger", "_outbox", "wakes_sender")
 
     def __init__(self, ledger: MemoryLedger, outbox: MemoryOutbox, now: float) -> None:
         self._ledger = ledger
@@ -70,6 +70,7 @@ class _MemoryTransaction:
         return self._ledger._opted_out
 
     def has_room(self, reports: int) -> bool:
+        self._delays = self._outbox.delays(reports)
         return self._outbox.has_room(reports)
 
     def charge(self, bill: Bill) -> bool:
@@ -82,7 +83,7 @@ class _MemoryTransaction:
         return self._contents.memoize(task, draw, paid)
 
     def put(self, task: Task, epoch: int, code: int) -> None:
-        self.wakes_sender |= self._outbox.put(task, epoch, code)
+        self.wakes_sender |= self._outbox.put(task, epoch, code, self._delays.pop() if self._delays else 0.0)
 
 
 class _Attached:
@@ -151,9 +152,14 @@ class MemoryLedger(Ledger):
             return (self._contents or Contents()).budget(bill, now)
 
     def opt_out(self) -> int:
-        """Remember that the device has opted out; return 0, since the queue is the uplink's."""
+        """Remember that the device has opted out, and drop what values were rounded to.
+
+        Return 0, since the queue is the uplink's.
+        """
         with _alone():
             self._opted_out = True
+            if self._contents is not None:
+                self._contents.memos.clear()
             return 0
 
     def opt_in(self) -> None:

@@ -16,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from arcwise.client.outbox import Parcel, Send, Wait, seal
+from arcwise.client.sources import named
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
@@ -82,8 +83,17 @@ class MemoryOutbox:
         """Return whether so many more codes fit."""
         return self.pending + reports <= self._options.capacity
 
-    def put(self, task: Task, epoch: int, code: int) -> bool:
-        """Queue one code; True when there is something new to do: a batch was begun, or is full."""
+    def delays(self, reports: int) -> list[float]:
+        """Draw for how many seconds so many codes wait; nothing where there is no delay."""
+        longest = self._options.delay
+        with named():
+            return [longest * self._environment.uniform() for _ in range(reports)] if longest else []
+
+    def put(self, task: Task, epoch: int, code: int, delay: float = 0.0) -> bool:
+        """Queue one code; True when there is something new to do: a batch was begun, or is full.
+
+        `delay` is one that `delays` has drawn.
+        """
         with self.lock:
             if self._closed:  # by another thread, since room was looked for
                 self._dropped["closed"] = self._dropped.get("closed", 0) + 1
@@ -91,7 +101,7 @@ class MemoryOutbox:
             self.pending += 1
             if not self._options.delay:
                 return self._join(task, epoch, code)
-            ready = self._environment.monotonic() + self._options.delay * self._environment.uniform()
+            ready = self._environment.monotonic() + delay
             heapq.heappush(self._delayed, (ready, next(self._ties), task, epoch, code))
             return self._delayed[0][0] == ready
 

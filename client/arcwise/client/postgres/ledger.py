@@ -132,14 +132,18 @@ class PostgresLedger(Ledger):
         return _read(kept).budget(bill, now)
 
     def opt_out(self) -> int:
-        """Remember that the account has opted out and drop what it has queued; return how many reports.
+        """Remember that the account has opted out, and drop what is queued and what values were rounded to.
 
-        What is sealed into a batch is not dropped: a batch does not say whose its codes are.
+        Return how many reports were queued. What is sealed into a batch is not dropped: a batch does not say
+        whose its codes are.
         """
         with self._database.writing(durable=True, queue=False) as session:
             session.execute(LOCK_QUEUE)
-            number, *_ = _row(session, self.account, lock=True)
+            number, _, kept = _row(session, self.account, lock=True)
             session.execute("UPDATE accounts SET opted_out = true WHERE number = ?", (number,))
+            contents = _read(kept)
+            contents.memos.clear()
+            _write(session, number, to_json(contents))
             return _drop(session, number, "opted-out")
 
     def opt_in(self) -> None:
