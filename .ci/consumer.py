@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from arcwise.domains import Domain
 
-HEADING = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0, rolling_delta=1e-9))
+HEADING = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0, rolling_delta=1e-9))
 DOMAINS: Mapping[str, Domain] = {"heading": Circle(360), "speed": Interval(0, 180, clip=True)}
 VEHICLE = Group.share_budget("vehicle", DOMAINS, epsilon=2.0, sample=None)
 
@@ -96,7 +96,7 @@ def sync(ledger: Ledger) -> Outcome | None:
             "https://reports.example",
             tasks=[HEADING, VEHICLE],
             ledger=file,
-            caps=Caps(lifetime=500.0),
+            caps=Caps(lifetime=10.0),
             memoize={"heading": 3},
             max_epsilon=2.0,
             max_delta=1e-9,
@@ -133,6 +133,7 @@ def sync(ledger: Ledger) -> Outcome | None:
     with Uplink("https://reports.example", ledger=ledger, transport=Spool(), interval=1) as uplink:
         assert_type(uplink, Uplink)
         assert_type(Client(uplink, tasks=(HEADING,), ledger=ledger).report("heading", 1), Outcome)
+        assert_type(Client(uplink, tasks=(VEHICLE,), ledger=ledger, caps="unlimited"), Client)
     return outcome if outcome else None
 
 
@@ -194,6 +195,7 @@ def wrong_uses(client: Client, loop_client: AsyncClient, uplink: Uplink, given: 
     Client("https://reports.example", tasks=["heading"])  # type: ignore[list-item]
     Client("https://reports.example", tasks=[HEADING], intervall=3.0)  # type: ignore[call-arg]
     Client("https://reports.example", tasks=[HEADING], interval="soon")  # type: ignore[arg-type]
+    Client("https://reports.example", tasks=[HEADING], caps="unlimted")  # type: ignore[arg-type]
     Client("https://reports.example", tasks=[HEADING], ledger="telemetry.db")  # type: ignore[arg-type]
     Client("https://reports.example", tasks=[HEADING], transport=AsyncHttpxTransport())  # type: ignore[arg-type]
     AsyncClient(uplink, tasks=[HEADING])  # type: ignore[arg-type]

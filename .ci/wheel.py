@@ -144,7 +144,7 @@ server = subprocess.Popen(
 )
 try:
     url = server.stdout.readline().split()[-1]
-    with Client(url, tasks=[task]) as client:
+    with Client(url, tasks=[task], caps="unlimited") as client:
         for heading in range(360):
             client.report("heading", heading)
         assert client.flush(20)

@@ -97,16 +97,18 @@ MISTAKES = [
     ("Client(URL, tasks=heading)", "tasks must be an iterable of Task and Group, such as [Task.load(FILE)]; got Task"),
     ("Client(URL, tasks='heading.json')", "such as [Task.load(FILE)]; got 'heading.json'"),
     ("Client(URL, tasks=['heading.json'])", "got 'heading.json'; Task.load(FILE) reads one"),
-    ("Client(URL, tasks=[heading]).report(heading, 3)", "this client has 'heading': give its name"),
-    ("Client(URL, tasks=[heading]).report('headng', 3)", "no task 'headng'; this client has 'heading'; did you mean"),
-    ("Client(URL, tasks=[heading]).report([1], 3)", "no task [1]; this client has 'heading'"),
+    ("Client(URL, tasks=[heading], caps='unlimited').report(heading, 3)", "this client has 'heading': give its name"),
+    ("Client(URL, tasks=[heading], caps='unlimited').report('headng', 3)", "no task 'headng'; this client has 'heading'; did you mean"),
+    ("Client(URL, tasks=[heading], caps='unlimited').report([1], 3)", "no task [1]; this client has 'heading'"),
     ("Client(URL, tasks=[heading], memoize={'headng': 3})", "got 'headng'; did you mean heading?"),
-    ("Client(URL, tasks=[heading], ledger='t.db')", "got 't.db': give FileLedger('t.db')"),
-    ("Client(URL, tasks=[heading], caps=5.0)", "caps must be None or a Caps, got 5.0; for example Caps(lifetime=30.0)"),
-    ("Client(URL, tasks=[heading], randomness=np.random.default_rng(1))", "randomness must be left out, or be a"),
+    ("Client(URL, tasks=[heading], caps='unlimited', ledger='t.db')", "got 't.db': give FileLedger('t.db')"),
+    ("Client(URL, tasks=[heading])", "on task 'heading', where every report adds up: give the client caps=Caps(lifetime=5.0)"),
+    ("Client(URL, tasks=[heading], cap=5.0)", "Client() has no option 'cap'; did you mean caps?"),
+    ("Client(URL, tasks=[heading], caps=5.0)", "caps must be None, a Caps such as Caps(lifetime=5.0), or \"unlimited\"; got 5.0"),
+    ("Client(URL, tasks=[heading], caps='unlimited', randomness=np.random.default_rng(1))", "randomness must be left out, or be a"),
     ("Task('heading', (0, 180), epsilon=1)", "got (0, 180); for example Interval(0, 180) or Circle(360)"),
     ("Task('delay', Interval(0, 1), epsilon=1, mechanism='laplace')", "of arcwise.mechanisms, such as SquareWave"),
-    ("Task('delay', Interval(0, 1), epsilon=1, caps=5)", "got 5; for example Caps(lifetime=30.0)"),
+    ("Task('delay', Interval(0, 1), epsilon=1, caps=5)", "got 5; for example Caps(lifetime=5.0)"),
     ("estimate(counts, delay)", "task must be a Task, such as Task.load(FILE) returns, got a ndarray"),
     ("estimate('delay.json', counts)", "task must be a Task, such as Task.load(FILE) returns, got 'delay.json'"),
     ("estimate(group, counts)", "task must be a Task, such as Task.load(FILE) returns, got Group"),
@@ -155,9 +157,9 @@ MISTAKES = [
     ("create_app(store=None)", "store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE"),
     ("Settings(store='postgresql://')", "store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE"),
     ("open_store('arcwise.db')", "a file arcwise.db is sqlite:///arcwise.db"),
-    ("Client(URL, tasks=[heading], key='my-key')", "key must be None or what `arcwise key new --scope ingest` prints"),
-    ("Client(URL, tasks=[heading], key=KEY[:-1])", "with 12 and 64 hexadecimal digits; got something else"),
-    ("Client(URL, tasks=[heading], key=KEY.replace('ingest', 'read'))", "got a key with the scope read"),
+    ("Client(URL, tasks=[heading], caps='unlimited', key='my-key')", "key must be None or what `arcwise key new --scope ingest` prints"),
+    ("Client(URL, tasks=[heading], caps='unlimited', key=KEY[:-1])", "with 12 and 64 hexadecimal digits; got something else"),
+    ("Client(URL, tasks=[heading], caps='unlimited', key=KEY.replace('ingest', 'read'))", "got a key with the scope read"),
     ("Reader(URL, key=KEY)", "what `arcwise key new --scope read` prints, arcwise_read_ID_SECRET"),
 ]  # fmt: skip
 
@@ -177,7 +179,7 @@ def test_a_mistake_is_named_at_once_with_what_to_do(
 
 def test_no_message_repeats_a_key_or_a_url_with_a_password() -> None:
     for call in (
-        lambda: Client(URL, tasks=[HEADING], key="hunter2"),
+        lambda: Client(URL, tasks=[HEADING], caps="unlimited", key="hunter2"),
         lambda: create_app(store="postgresql+psycopg://user:hunter2@host/x"),
     ):
         with pytest.raises(ArcwiseError) as caught:
@@ -186,7 +188,7 @@ def test_no_message_repeats_a_key_or_a_url_with_a_password() -> None:
 
 
 def test_a_good_key_is_taken() -> None:
-    with Client(URL, tasks=[HEADING], key=KEY) as made:
+    with Client(URL, tasks=[HEADING], caps="unlimited", key=KEY) as made:
         assert made.pending == 0
 
 

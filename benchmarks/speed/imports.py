@@ -29,7 +29,7 @@ from arcwise.tasks import Task
 """
 REPORT = f"""{APP}
 task = Task("heading", Circle(360), epsilon=1.0)
-client = Client("http://127.0.0.1:9", tasks=[task], interval=600)
+client = Client("http://127.0.0.1:9", tasks=[task], caps="unlimited", interval=600)
 assert client.report("heading", 350.5)
 """
 NUMPY = f"{REPORT}task.mechanism.randomize_many([350.5, 12.0])\n"

@@ -87,7 +87,7 @@ const KINDS = {
   },
   async deliver({ url, task: bytes, values, key, seconds }) {
     const task = await taskOf(bytes);
-    const client = new Client(url, { tasks: [task], key: key ?? undefined, interval: 600 });
+    const client = new Client(url, { tasks: [task], caps: "unlimited", key: key ?? undefined, interval: 600 });
     for (const value of values) {
       await client.report(task.name, value).catch((error) => {
         if (!(error instanceof DomainError)) throw error; // the case holds values outside, which must cost nothing

@@ -13,7 +13,7 @@ const server = new URLSearchParams(location.search).get("server") ?? "http://127
 const task = await Task.fromJson(await (await fetch("tasks/heading.json")).json());
 const client = new Client(server, {
   tasks: [task],
-  maxEpsilon: 4,
+  maxEpsilon: 1,
   ledger: new LocalStorageLedger("arcwise-demo"),
   interval: INTERVAL,
   onEvent: ({ kind, detail }) => kind !== "sent" && show("trouble", `${kind}: ${detail}`),
@@ -64,9 +64,8 @@ async function update() {
   const { sent, pending, dropped, refused } = await client.counters();
   const given = Object.entries(dropped).map(([reason, count]) => `, ${count} dropped (${reason})`);
   show("counts", `${sent} acknowledged, ${pending} waiting${given.join("")}${refused.full ? `, ${refused.full} lost` : ""}`);
-  const { rollingMicro } = task.caps;
-  const cap = rollingMicro === null ? "without a cap" : `at most ${rollingMicro / 1e6} within ${task.caps.window / 3600} hours`;
-  show("spent", `epsilon ${(await client.budget(task.name)).epsilon.toFixed(1)}, ${cap}`);
+  const { epsilon, reportsLeft } = await client.budget(task.name);
+  show("spent", `epsilon ${epsilon.toFixed(1)}; ${reportsLeft} more reports are allowed`);
 }
 
 await update();

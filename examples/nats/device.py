@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import nats
 
-from arcwise.client import Client, MemoryLedger, Task
+from arcwise.client import Client, MemoryLedger, Task, Uplink
 from arcwise.wire import decode_batch
 
 if TYPE_CHECKING:
@@ -67,21 +67,17 @@ class NatsTransport:
 
 
 def main() -> None:
-    """Report as many headings as asked for."""
+    """Report as many headings as asked for, one of each device."""
     servers, task_file, reports = sys.argv[1:]
     task = Task.load(task_file)
-    # An app has a FileLedger, which keeps what was not acknowledged. The URL is used for nothing here.
-    with Client(
-        "https://reports.example",
-        tasks=[task],
-        ledger=MemoryLedger(),
-        transport=NatsTransport(servers),
-        batch_size=10,
-    ) as client:
+    # The URL is used for nothing here.
+    with Uplink("https://reports.example", transport=NatsTransport(servers), batch_size=10) as uplink:
         for _ in range(int(reports)):
+            # Each is another device. An app has a FileLedger, which keeps what was not acknowledged.
+            client = Client(uplink, tasks=[task], ledger=MemoryLedger())
             client.report(task.name, random.gauss(270.0, 30.0) % 360)
-        client.flush(timeout=60)
-        print(f"{client.counters.sent} acknowledged, {client.counters.pending} still pending")
+        uplink.flush(timeout=60)
+        print(f"{uplink.counters.sent} acknowledged, {uplink.counters.pending} still pending")
 
 
 if __name__ == "__main__":

@@ -80,11 +80,9 @@ class Telemetry:
             ride, total, counters = client.budget(RIDE.name), client.budget(), client.counters
         names = " or ".join(task.name for task in RIDE.tasks)
         lost = sum(counters.dropped.values())
-        left = min(left for left in (ride.epsilon_left, total.epsilon_left) if left is not None)
         return (
             f"Telemetry is on. A ride reports its {names}, randomised here: epsilon {RIDE.epsilon:g}.\n"
-            f"Within a day: epsilon {ride.recent_epsilon:g} is spent; {ride.reports_left} more rides can be "
-            "reported now.\n"
-            f"Since you agreed: epsilon {total.epsilon:g}; {left:g} are left for ever.\n"
+            f"Since you agreed: epsilon {total.epsilon:g} is spent; {ride.reports_left} more rides can be "
+            "reported, ever.\n"
             f"Reports: {counters.sent} arrived, {counters.pending} wait to be sent, {lost} were given up."
         )

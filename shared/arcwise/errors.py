@@ -114,10 +114,9 @@ class UnknownTaskError(ArcwiseError, KeyError):
 
     Examples
     --------
-    >>> from arcwise.client import Client
-    >>> from arcwise.domains import Circle
-    >>> from arcwise.tasks import Task
-    >>> client = Client("http://127.0.0.1:8000", tasks=[Task("heading", Circle(360), epsilon=1.0)])
+    >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
+    >>> client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=MemoryLedger())
     >>> client.report("hedding", 350.5)
     Traceback (most recent call last):
     arcwise.errors.UnknownTaskError: ...'hedding'...

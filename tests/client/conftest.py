@@ -10,6 +10,8 @@ import pytest
 
 from arcwise.client import FileLedger, MemoryLedger, delivery
 from arcwise.domains import Circle, Interval
+from arcwise.kernels.certificate import UNIT
+from arcwise.mechanisms.table import TableMechanism
 from arcwise.tasks import Caps, Task
 from tests.support.clock import Clock
 from tests.support.ledgers import fresh_ledgers
@@ -84,3 +86,24 @@ def heading() -> Task:
 @pytest.fixture(scope="session")
 def delay() -> Task:
     return Task("delay", Interval(-60, 180), epsilon=2.0, caps=Caps(lifetime=6.0))
+
+
+@pytest.fixture(scope="session")
+def noisy() -> Task:
+    """Return a task that spends a delta of 2**-20 at epsilon 0: two rows that differ by so much."""
+    part = UNIT >> 20
+    rows = ((UNIT // 2 + part, UNIT // 2 - part), (UNIT // 2, UNIT // 2))
+    return Task("noisy", Interval(0, 1), 0.0, mechanism=Spender(Interval(0, 1), rows), caps=Caps(rolling=1.0))
+
+
+class Spender(TableMechanism):
+    """Any two rows, certified by their exact delta at epsilon 0."""
+
+    __slots__ = ()
+
+    name = "spender"
+    version = 1
+    approximate = True
+
+    def __init__(self, domain: Interval, rows: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        self._init(domain, 0.0, rows, (0.0, 1.0))

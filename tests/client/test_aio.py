@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import AsyncClient, AsyncUplink, Counters, MemoryLedger, Outcome
+from arcwise.client import AsyncUplink, Counters, MemoryLedger, Outcome
 from arcwise.errors import DomainError, ParameterError, UnknownTaskError
 from arcwise.randomness import InsecureSeededRandomness
+from tests.support.unlimited import AsyncClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import (
-    AsyncClient,
-    AsyncRecordingTransport,
-    AsyncUplink,
-    Counters,
-    Event,
-    FileLedger,
-    Outcome,
-)
+from arcwise.client import AsyncRecordingTransport, AsyncUplink, Counters, Event, FileLedger, Outcome
 from arcwise.errors import LedgerError
+from tests.support.unlimited import AsyncClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

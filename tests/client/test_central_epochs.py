@@ -57,7 +57,7 @@ def reported(
     ledger: Ledger, tasks: Sequence[Task | Group], steps: Iterable[tuple[float, int]]
 ) -> Counter[tuple[str, int]]:
     """Return how many codes each epoch of each task gets, of reports at these times of the device's clock."""
-    policy = policy_of(tasks, caps=None, memoize=None, max_epsilon=None, max_delta=0.0)
+    policy = policy_of(tasks, caps="unlimited", memoize=None, max_epsilon=None, max_delta=0.0)
     opened = ledger._attach(ledger._open_outbox(OutboxOptions(batch_size=1, capacity=10_000)))
     epochs: Counter[tuple[str, int]] = Counter()
     for time, number in steps:
@@ -122,7 +122,7 @@ const fetch = async (url, { body }) => {
   bodies.push(Buffer.from(body).toString("hex"));
   return { status: 204, headers: new Headers(), arrayBuffer: async () => new ArrayBuffer(0) };
 };
-const options = { tasks: read, ledger: new MemoryLedger(), interval: 1e6, fetch };
+const options = { tasks: read, caps: "unlimited", ledger: new MemoryLedger(), interval: 1e6, fetch };
 const client = new Client("http://127.0.0.1:9", options);
 for (const [at, number] of steps) {
   time = at;

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from arcwise.client import AsyncClient, AsyncUplink, Client, Counters, MemoryLedger, Outcome, Uplink
+from arcwise import client
+from arcwise.client import AsyncUplink, Counters, MemoryLedger, Outcome, Uplink
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import CertificateError, DomainError, ParameterError, UnknownTaskError
 from arcwise.kernels.certificate import UNIT
-from arcwise.mechanisms.table import TableMechanism
 from arcwise.randomness import SYSTEM, InsecureSeededRandomness
 from arcwise.tasks import Caps, Group, Task
 from tests.support.charges import charge
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +171,7 @@ def test_a_shared_uplink_is_left_alone(recorder: Recorder, heading: Task, delay:
     assert recorder.closed == 1
 
 
-@pytest.mark.parametrize("kind", [Client, AsyncClient, Uplink, AsyncUplink])
+@pytest.mark.parametrize("kind", [client.Client, client.AsyncClient, Uplink, AsyncUplink])
 @pytest.mark.parametrize(
     ("name", "question"),
     [
@@ -184,7 +185,7 @@ def test_a_shared_uplink_is_left_alone(recorder: Recorder, heading: Task, delay:
 def test_an_option_that_there_is_not_is_named_with_the_nearest(
     heading: Task, kind: Any, name: str, question: str
 ) -> None:
-    own = {"tasks": [heading]} if kind in {Client, AsyncClient} else {}
+    own = {"tasks": [heading]} if kind in {client.Client, client.AsyncClient} else {}
     with pytest.raises(TypeError) as caught:
         kind("https://reports.example", **own, **{name: 1})
     said = str(caught.value)
@@ -195,9 +196,9 @@ def test_an_option_that_there_is_not_is_named_with_the_nearest(
 def test_an_option_of_clients_is_nearest_for_clients(heading: Task) -> None:
     wrong: Any = {"max_epsilonn": 1.0}
     with pytest.raises(TypeError, match=r"^Client\(\) has no option .*; did you mean max_epsilon\?$"):
-        Client(URL, tasks=[heading], **wrong)
+        client.Client(URL, tasks=[heading], **wrong)
     with Uplink(URL) as uplink, pytest.raises(TypeError, match=r"; did you mean max_epsilon\?$"):
-        Client(uplink, tasks=[heading], **wrong)
+        client.Client(uplink, tasks=[heading], **wrong)
 
 
 def test_an_own_uplink_is_closed(recorder: Recorder, heading: Task) -> None:
@@ -326,27 +327,6 @@ def test_bad_max_epsilon(heading: Task, max_epsilon: Any) -> None:
         Client(URL, tasks=[heading], max_epsilon=max_epsilon)
 
 
-@pytest.fixture(scope="session")
-def noisy() -> Task:
-    """Return a task that spends a delta of 2**-20 at epsilon 0: two rows that differ by so much."""
-    part = UNIT >> 20
-    rows = ((UNIT // 2 + part, UNIT // 2 - part), (UNIT // 2, UNIT // 2))
-    return Task("noisy", Interval(0, 1), 0.0, mechanism=Spender(Interval(0, 1), rows), caps=Caps(rolling=1.0))
-
-
-class Spender(TableMechanism):
-    """Any two rows, certified by their exact delta at epsilon 0."""
-
-    __slots__ = ()
-
-    name = "spender"
-    version = 1
-    approximate = True
-
-    def __init__(self, domain: Interval, rows: tuple[tuple[int, int], tuple[int, int]]) -> None:
-        self._init(domain, 0.0, rows, (0.0, 1.0))
-
-
 def test_max_delta_names_both_numbers_and_is_compared_exactly(noisy: Task, heading: Task) -> None:
     assert noisy.mechanism.certificate().delta == UNIT >> 20
     exactly = 2.0**-20
@@ -380,9 +360,9 @@ def test_bad_tasks(heading: Task) -> None:
     with pytest.raises(ParameterError, match="at least one"):
         Client(URL, tasks=[])
     with pytest.raises(ParameterError, match="must be Tasks and Groups, got 'heading'"):
-        Client(URL, tasks=["heading"])  # type: ignore[list-item]
+        Client(URL, tasks=["heading"])
     with pytest.raises(ParameterError, match="iterable of Task"):
-        Client(URL, tasks=heading)  # type: ignore[arg-type]
+        Client(URL, tasks=heading)
     with pytest.raises(ParameterError, match="'heading' twice"):
         Client(URL, tasks=[heading, Task("heading", Interval(0, 1), 1.0)])
 
@@ -394,6 +374,6 @@ def test_uplink_options_and_a_shared_uplink_exclude_each_other(recorder: Recorde
     ):
         Client(uplink, tasks=[heading], interval=1, batch_size=2)
     with pytest.raises(TypeError, match="colour"):
-        Client(URL, tasks=[heading], colour=1)  # type: ignore[call-arg]
+        Client(URL, tasks=[heading], colour=1)
     with pytest.raises(ParameterError, match="server must be a URL or an Uplink, got 42"):
         Client(42, tasks=[heading])  # type: ignore[arg-type]

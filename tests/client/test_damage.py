@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Client, FileLedger, Outcome, inspect
+from arcwise.client import FileLedger, Outcome, inspect
 from arcwise.client.file.schema import APPLICATION_ID, VERSION
 from arcwise.errors import LedgerError
 from arcwise.tasks import Caps
 from tests.support.recorder import Recorder
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Client, FileLedger
+from arcwise.client import FileLedger
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

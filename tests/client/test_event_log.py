@@ -9,23 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import (
-    AsyncClient,
-    AsyncRecordingTransport,
-    Client,
-    Counters,
-    Event,
-    FileLedger,
-    Ledger,
-    Outcome,
-    Uplink,
-)
+from arcwise.client import AsyncRecordingTransport, Counters, Event, FileLedger, Ledger, Outcome, Uplink
 from arcwise.domains import Interval
 from arcwise.errors import DomainError, ParameterError
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.tasks import Task
 from tests.support.fixed_draw import FixedDraw
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Client, Counters, FileLedger, Ledger, MemoryLedger, Uplink, inspect
+from arcwise.client import Counters, FileLedger, Ledger, MemoryLedger, Uplink, inspect
 from tests.support.cases import mostly_slow
 from tests.support.scripted import serving
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ ledger = FileLedger(path) if path else MemoryLedger()
 client = Client(
     url,
     tasks=[Task("heading", Circle(360), 1.0)],
+    caps="unlimited",
     ledger=ledger,
     interval=600,
     transport=HttpxTransport(trust_env=False),

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Client, Counters, Event, FileLedger, MemoryLedger, Outcome, Uplink, inspect
+from arcwise.client import Counters, Event, FileLedger, MemoryLedger, Outcome, Uplink, inspect
 from arcwise.errors import LedgerError, ParameterError
 from arcwise.tasks import Caps
 from tests.support.forks import fork_unseen, in_child
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -290,5 +291,5 @@ def test_a_queue_belongs_to_its_ledger(file: FileLedger, recorder: Recorder, hea
         with pytest.raises(
             ParameterError, match=r"ledger must be None, a FileLedger or a MemoryLedger, got '"
         ):
-            Client(URL, tasks=[heading], ledger="ledger.db")  # type: ignore[arg-type]
+            Client(URL, tasks=[heading], ledger="ledger.db")
         assert Client(uplink, tasks=[heading], ledger=file).report("heading", 1.0)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import Client, Counters, Event, FileLedger
+from arcwise.client import Counters, Event, FileLedger
 from arcwise.client.outbox import Send
 from arcwise.domains import Circle
 from arcwise.tasks import DAY, Task
 from tests.support.clock import Clock
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import (
-    AsyncClient,
-    AsyncHttpxTransport,
-    AsyncUplink,
-    Client,
-    FileLedger,
-    HttpxTransport,
-    Ledger,
-    Uplink,
-)
+from arcwise.client import AsyncHttpxTransport, AsyncUplink, FileLedger, HttpxTransport, Ledger, Uplink
 from tests.support.scripted import Answer, serving
+from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

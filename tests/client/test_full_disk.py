@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import Client, Counters, Event, FileLedger, Outcome, Uplink
+from arcwise.client import Counters, Event, FileLedger, Outcome, Uplink
 from arcwise.errors import LedgerError
 from tests.support.forks import in_child
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcwise.client import Client, Ledger, MemoryLedger, Outcome
+from arcwise.client import Ledger, MemoryLedger, Outcome
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, DomainError, ParameterError, UnknownTaskError
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Caps, Group, Task
 from tests.support.recorder import Recorder
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

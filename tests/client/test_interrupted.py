@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Client, Counters, FileLedger, Outcome, Uplink, base_uplink, inspect
+from arcwise.client import Counters, FileLedger, Outcome, Uplink, base_uplink, inspect
 from arcwise.client.outbox import Send, Wait
 from arcwise.randomness import SystemRandomness
 from tests.support.forks import in_child
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import AsyncClient, AsyncRecordingTransport, Client, RecordingTransport, Uplink
+from arcwise.client import AsyncRecordingTransport, RecordingTransport, Uplink
 from arcwise.errors import ParameterError
 from tests.support.scripted import serving
+from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Client, FileLedger, Outcome, RecordingTransport, inspect
+from arcwise.client import FileLedger, Outcome, RecordingTransport, inspect
 from arcwise.domains import Circle
 from arcwise.errors import LedgerError
 from arcwise.tasks import Caps, Task
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from pathlib import Path

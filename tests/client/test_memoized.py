@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcwise.client import Client, FileLedger, Ledger, MemoryLedger, Outcome
+from arcwise.client import FileLedger, Ledger, MemoryLedger, Outcome
 from arcwise.client.sources import Source
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
@@ -20,6 +20,7 @@ from arcwise.tasks import Caps, CentralStatement, Group, Task
 from tests.support.charges import transaction
 from tests.support.recorder import Recorder
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

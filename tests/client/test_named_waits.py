@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Client, FileLedger, Ledger, MemoryLedger, PostgresLedgers
+from arcwise.client import FileLedger, Ledger, MemoryLedger, PostgresLedgers
 from arcwise.client.delivery import STEPS, asked_seconds
 from tests.support.clock import Clock
 from tests.support.ledgers import ledger_schema, ledger_url
 from tests.support.recorder import Recorder
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable

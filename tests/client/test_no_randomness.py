@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import AsyncClient, AsyncRecordingTransport, Client, MemoryLedger, Outcome, Uplink
+from arcwise.client import AsyncRecordingTransport, MemoryLedger, Outcome, Uplink
 from arcwise.domains import Circle
 from arcwise.randomness import SystemRandomness
 from arcwise.tasks import Caps, Group, Task
+from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from arcwise.client import Ledger

@@ -6,9 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from arcwise.client import (
-    AsyncClient,
     AsyncRecordingTransport,
-    Client,
     Counters,
     Event,
     FileLedger,
@@ -20,6 +18,7 @@ from arcwise.client import (
 from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,12 +15,10 @@ import psycopg
 import pytest
 
 from arcwise.client import (
-    AsyncClient,
     AsyncRecordingTransport,
     AsyncUplink,
     Caps,
     Circle,
-    Client,
     Counters,
     FileLedger,
     Ledger,
@@ -34,6 +32,7 @@ from tests.support.charges import charge, spent
 from tests.support.forks import in_child
 from tests.support.ledgers import fresh_ledgers, ledger_schema, ledger_url
 from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,7 +163,7 @@ def test_a_queue_belongs_to_its_ledgers(ledgers: PostgresLedgers, tmp_path: Path
             with pytest.raises(ParameterError, match="made with these PostgresLedgers"):
                 client_of(SteppedUplink(URL, ledger=queue), ledgers, "anna")
         with pytest.raises(ParameterError, match=r"ledgers\.account"):
-            Client(URL, tasks=[HEADING], ledger=ledgers)  # type: ignore[arg-type]
+            Client(URL, tasks=[HEADING], ledger=ledgers)
 
 
 def test_tables_of_another_version_are_refused(ledgers: PostgresLedgers) -> None:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import arcwise.client
-from arcwise.client import Client, Counters, HttpxTransport, MemoryLedger, Uplink
+from arcwise.client import Counters, HttpxTransport, MemoryLedger, Uplink
 from arcwise.client.memory import ledger as memory
 from arcwise.client.memory.outbox import MemoryOutbox
 from arcwise.wire import Batch, decode_batch
 from tests.support.forks import in_child
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +112,8 @@ def test_importing_and_reporting_load_nothing_heavy() -> None:
         "from arcwise.client import Client, Uplink\n"
         "from arcwise.domains import Circle\n"
         "from arcwise.tasks import Task\n"
-        "client = Client('http://127.0.0.1:1', tasks=[Task('h', Circle(360), 1.0)], interval=600)\n"
+        "task = Task('h', Circle(360), 1.0)\n"
+        "client = Client('http://127.0.0.1:1', tasks=[task], caps='unlimited', interval=600)\n"
         "assert client.report('h', 1.0)"
     )
     assert modules_after(report) & HEAVY == set()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from arcwise.client import AsyncHttpxTransport, Client, HttpxTransport
+from arcwise.client import AsyncHttpxTransport, HttpxTransport
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

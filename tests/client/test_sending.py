@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import AsyncClient, AsyncUplink, Client, Uplink
+from arcwise.client import AsyncUplink, Uplink
 from arcwise.errors import ParameterError
+from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task

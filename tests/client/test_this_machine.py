@@ -9,10 +9,8 @@ import httpx
 import pytest
 
 from arcwise.client import (
-    AsyncClient,
     AsyncHttpxTransport,
     AsyncObliviousTransport,
-    Client,
     HttpxTransport,
     MemoryLedger,
     ObliviousTransport,
@@ -22,6 +20,7 @@ from arcwise.errors import ParameterError
 from arcwise.oblivious import GatewayKey, encode_key_configs
 from arcwise.randomness import InsecureSeededRandomness
 from tests.support.scripted import serving
+from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Client, FileLedger, HttpxTransport, Outcome
+from arcwise.client import FileLedger, HttpxTransport, Outcome
 from arcwise.domains import Interval
 from arcwise.kernels import WindowKernel
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.tasks import DAY, Caps, Task
 from tests.support.fixed_draw import FixedDraw
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -52,7 +52,8 @@ batch = arcwise.wire.Batch(bytes.fromhex(task.id), bytes(16), 0, arcwise.wire.pa
 arcwise.wire.encode_batch(batch)"""
 APP = "from arcwise.client import Caps, Circle, Client, Interval, Task"
 APP_REPORT = f"""{APP}
-client = Client("http://127.0.0.1:9", tasks=[Task("heading", Circle(360), epsilon=1.0)], interval=600)
+task = Task("heading", Circle(360), epsilon=1.0)
+client = Client("http://127.0.0.1:9", tasks=[task], caps="unlimited", interval=600)
 assert client.report("heading", 350.5)"""
 LOAD = """import sys
 from arcwise.tasks import Task

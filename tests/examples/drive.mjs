@@ -1,8 +1,9 @@
-// Drive a client: on standard input {url, tasks, options, steps, file?, broken?, dies?, relay?, keys?}, a step [what, ...arguments].
+// Drive a client: on standard input {url, tasks, options, steps, file?, broken?, dies?, limits?, relay?, keys?}, a step [what, ...arguments].
 // Prints what each step gave, the codes of each task in the batches that were sent, and the events but those of success.
 //
 //   file    keep the state in this file, as a browser keeps localStorage
 //   broken  writing that state fails
+//   limits  take only tasks with caps
 //   relay   report through this relay, to the gateway with these keys (application/ohttp-keys, in hex)
 //   dies    SIGKILL this process when the first answer has arrived, before the client hears of it
 
@@ -12,7 +13,7 @@ import { fromHex } from "../../client/javascript/arcwise/hex.js";
 import { ObliviousTransport } from "../../client/javascript/arcwise/oblivious.js";
 import { decode } from "../../client/javascript/arcwise/msgpack.js";
 
-const { url, tasks, options = {}, steps, file, broken, dies, relay, keys } = JSON.parse(readFileSync(0, "utf8"));
+const { url, tasks, options = {}, steps, file, broken, dies, limits, relay, keys } = JSON.parse(readFileSync(0, "utf8"));
 
 const items = {
   getItem: () => (existsSync(file) ? readFileSync(file, "utf8") : null),
@@ -51,6 +52,7 @@ class RecordingTransport extends ObliviousTransport {
 const troubles = [];
 const client = new Client(url, {
   tasks: await Promise.all(tasks.map((task) => Task.fromJson(task))),
+  ...(limits ? {} : { caps: "unlimited" }),
   ledger,
   ...(relay ? { transport: new RecordingTransport(relay, fromHex(keys)) } : { fetch: recordingFetch }),
   onEvent: ({ kind, detail }) => kind !== "sent" && troubles.push(`${detail}: ${kind}`),

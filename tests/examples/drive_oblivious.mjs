@@ -49,6 +49,7 @@ async function relay(url, { body, headers, keepalive, method, credentials }) {
 const events = [];
 const client = new Client("https://reports.example/survey/", {
   tasks: [await Task.fromJson(task)],
+  caps: "unlimited",
   transport: new ObliviousTransport("https://relay.example/arcwise?to=us", fromHex(keys), { fetch: relay }),
   onEvent: ({ kind, detail }) => events.push([kind, detail]),
   ...options,

@@ -65,6 +65,19 @@ def test_what_leaves_is_one_batch_and_nothing_about_the_device() -> None:
     assert (one[1][:38], one[1][54:-3]) == (other[1][:38], other[1][54:-3])
 
 
+def test_a_client_is_made_only_where_every_task_has_caps() -> None:
+    rolls = Task("rolls", Circle(360), 1.0, caps=Caps(rolling=1.0))
+    assert drive(NOWHERE, tasks=(HEADING, rolls), limits=True)["results"] == []
+    for tasks in ((DELAY,), (HEADING, DELAY)):
+        with pytest.raises(
+            AssertionError, match=r"no cap limits what a device spends on task delay.*cap 2\.5,"
+        ):
+            drive(NOWHERE, tasks=tasks, limits=True)
+    for caps in ("unlimted", "", 5.0, {"lifetime": 5.0}):
+        with pytest.raises(AssertionError, match='caps must be "unlimited" or left out'):
+            drive(NOWHERE, options={"caps": caps})
+
+
 KEY = "arcwise_ingest_0123456789ab_SECRET"
 
 

@@ -20,7 +20,7 @@ import * as arcwise from "FOLDER/index.js";
 import * as oblivious from "FOLDER/oblivious.js";
 const own = (cls) => Object.getOwnPropertyNames(cls.prototype).filter((name) => name !== "constructor");
 const task = await arcwise.Task.fromJson(JSON.parse(readFileSync(0, "utf8")));
-const client = new arcwise.Client("http://127.0.0.1:9", { tasks: [task] });
+const client = new arcwise.Client("http://127.0.0.1:9", { tasks: [task], caps: "unlimited" });
 let options = "";
 try {
   new arcwise.Client("http://127.0.0.1:9", { tasks: [task], nothing: 1 });

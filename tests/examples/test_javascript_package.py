@@ -130,7 +130,7 @@ def test_an_app_in_nodejs_reports(consumer: Path, name: str) -> None:
         import {{ readFileSync }} from "node:fs";
         import {{ Client, Task }} from "{name}";
         const {{ url, file }} = JSON.parse(readFileSync(0, "utf8"));
-        const client = new Client(url, {{ tasks: [await Task.fromJson(file)] }});
+        const client = new Client(url, {{ tasks: [await Task.fromJson(file)], caps: "unlimited" }});
         const granted = await client.report("heading-0", 350.5);
         console.log(JSON.stringify([granted, await client.close(), await client.counters()]));
         """,
@@ -157,7 +157,8 @@ const onEvent = ({ kind, task, reports, detail }: Event) =>
   console.log(kind, task?.length, reports + 1, detail);
 const transport = new ObliviousTransport("https://relay.example", new Uint8Array(43));
 const supported: boolean = await ObliviousTransport.supported();
-const options: Options = { tasks, ledger, maxEpsilon: 1, onEvent, ...(supported && { transport }) };
+const limits: Options = { tasks, ledger, caps: "unlimited", maxEpsilon: 1 };
+const options: Options = { ...limits, onEvent, ...(supported && { transport }) };
 const client = new Client("https://reports.example", options);
 const granted: boolean = await client.report("heading", 350.5);
 const budget: Budget = await client.budget("heading");
@@ -233,7 +234,7 @@ PAGE = """<!doctype html>
     }}
   }}
   window.client = new Client(given.get("server"), {{
-    ...options, maxPending: 200_000, onEvent: (event) => window.events.push(event),
+    ...options, caps: "unlimited", maxPending: 200_000, onEvent: (event) => window.events.push(event),
   }});
   window.ready = true;
 </script>

@@ -229,7 +229,7 @@ def test_the_readmes_example_reports(tmp_path: Path) -> None:
     block, _of_a_relay = re.findall(
         r"```js\n(import .*?)```", (JAVASCRIPT / "README.md").read_text(encoding="utf-8"), re.DOTALL
     )
-    heading = Task("heading", Circle(360), 1.0)
+    heading = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=5.0))
     script = tmp_path / "readme.mjs"
     text = f"const headingFile = {json.dumps(heading.to_json())};\n"
     text += block.replace('"arcwise"', f'"{(JAVASCRIPT / "arcwise" / "index.js").as_uri()}"')

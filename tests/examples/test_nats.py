@@ -20,7 +20,7 @@ import pytest
 from arcwise.cli.demo.run import running_server
 from arcwise.domains import Circle
 from arcwise.server.store import open_store
-from arcwise.tasks import Task
+from arcwise.tasks import Caps, Task
 from arcwise.wire import Batch, decode_batch, encode_batch
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 nats: Any = pytest.importorskip("nats", reason="nats-py is not installed")
 
 FOLDER = Path(__file__).parents[2] / "examples" / "nats"
-HEADING = Task("heading", Circle(360), 1.0)
+HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=1.0))
 REPORTS = 20_000
 SECONDS = 60.0
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcwise.cli import main
-from arcwise.client import AsyncClient, AsyncObliviousTransport, Client, ObliviousTransport
+from arcwise.client import AsyncObliviousTransport, ObliviousTransport
 from arcwise.errors import ParameterError, StoreError, WireError
 from arcwise.oblivious.binary_http import Request, Response, decode_response, encode_request, padded
 from arcwise.oblivious.messages import GatewayKey, KeyConfig, Sent, decode_key_configs, encapsulate
@@ -28,6 +28,7 @@ from tests.oblivious.conftest import Http, relaying, running
 from tests.support.clock import Clock
 from tests.support.server_processes import serving
 from tests.support.store_samples import HEADING, batch
+from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

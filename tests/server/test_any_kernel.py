@@ -10,7 +10,7 @@ import pytest
 
 from arcwise.analysis.design import minimax
 from arcwise.cli.demo.run import running_server
-from arcwise.client import Client, MemoryLedger
+from arcwise.client import MemoryLedger
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError
 from arcwise.kernels.certificate import UNIT
@@ -18,6 +18,7 @@ from arcwise.kernels.rounding import integer_row
 from arcwise.mechanisms import DesignedCircular, Mechanism, TruncatedLaplaceMechanism
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Task
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from pathlib import Path

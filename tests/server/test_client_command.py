@@ -15,10 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from arcwise.cli import main
-from arcwise.client import Client, FileLedger, RecordingTransport, inspect
+from arcwise.client import FileLedger, RecordingTransport, inspect
 from arcwise.client.__main__ import main as module_main
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Group, Task
+from tests.support.unlimited import Client
 
 Run = Callable[..., tuple[int, str, str]]
 

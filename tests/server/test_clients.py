@@ -7,9 +7,10 @@ import httpx
 import pytest
 
 from arcwise.cli.demo.run import running_server
-from arcwise.client import AsyncClient, Client, MemoryLedger, Outcome
+from arcwise.client import MemoryLedger, Outcome
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
+from tests.support.unlimited import AsyncClient, Client
 
 HEADING, OTHER, THIRD = (
     Task(name, Circle(360), 1.0, caps=Caps(lifetime=500.0)) for name in ("heading", "other", "third")

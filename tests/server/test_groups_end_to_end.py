@@ -11,10 +11,11 @@ import pytest
 
 from arcwise.analysis.estimators.groups import group_reports
 from arcwise.cli.demo.run import running_server
-from arcwise.client import Client, MemoryLedger, Uplink
+from arcwise.client import MemoryLedger, Uplink
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Group
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from arcwise.client import Client
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.keys import new_key
@@ -24,6 +23,7 @@ from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
 from tests.support.machines import DEPLOYMENT, Load, Machine, find_program
 from tests.support.postgres import fresh_schema
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

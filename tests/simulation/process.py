@@ -6,11 +6,12 @@ import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from arcwise.client import Client, FileLedger, Outcome, Uplink
+from arcwise.client import FileLedger, Outcome, Uplink
 from arcwise.client.file.database import Database
 from tests.simulation.books import Charge, costs_of, read
 from tests.simulation.tasks import CAPS, GROUP, SOLO, Draws, Replay, value_of
 from tests.simulation.world import Killed
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     import sqlite3

@@ -73,6 +73,7 @@ def client_of(url: str, ledger: Ledger) -> Client:
         url,
         tasks=[TASK],
         ledger=ledger,
+        caps="unlimited",
         randomness=Through(),
         batch_size=50,
         interval=0.0,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Caps, Charge
 
-__all__ = ["EVERYTHING", "Balance", "Bill", "Budget", "Item", "bill", "budget", "entry_time"]
+__all__ = ["EVERYTHING", "Balance", "Bill", "Budget", "Item", "bill", "bounded", "budget", "entry_time"]
 
 EVERYTHING = ""
 """The account that every report is charged to, whatever its task."""
@@ -67,6 +67,14 @@ def bill(parts: Iterable[tuple[str, str, Charge, Caps | None]]) -> Bill:
             window=caps.window,
         )
         for account, name, charge, caps in parts
+    )
+
+
+def bounded(bill: Bill) -> bool:
+    """Return whether a cap limits how often the bill can be charged; one of zeros needs no cap."""
+    fresh = Balance()
+    return any(_reports_left(item, fresh) for item in bill) or not any(
+        item.epsilon or item.delta for item in bill
     )
 
 
@@ -180,11 +188,11 @@ class Budget(NamedTuple):
     Examples
     --------
     >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
-    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0))
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
     >>> client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=MemoryLedger())
     >>> budget = client.budget("heading")
     >>> budget.epsilon, budget.epsilon_left, budget.reports_left
-    (0.0, 30.0, 30)
+    (0.0, 5.0, 5)
     """
 
     epsilon: float

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from arcwise.checks import explained
 from arcwise.client.base_client import BaseClient
@@ -54,12 +54,14 @@ class AsyncUplink(BaseUplink):
     Examples
     --------
     >>> import asyncio
-    >>> from arcwise.client import AsyncClient, AsyncRecordingTransport, AsyncUplink, Circle, Task
-    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> from arcwise.client import AsyncClient, AsyncRecordingTransport, AsyncUplink
+    >>> from arcwise.client import Caps, Circle, MemoryLedger, Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
     >>> async def main():
     ...     transport = AsyncRecordingTransport()
     ...     async with AsyncUplink("https://reports.example", transport=transport) as uplink:
-    ...         for client in [AsyncClient(uplink, tasks=[heading]) for _ in range(3)]:
+    ...         for _ in range(3):
+    ...             client = AsyncClient(uplink, tasks=[heading], ledger=MemoryLedger())
     ...             await client.report("heading", 12.0)
     ...         return await uplink.flush(), uplink.counters.sent
     >>> asyncio.run(main())
@@ -277,11 +279,14 @@ class AsyncClient(BaseClient[AsyncUplink]):
     Examples
     --------
     >>> import asyncio
-    >>> from arcwise.client import AsyncClient, AsyncRecordingTransport, Circle, Task
-    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> from arcwise.client import AsyncClient, AsyncRecordingTransport
+    >>> from arcwise.client import Caps, Circle, MemoryLedger, Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
     >>> async def main():
-    ...     transport = AsyncRecordingTransport()
-    ...     async with AsyncClient("https://reports.example", tasks=[heading], transport=transport) as client:
+    ...     transport, ledger = AsyncRecordingTransport(), MemoryLedger()
+    ...     async with AsyncClient(
+    ...         "https://reports.example", tasks=[heading], ledger=ledger, transport=transport
+    ...     ) as client:
     ...         await client.report("heading", 350.5)
     ...     return len(transport.batches)
     >>> asyncio.run(main())
@@ -297,17 +302,17 @@ class AsyncClient(BaseClient[AsyncUplink]):
         *,
         tasks: Iterable[Task | Group],
         ledger: Ledger | None = None,
-        caps: Caps | None = None,
+        caps: Caps | Literal["unlimited"] | None = None,
         memoize: Mapping[str, int] | None = None,
         max_epsilon: float | None = None,
         max_delta: float = 0.0,
         randomness: Randomness = SYSTEM,
         **options: Unpack[AsyncUplinkOptions],
     ) -> None:
+        check_options(type(self), options, AsyncUplinkOptions)  # a misspelt caps= is none
         super().__init__(
             server,
             AsyncUplink,
-            AsyncUplinkOptions,
             options,
             policy=policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta),
             ledger=ledger,

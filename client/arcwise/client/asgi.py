@@ -6,7 +6,7 @@ It imports no framework: a lifespan and a middleware are plain functions of ASGI
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from arcwise.checks import explained
 from arcwise.client.aio import AsyncClient, AsyncUplink
@@ -50,7 +50,7 @@ class Reporting:
     Examples
     --------
     >>> from arcwise.client import Caps, Circle, PostgresLedgers, Task
-    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=20.0))
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
     >>> ledgers = PostgresLedgers("postgresql:///app")  # doctest: +SKIP
     >>> reporting = Reporting("https://reports.example", tasks=[heading], ledgers=ledgers)  # doctest: +SKIP
     >>> app = FastAPI(lifespan=reporting.lifespan)  # doctest: +SKIP
@@ -64,7 +64,7 @@ class Reporting:
         *,
         tasks: Iterable[Task | Group],
         ledgers: PostgresLedgers,
-        caps: Caps | None = None,
+        caps: Caps | Literal["unlimited"] | None = None,
         memoize: Mapping[str, int] | None = None,
         max_epsilon: float | None = None,
         max_delta: float = 0.0,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from arcwise.checks import shown
 from arcwise.client.base_uplink import BaseUplink
-from arcwise.client.checks import check_options, ledger_error
+from arcwise.client.checks import ledger_error
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.ledger import MemoryLedger
 from arcwise.client.memory.outbox import MemoryOutbox
@@ -40,14 +40,12 @@ class BaseClient(Generic[UplinkT]):
         self,
         server: str | UplinkT,
         uplink_type: type[UplinkT],
-        known_options: type,
         options: Mapping[str, Any],
         *,
         policy: Policy,
         ledger: Ledger | None,
         randomness: Randomness,
     ) -> None:
-        check_options(type(self), options, known_options)
         ledger = _chosen_ledger(ledger, policy)
         if isinstance(server, str):
             uplink = uplink_type(server, ledger=ledger, **options)
@@ -145,10 +143,9 @@ class BaseClient(Generic[UplinkT]):
 
         Examples
         --------
-        >>> from arcwise.client import Client
-        >>> from arcwise.domains import Circle
-        >>> from arcwise.tasks import Task
-        >>> client = Client("http://127.0.0.1:8000", tasks=[Task("heading", Circle(360), epsilon=1.0)])
+        >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
+        >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
+        >>> client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=MemoryLedger())
         >>> client.counters
         Counters(pending=0, sent=0, dropped={}, refused={})
         """

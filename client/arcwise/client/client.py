@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from arcwise.checks import explained
 from arcwise.client.base_client import BaseClient
-from arcwise.client.checks import checked_number
+from arcwise.client.checks import check_options, checked_number
 from arcwise.client.outcomes import Outcome
 from arcwise.client.policy import policy_of
 from arcwise.client.uplink import Uplink, UplinkOptions
@@ -36,10 +36,12 @@ class Client(BaseClient[Uplink]):
         them; it can only ask to wait.
     ledger
         Where spending is written down: a `FileLedger`, which also holds the queue, or a `MemoryLedger`, which
-        forgets. Must be given where tasks, groups or the client have caps or memoised answers; else a new
-        `MemoryLedger`.
+        forgets. Must be given where anything has caps or memoised answers; a new `MemoryLedger` where all is
+        unlimited.
     caps
-        What the device may spend on everything that this ledger was ever charged for. ``None``: no cap.
+        What the device may spend on everything that this ledger was ever charged for. ``None`` (default):
+        what the tasks and groups allow, each of which must then have caps that limit how often it is
+        reported, or memoised answers. ``"unlimited"``: the same, and those without may lose more and more.
     memoize
         By task name, how many different answers the device may give. Equal values then get equal answers, at
         no charge but the first: so many charges at once, with the first report. Past that many answers,
@@ -59,7 +61,7 @@ class Client(BaseClient[Uplink]):
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds.
+        When an argument is out of its bounds, or no cap limits what a device spends on a task.
     CertificateError
         When a task's certificate does not hold, or is above `max_epsilon` or `max_delta`.
     LedgerError
@@ -73,16 +75,16 @@ class Client(BaseClient[Uplink]):
     Examples
     --------
     >>> from arcwise.client import Caps, Circle, MemoryLedger, Task
-    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0))
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
     >>> client = Client(
     ...     "http://127.0.0.1:8000",
     ...     tasks=[heading],
     ...     ledger=MemoryLedger(),
-    ...     caps=Caps(lifetime=50.0),
+    ...     caps=Caps(lifetime=10.0),
     ...     max_epsilon=1.0,
     ... )
     >>> client.budget("heading").reports_left
-    30
+    5
     """
 
     __slots__ = ()
@@ -94,17 +96,17 @@ class Client(BaseClient[Uplink]):
         *,
         tasks: Iterable[Task | Group],
         ledger: Ledger | None = None,
-        caps: Caps | None = None,
+        caps: Caps | Literal["unlimited"] | None = None,
         memoize: Mapping[str, int] | None = None,
         max_epsilon: float | None = None,
         max_delta: float = 0.0,
         randomness: Randomness = SYSTEM,
         **options: Unpack[UplinkOptions],
     ) -> None:
+        check_options(type(self), options, UplinkOptions)  # a misspelt caps= is none
         super().__init__(
             server,
             Uplink,
-            UplinkOptions,
             options,
             policy=policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta),
             ledger=ledger,

@@ -62,12 +62,13 @@ class ObliviousTransport(HttpxTransport):
 
     Examples
     --------
-    >>> from arcwise.client import Circle, Client, ObliviousTransport, Task
+    >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, ObliviousTransport, Task
     >>> from arcwise.oblivious import GatewayKey, encode_key_configs
     >>> key_config = encode_key_configs([GatewayKey.generate(1).config])  # ships with the app
     >>> client = Client(
     ...     "https://reports.example",
-    ...     tasks=[Task("heading", Circle(360), epsilon=1.0)],
+    ...     tasks=[Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))],
+    ...     ledger=MemoryLedger(),
     ...     transport=ObliviousTransport("https://relay.example/arcwise", key_config),
     ... )
     """

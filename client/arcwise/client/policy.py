@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal
 
 from arcwise.checks import as_float, did_you_mean, shown
 from arcwise.client.accounts import EVERYTHING, bill
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from arcwise.tasks import Group
 
 __all__ = ["Policy", "policy_of"]
+
+UNLIMITED = "unlimited"
+"""What an app gives as caps that accepts a loss without bound."""
+
+_SUGGESTED = 5
+"""Reports that the cap of a message allows."""
 
 
 class Policy:
@@ -91,7 +98,7 @@ class Policy:
 def policy_of(
     tasks: Iterable[Task | Group],
     *,
-    caps: Caps | None,
+    caps: Caps | Literal["unlimited"] | None,
     memoize: Mapping[str, int] | None,
     max_epsilon: float | None,
     max_delta: float,
@@ -101,12 +108,14 @@ def policy_of(
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds.
+        When an argument is out of its bounds, or no cap bounds what a device spends.
     CertificateError
         When a report may spend more than `max_epsilon` or `max_delta`.
     """
-    if caps is not None and not isinstance(caps, Caps):
-        raise ParameterError(f"caps must be None or a Caps, got {caps!r}; for example Caps(lifetime=30.0)")
+    if not isinstance(caps, (Caps, NoneType)) and not (isinstance(caps, str) and caps == UNLIMITED):
+        raise ParameterError(
+            f'caps must be None, a Caps such as Caps(lifetime=5.0), or "{UNLIMITED}"; got {shown(caps)}'
+        )
     memoize = {} if memoize is None else memoize
     if not isinstance(memoize, Mapping) or not all(type(count) is int for count in memoize.values()):
         raise ParameterError(
@@ -126,7 +135,7 @@ def policy_of(
 @lru_cache(maxsize=256, typed=True)
 def _policy(
     tasks: tuple[object, ...],
-    caps: Caps | None,
+    chosen: Caps | str | None,
     memoize: tuple[tuple[str, int], ...],
     max_epsilon: object,
     max_delta: object,
@@ -134,6 +143,7 @@ def _policy(
     """Return the policy. Cached, since tasks are immutable: a second client of the same costs a look-up."""
     if not tasks:
         raise ParameterError("tasks must hold at least one Task")
+    caps = chosen if isinstance(chosen, Caps) else None
     most = _Most(max_epsilon, max_delta)
     answers = dict(memoize)
     reportables: dict[str, Reportable] = {}
@@ -164,6 +174,9 @@ def _policy(
         raise ParameterError(
             f"memoize must name tasks of this client that are in no group, got {unknown}{hint}"
         )
+    for reportable in reportables.values():
+        if chosen != UNLIMITED and not reportable.bounded:
+            raise _unbounded(reportable)
     return Policy(reportables, caps, remembers)
 
 
@@ -204,6 +217,22 @@ def _reportable(thing: object, caps: Caps | None, answers: dict[str, int], most:
 def _bounds(caps: Caps | None) -> bool:
     """Return whether there is a cap among the caps."""
     return caps is not None and caps != Caps(window=caps.window)
+
+
+def _unbounded(reportable: Reportable) -> ParameterError:
+    """Return the error about a task or a group that no cap bounds."""
+    if isinstance(reportable, ReportableGroup):
+        kind, name, once = "group", reportable.group.name, "round"
+    else:
+        kind, name, once = "task", reportable.task.name, "report"
+    cost = reportable.bill[0].epsilon
+    cap = f"lifetime={_SUGGESTED * cost / 1e6!r}" if cost else "lifetime_delta=..."
+    allowed = f", {_SUGGESTED} {once}s in all" if cost else ""
+    return ParameterError(
+        f"no cap limits what a device spends on {kind} {name!r}, where every {once} adds up: give the client "
+        f'caps=Caps({cap}){allowed}, or make the {kind} with caps; caps="{UNLIMITED}" accepts a loss '
+        "without bound"
+    )
 
 
 def _check_room(caps: Caps | None, charge: Charge, what: str) -> None:

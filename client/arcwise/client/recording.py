@@ -31,10 +31,11 @@ class RecordedRequest(NamedTuple):
 
     Examples
     --------
-    >>> from arcwise.client import Circle, Client, RecordingTransport, Task
+    >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, RecordingTransport, Task
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
     >>> transport = RecordingTransport()
     >>> with Client(
-    ...     "https://reports.example", tasks=[Task("heading", Circle(360), epsilon=1.0)], transport=transport
+    ...     "https://reports.example", tasks=[heading], ledger=MemoryLedger(), transport=transport
     ... ) as client:
     ...     accepted = client.report("heading", 350.5)
     >>> sorted(transport.requests[0].headers)
@@ -72,10 +73,12 @@ class RecordingTransport(_Recording):
 
     Examples
     --------
-    >>> from arcwise.client import Circle, Client, Task
+    >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
     >>> transport = RecordingTransport([503])
-    >>> heading = Task("heading", Circle(360), epsilon=1.0)
-    >>> with Client("https://reports.example", tasks=[heading], transport=transport) as client:
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
+    >>> with Client(
+    ...     "https://reports.example", tasks=[heading], ledger=MemoryLedger(), transport=transport
+    ... ) as client:
     ...     accepted = client.report("heading", 350.5)
     >>> first, again = transport.batches  # the server was in trouble, so it was sent twice
     >>> first == again
@@ -96,11 +99,13 @@ class AsyncRecordingTransport(_Recording):
     Examples
     --------
     >>> import asyncio
-    >>> from arcwise.client import AsyncClient, Circle, Task
+    >>> from arcwise.client import AsyncClient, Caps, Circle, MemoryLedger, Task
     >>> transport = AsyncRecordingTransport()
     >>> async def main():
-    ...     heading = Task("heading", Circle(360), epsilon=1.0)
-    ...     async with AsyncClient("https://reports.example", tasks=[heading], transport=transport) as client:
+    ...     heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
+    ...     async with AsyncClient(
+    ...         "https://reports.example", tasks=[heading], ledger=MemoryLedger(), transport=transport
+    ...     ) as client:
     ...         await client.report("heading", 350.5)
     >>> asyncio.run(main())
     >>> len(transport.batches)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arcwise.checks import shown
-from arcwise.client.accounts import EVERYTHING, bill
+from arcwise.client.accounts import EVERYTHING, bill, bounded
 from arcwise.client.outcomes import Outcome
 from arcwise.errors import DomainError, ParameterError, UnknownTaskError
 
@@ -31,6 +31,11 @@ class ReportableTask:
         self.bill: Bill = bill(
             [(task.id, task.name, task.charge, task.caps), (EVERYTHING, "everything", task.charge, caps)]
         )
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a cap limits what a device spends on it."""
+        return bounded(self.bill)
 
     def located(self, value: Any) -> Any:
         """Return where the value lies among the nodes; raise `DomainError` for one outside.
@@ -67,6 +72,11 @@ class MemoizedTask(ReportableTask):
     def __init__(self, task: Task, caps: Caps | None, answers: int) -> None:
         super().__init__(task, caps)
         self.answers = answers
+
+    @property
+    def bounded(self) -> bool:
+        """Whether something limits what a device spends on it: the number of answers does."""
+        return True
 
     def submit(self, transaction: Transaction, located: Any, now: float, randomness: Randomness) -> Outcome:
         """Queue the answer for one located value; charge all answers the first time."""
@@ -133,6 +143,12 @@ class ReportableGroup:
     def task_bill(self, name: str) -> Bill:
         """Return what one report of a task of the group is charged to, its own account first."""
         return self._items[name] + self.bill
+
+    @property
+    def bounded(self) -> bool:
+        """Whether caps limit what a device spends on it: every round is charged to one that bounds it."""
+        unbounded = sum(not bounded(self.task_bill(name)) for name in self._tasks)
+        return unbounded < (self.group.sample or len(self._tasks))
 
     def located(self, value: Any) -> dict[str, float]:
         """Return by task name where its value lies among the nodes, without what is None.

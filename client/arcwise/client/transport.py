@@ -54,7 +54,7 @@ class Transport(Protocol):
     --------
     One that writes requests to a file, for another program to carry away:
 
-    >>> from arcwise.client import Circle, Client, Task
+    >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
     >>> class Spool:
     ...     def post(self, url, body, headers, timeout):
     ...         with open("spool", "ab") as spool:
@@ -63,8 +63,10 @@ class Transport(Protocol):
     ...
     ...     def close(self):
     ...         pass
-    >>> heading = Task("heading", Circle(360), epsilon=1.0)
-    >>> with Client("https://reports.example", tasks=[heading], transport=Spool()) as client:
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
+    >>> with Client(
+    ...     "https://reports.example", tasks=[heading], ledger=MemoryLedger(), transport=Spool()
+    ... ) as client:
     ...     accepted = client.report("heading", 350.5)
     >>> client.counters.sent
     1
@@ -83,7 +85,7 @@ class AsyncTransport(Protocol):
     Examples
     --------
     >>> import asyncio
-    >>> from arcwise.client import AsyncClient, Circle, Task
+    >>> from arcwise.client import AsyncClient, Caps, Circle, MemoryLedger, Task
     >>> class Offline:
     ...     async def post(self, url, body, headers, timeout):
     ...         raise OSError("no network")
@@ -91,8 +93,10 @@ class AsyncTransport(Protocol):
     ...     async def close(self):
     ...         pass
     >>> async def main():
-    ...     heading = Task("heading", Circle(360), epsilon=1.0)
-    ...     async with AsyncClient("https://reports.example", tasks=[heading], transport=Offline()) as client:
+    ...     heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
+    ...     async with AsyncClient(
+    ...         "https://reports.example", tasks=[heading], ledger=MemoryLedger(), transport=Offline()
+    ...     ) as client:
     ...         await client.report("heading", 350.5)
     ...         print(await client.flush(timeout=0.1), client.pending)
     ...         await client.close(timeout=0)
@@ -207,11 +211,14 @@ class HttpxTransport:
     With httpx's own double of a network:
 
     >>> import httpx
-    >>> from arcwise.client import Circle, Client, Task
+    >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
     >>> network = httpx.MockTransport(lambda request: httpx.Response(204))
-    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
     >>> with Client(
-    ...     "https://reports.example", tasks=[heading], transport=HttpxTransport(transport=network)
+    ...     "https://reports.example",
+    ...     tasks=[heading],
+    ...     ledger=MemoryLedger(),
+    ...     transport=HttpxTransport(transport=network),
     ... ) as client:
     ...     accepted = client.report("heading", 350.5)
     >>> client.counters.sent

@@ -80,10 +80,10 @@ class Uplink(BaseUplink):
 
     Examples
     --------
-    >>> from arcwise.client import Circle, Client, RecordingTransport, Task, Uplink
-    >>> heading = Task("heading", Circle(360), epsilon=1.0)
+    >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, RecordingTransport, Task, Uplink
+    >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
     >>> with Uplink("https://reports.example", transport=RecordingTransport()) as uplink:
-    ...     clients = [Client(uplink, tasks=[heading]) for _ in range(3)]
+    ...     clients = [Client(uplink, tasks=[heading], ledger=MemoryLedger()) for _ in range(3)]
     ...     accepted = [client.report("heading", 12.0) for client in clients]
     ...     uplink.flush(), uplink.counters.sent
     (True, 3)

@@ -18,6 +18,14 @@
  */
 
 /**
+ * @param {Charged} task
+ * @returns {boolean} whether a cap limits what a device spends on it
+ */
+export function isCapped({ caps }) {
+  return caps.lifetimeMicro !== null || caps.rollingMicro !== null;
+}
+
+/**
  * Charge one report; false, and no charge, when a cap forbids it.
  *
  * @param {Account} account changed in place

@@ -1,6 +1,6 @@
 /** The client: values go in, charged and randomised codes go out. */
 
-import { budget, charge } from "./account.js";
+import { budget, charge, isCapped } from "./account.js";
 import { codeWidth, MEDIA_TYPE } from "./batch.js";
 import { hurry, random } from "./delivery.js";
 import { toUnit } from "./domain.js";
@@ -32,6 +32,8 @@ import { FetchTransport } from "./transport.js";
  *
  * @typedef {object} Options
  * @property {Task[]} tasks what can be reported; they belong to the app, and no server changes them
+ * @property {"unlimited"} [caps] accepts tasks without caps, on which a device may spend more and more; refused unless
+ *     given
  * @property {number} [maxEpsilon] the largest epsilon that a report may spend: a task above it is refused
  * @property {import("./ledger.js").Ledger} [ledger] where spending and the queue are written down; a `MemoryLedger`
  *     unless given
@@ -66,7 +68,7 @@ const ticks = () => performance.now() / 1000;
 const page = globalThis.document;
 
 const OPTIONS = [
-  ...["tasks", "maxEpsilon", "ledger", "key", "keyOverHttp", "interval", "batchSize", "delay", "maxPending"],
+  ...["tasks", "caps", "maxEpsilon", "ledger", "key", "keyOverHttp", "interval", "batchSize", "delay", "maxPending"],
   ...["maxAgeDays", "requestTimeout", "transport", "fetch", "onEvent"],
 ];
 
@@ -101,7 +103,8 @@ export class Client {
   /**
    * @param {string | URL} server its base URL
    * @param {Options} options
-   * @throws {ParameterError} when an argument is out of its bounds, or the key would cross the network in the clear
+   * @throws {ParameterError} when an argument is out of its bounds, a task has no caps, or the key would cross the
+   *     network in the clear
    * @throws {CertificateError} when a task spends more than `maxEpsilon`
    */
   constructor(server, options) {
@@ -113,14 +116,24 @@ export class Client {
     this.#url = href.replace(/\/+$/, "");
     const unknown = Object.keys(options).filter((name) => !OPTIONS.includes(name));
     if (unknown.length) throw new ParameterError(`there is no option ${unknown[0]}; there are ${OPTIONS.join(", ")}`);
-    const { maxEpsilon = Infinity, tasks, key, keyOverHttp = false, transport, fetch } = options;
+    const { caps, maxEpsilon = Infinity, tasks, key, keyOverHttp = false, transport, fetch } = options;
     if (transport && fetch) throw new ParameterError("give transport or fetch, not both: a transport has its own fetch");
     this.#headers = { "Content-Type": MEDIA_TYPE, ...keyHeader(key, base, keyOverHttp) };
+    if (caps !== undefined && caps !== "unlimited") {
+      throw new ParameterError('caps must be "unlimited" or left out: the caps of this client are those of its tasks');
+    }
     for (const task of tasks) {
       if (!(task instanceof Task)) throw new ParameterError("tasks must be Tasks: await Task.fromJson(...) gives one");
       if (this.#tasks.has(task.name)) throw new ParameterError(`tasks must have different names: ${task.name}`);
       if (!(task.epsilon <= maxEpsilon)) {
         throw new CertificateError(`a report to ${task.name} spends epsilon = ${task.epsilon}, above ${maxEpsilon}`);
+      }
+      if (!caps && !isCapped(task)) {
+        throw new ParameterError(
+          `no cap limits what a device spends on task ${task.name}, where every report adds up: make it with ` +
+            `arcwise task new --lifetime-cap ${(5 * task.microEpsilon) / 1e6}, which allows 5 reports in all; ` +
+            'caps: "unlimited" accepts a loss without bound',
+        );
       }
       this.#tasks.set(task.name, task);
     }

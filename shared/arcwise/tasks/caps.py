@@ -83,9 +83,9 @@ class Caps(Value):
 
     Examples
     --------
-    >>> caps = Caps(lifetime=30.0, rolling=1.0, window=DAY, lifetime_delta=1e-6)
+    >>> caps = Caps(lifetime=5.0, rolling=1.0, window=DAY, lifetime_delta=1e-6)
     >>> caps.lifetime_micro, caps.rolling_micro, caps.lifetime_delta_units, caps.rolling_delta_units
-    (30000000, 1000000, 18446744073709, None)
+    (5000000, 1000000, 18446744073709, None)
     """
 
     __slots__ = __match_args__ = ("lifetime", "rolling", "window", "lifetime_delta", "rolling_delta")

@@ -96,7 +96,7 @@ class Group(Document):
         tasks = _checked_tasks(tasks)
         sample = _checked_sample(sample, len(tasks))
         if not isinstance(caps, (Caps, NoneType)):
-            raise TaskError(f"caps must be a Caps or None, got {caps!r}; for example Caps(lifetime=30.0)")
+            raise TaskError(f"caps must be a Caps or None, got {caps!r}; for example Caps(lifetime=5.0)")
         caps = Caps() if caps is None else caps
         charge = _round_charge(tasks, sample)
         check_caps(caps, charge, "round")

@@ -128,7 +128,7 @@ class Task(Document):
     --------
     >>> from arcwise.domains import Circle
     >>> from arcwise.tasks import Caps, Task
-    >>> task = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=30.0))
+    >>> task = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
     >>> task.mechanism.name, task.goal, task.epoch(timestamp=1_700_000_000)
     ('optimal-circular', 'direction', 19675)
     >>> Task.from_bytes(task.to_bytes()).id == Task.from_json(task.to_json()).id == task.id
@@ -233,7 +233,7 @@ class Task(Document):
                 f"SquareWave(domain, epsilon); got {mechanism!r}"
             )
         if not isinstance(caps, (Caps, NoneType)):
-            raise TaskError(f"caps must be a Caps or None, got {caps!r}; for example Caps(lifetime=30.0)")
+            raise TaskError(f"caps must be a Caps or None, got {caps!r}; for example Caps(lifetime=5.0)")
         if expected_reports is not None:
             expected_reports = checked_integer("expected_reports", expected_reports, 1, error=TaskError)
         optional = checked_optional(optional)

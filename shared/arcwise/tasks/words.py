@@ -48,7 +48,9 @@ def caps_words(caps: Caps, what: str) -> str:
         line("epsilon", caps.lifetime, caps.rolling),
         line("delta", caps.lifetime_delta, caps.rolling_delta),
     ]
-    return "; ".join(each for each in lines if each) or f"none: every {what} costs epsilon again"
+    return "; ".join(each for each in lines if each) or (
+        f"none: every {what} costs epsilon again, so the app's client must have caps"
+    )
 
 
 def release_words(least: int | None, late: int | None) -> str:

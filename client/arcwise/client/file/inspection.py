@@ -93,8 +93,8 @@ class Inspection(NamedTuple):
 
     Examples
     --------
-    >>> from arcwise.client import Circle, Client, FileLedger, RecordingTransport, Task
-    >>> heading = Task("heading", Circle(360), epsilon=0.5)
+    >>> from arcwise.client import Caps, Circle, Client, FileLedger, RecordingTransport, Task
+    >>> heading = Task("heading", Circle(360), epsilon=0.5, caps=Caps(lifetime=2.5))
     >>> with FileLedger("telemetry.db", create=True) as ledger:
     ...     recorder = RecordingTransport([410])
     ...     with Client(

@@ -165,7 +165,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
 
     \b
     arcwise task new delay --domain -60:180 --clip --epsilon 1
-    arcwise task new heading --circle 360 --epsilon 0.5 --lifetime-cap 15
+    arcwise task new heading --circle 360 --epsilon 0.5 --lifetime-cap 5
     arcwise task new score --domain 0:100 --step 1 --epsilon 1
     arcwise task new wait --domain 0:60 --unit min --description "Time until the bus came" --epsilon 1
     arcwise task new dose --domain 0:100 --epsilon 1 --goal mean
