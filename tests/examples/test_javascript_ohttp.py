@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,28 @@ def test_responses_are_read_to_their_end() -> None:
     )
     assert good == {"status": 204, "fields": [["c", "d"]], "content": b"abc".hex()}
     assert [set(answer) for answer in refused] == [{"error"}] * len(refused)
+
+
+def test_a_head_of_an_answer_is_bounded() -> None:
+    most = "0140cc4080" + "0000" * 64
+    good, *refused = ask(
+        *[
+            ["response", text]
+            for text in (
+                most,
+                "0140cc4082" + "0000" * 65,
+                "0140cc80010000" + "00" * (1 << 16),
+                "0140cc500501615001" + "00" * 4097,
+                "0140cc0000" + "80010000" + "00" * (1 << 16),
+                "01" + "406400" * 5000 + "40cc",
+            )
+        ]
+    )
+    assert len(good["fields"]) == 64
+    assert [re.sub("[0-9]+", "N", answer["error"]) for answer in refused] == [
+        "a section has more than N fields",
+        *["the head has more than N bytes"] * 4,
+    ]
 
 
 def test_the_first_configuration_of_our_suite_is_taken() -> None:

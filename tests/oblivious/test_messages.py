@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey
 
 from arcwise.errors import ParameterError, WireError
 from arcwise.oblivious.binary_http import (
+    MAX_FIELDS,
+    MAX_HEAD_BYTES,
     Request,
     Response,
     decode_request,
@@ -186,6 +189,42 @@ def test_a_request_that_is_none(data: bytes) -> None:
 def test_a_response_that_is_none(data: bytes) -> None:
     with pytest.raises(WireError):
         decode_response(data)
+
+
+def _section(data: bytes) -> bytes:
+    return (0x8000_0000 | len(data)).to_bytes(4, "big") + data
+
+
+CONTROL = b"\0\4POST\5https\0\1/"
+MEBIBYTE = 1 << 20
+LARGE_HEADS = {
+    "empty fields": (decode_request, CONTROL + _section(bytes(MEBIBYTE))),
+    "empty fields within the bytes": (decode_request, CONTROL + _section(bytes(2 * MAX_FIELDS + 2))),
+    "one field": (decode_request, CONTROL + _section(b"\1a" + _section(bytes(MAX_HEAD_BYTES)))),
+    "empty trailers": (decode_request, CONTROL + b"\0\0" + _section(bytes(MEBIBYTE))),
+    "a path": (decode_request, CONTROL[:-2] + _section(b"/" * MEBIBYTE)),
+    "fields of an answer": (decode_response, b"\1\x40\xcc" + _section(bytes(MEBIBYTE))),
+    "interim answers": (decode_response, b"\1" + b"\x40\x64\0" * (MEBIBYTE // 3) + b"\x40\xcc"),
+}
+"""What each is, as `decode_request` or `decode_response` takes it."""
+
+
+@pytest.mark.parametrize(("decode", "message"), LARGE_HEADS.values(), ids=LARGE_HEADS)
+def test_a_head_is_refused_before_it_is_read(decode: Callable[[bytes], object], message: bytes) -> None:
+    """Its length is refused first: the calls of Python do not grow with the bytes of a message."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        with pytest.raises(WireError, match=rf"has more than ({MAX_HEAD_BYTES} bytes|{MAX_FIELDS} fields)"):
+            decode(message)
+    finally:
+        sys.setprofile(None)
+    assert calls < 10 * MAX_HEAD_BYTES
 
 
 def test_key_configurations_are_those_of_rfc_9458() -> None:

@@ -5,6 +5,9 @@ import { ascii, concat } from "./hpke.js";
 const KNOWN_LENGTH_REQUEST = 0;
 const KNOWN_LENGTH_RESPONSE = 1;
 const NO_TRAILERS = [0];
+/** Most bytes of a message beside its content, and most fields of a section, as in the client in Python. */
+const MAX_HEAD_BYTES = 4096;
+const MAX_FIELDS = 64;
 
 /**
  * @typedef {import("./hpke.js").Bytes} Bytes
@@ -47,6 +50,7 @@ export function encodeRequest(method, { protocol, host, pathname, search }, fiel
 /** Reads a message from its start; a section that is left out at its end is empty. */
 class Reader {
   #at = 0;
+  #headLeft = MAX_HEAD_BYTES;
 
   /** @param {Uint8Array} bytes */
   constructor(bytes) {
@@ -78,11 +82,23 @@ class Reader {
 
   /** @returns {[string, string][]} */
   fields() {
-    const section = new Reader(this.atEnd ? new Uint8Array(0) : this.counted());
+    if (this.atEnd) return [];
+    const length = this.integer();
+    this.#headLeft -= 1 + length; // also of a section without a field
+    if (this.#headLeft < 0) throw new RangeError(`the head has more than ${MAX_HEAD_BYTES} bytes`);
+    const section = new Reader(this.take(length));
     /** @type {[string, string][]} */
     const fields = [];
-    while (!section.atEnd) fields.push([latin1(section.counted()), latin1(section.counted())]);
+    while (!section.atEnd) {
+      if (fields.length === MAX_FIELDS) throw new RangeError(`a section has more than ${MAX_FIELDS} fields`);
+      fields.push([latin1(section.counted()), latin1(section.counted())]);
+    }
     return fields;
+  }
+
+  /** @returns {Uint8Array} */
+  rest() {
+    return this.take(this.bytes.length - this.#at);
   }
 }
 
@@ -108,6 +124,6 @@ export function decodeResponse(message) {
   if (!(status >= 200 && status < 600)) throw new RangeError(`${status} is not a final status`);
   const content = reader.atEnd ? new Uint8Array(0) : reader.counted();
   reader.fields();
-  while (!reader.atEnd) if (reader.take(1)[0] !== 0) throw new RangeError("padding must be zeros");
+  if (reader.rest().some((byte) => byte !== 0)) throw new RangeError("padding must be zeros");
   return { status, fields, content };
 }

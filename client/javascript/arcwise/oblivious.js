@@ -183,13 +183,16 @@ const noAnswer = (trouble, retryAfter = null) => ({ status: 0, retryAfter, troub
 /** @param {Response} response */
 async function read({ body }) {
   const reader = body?.getReader();
-  let bytes = new Uint8Array(0);
+  /** @type {Uint8Array[]} */
+  const parts = [];
+  let length = 0;
   for (let part = await reader?.read(); part?.value; part = await reader?.read()) {
-    bytes = concat(bytes, part.value);
-    if (bytes.length > MOST_BYTES_OF_ANSWER) {
+    parts.push(part.value);
+    length += part.value.length;
+    if (length > MOST_BYTES_OF_ANSWER) {
       await reader?.cancel();
       throw new RangeError("the answer is too long");
     }
   }
-  return bytes;
+  return concat(...parts);
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from arcwise.errors import StoreError, WireError
 from arcwise.oblivious.binary_http import (
+    MAX_HEAD_BYTES,
     Request,
     Response,
     decode_request,
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["Gateway"]
 
 _LOGGER = logging.getLogger("arcwise.server")
-_HEAD_BYTES = 4096
-"""Of a request's control data and header fields: far more than those of a report take."""
 
 
 class Gateway:
@@ -74,7 +73,7 @@ class Gateway:
         self._ingest = ingest
         self._clock = clock
         self._file = GatewayKeyFile(settings.gateway_keys)
-        self._most = padded_length(settings.max_body_bytes + _HEAD_BYTES) + REQUEST_OVERHEAD
+        self._most = padded_length(settings.max_body_bytes + MAX_HEAD_BYTES) + REQUEST_OVERHEAD
         self._keys: list[GatewayKey] = self._file.valid(clock.time())
         self._failed = False
 

@@ -1,7 +1,7 @@
 """HTTP messages as bytes, known-length form (RFC 9292): what an oblivious request holds once it is opened.
 
-Decoding is strict and bounded by the message: a length never makes it read, or allocate, more than is there.
-Errors do not repeat what a message holds.
+Decoding is strict and bounded: a length never makes it read, or allocate, more than is there, and the head has
+at most `MAX_HEAD_BYTES` bytes, however long the message is. Errors do not repeat what a message holds.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEAST_BYTES",
+    "MAX_FIELDS",
+    "MAX_HEAD_BYTES",
     "Fields",
     "Request",
     "Response",
@@ -31,6 +33,12 @@ Fields: TypeAlias = "tuple[tuple[bytes, bytes], ...]"
 
 LEAST_BYTES: Final = 512
 """The shortest padded message: single reports, and answers to them, are all of this length."""
+
+MAX_HEAD_BYTES: Final = 4096
+"""Most bytes of a message beside its content: control data, interim responses, header fields and trailers."""
+
+MAX_FIELDS: Final = 64
+"""Most header fields of a message, and most trailers."""
 
 _REQUEST: Final = 0
 _RESPONSE: Final = 1
@@ -85,12 +93,12 @@ def decode_request(message: bytes) -> Request:
     Raises
     ------
     WireError
-        When they are not a request of the known-length form.
+        When they are not a request of the known-length form, or its head is too large.
     """
     reader = _Reader(message)
     if reader.integer() != _REQUEST:
         raise WireError("the message is not a request of known length")
-    method, scheme, authority, path = (reader.prefixed() for _ in range(4))
+    method, scheme, authority, path = (reader.of_head() for _ in range(4))
     return Request(method, scheme, authority, path, *reader.sections())
 
 
@@ -100,13 +108,13 @@ def decode_response(message: bytes) -> Response:
     Raises
     ------
     WireError
-        When they are not a response of the known-length form.
+        When they are not a response of the known-length form, or its head is too large.
     """
     reader = _Reader(message)
     if reader.integer() != _RESPONSE:
         raise WireError("the message is not a response of known length")
     while (status := reader.integer()) < _INTERIM:
-        reader.prefixed()
+        reader.of_head()
     if status > 599:
         raise WireError("the status of the response is not one of HTTP")
     return Response(status, *reader.sections())
@@ -133,6 +141,7 @@ class _Reader:
     def __init__(self, message: bytes) -> None:
         self._message = message
         self._at = 0
+        self._head_left = MAX_HEAD_BYTES
 
     @property
     def _at_end(self) -> bool:
@@ -149,19 +158,29 @@ class _Reader:
     def prefixed(self) -> bytes:
         return self._taken(self.integer())
 
+    def of_head(self) -> bytes:
+        """Return a part of the head, within what is left of its bytes; an empty part takes one."""
+        size = self.integer()
+        self._head_left -= 1 + size
+        if self._head_left < 0:
+            raise WireError(f"the head of the message has more than {MAX_HEAD_BYTES} bytes")
+        return self._taken(size)
+
     def sections(self) -> tuple[Fields, bytes]:
         """Return the fields and the content; sections that are empty may be missing at the end."""
-        fields = _Reader(b"" if self._at_end else self.prefixed())._lines()
+        fields = _Reader(b"" if self._at_end else self.of_head())._lines()
         content = b"" if self._at_end else self.prefixed()
         if not self._at_end:
-            _Reader(self.prefixed())._lines()
+            _Reader(self.of_head())._lines()
         if self._message.count(0, self._at) != len(self._message) - self._at:
             raise WireError("behind the message stand bytes that are not zeros")
         return fields, content
 
     def _lines(self) -> Fields:
-        lines = []
+        lines: list[tuple[bytes, bytes]] = []
         while not self._at_end:
+            if len(lines) == MAX_FIELDS:
+                raise WireError(f"the message has more than {MAX_FIELDS} fields")
             lines.append((self.prefixed(), self.prefixed()))
         return tuple(lines)
 
