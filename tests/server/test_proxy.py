@@ -164,6 +164,24 @@ def test_a_large_body_gets_a_problem_document(deployed: Deployed) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("/.well-known/ohttp-gateway", 2049 << 10),
+        ("/v1/tasks", 8 << 20),
+        ("/operator/tasks", 25 << 20),
+        ("/login", 1 << 20),
+    ],
+)
+def test_each_path_takes_what_the_server_reads(deployed: Deployed, path: str, most: int) -> None:
+    """A body of `most` bytes gets through to a worker, which refuses it for another reason."""
+    with deployed.http("127.0.202.2") as http:
+        assert http.post(path, content=bytes(most)).status_code in (401, 403, 404)
+        answer = http.post(path, content=bytes(most + 1))
+        assert (answer.status_code, answer.json()["type"]) == (413, "urn:arcwise:problem:too-large")
+
+
+@pytest.mark.slow
 def test_slow_bodies_hold_no_worker(deployed: Deployed) -> None:
     """A worker gets a body when all of it has come."""
     head = f"POST /v1/tasks/{WIDE.id}/reports HTTP/1.1\r\nHost: a.example\r\nContent-Length: 300000\r\n\r\n"
