@@ -17,6 +17,7 @@ import pytest
 from arcwise.analysis import Comparison, compare_samples, estimate, fit_test, series
 from arcwise.analysis.planning.further import further_reports
 from arcwise.domains import Circle, Interval
+from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.estimates.question import KINDS, MAX_SHARES, Question, read_question
 from arcwise.server.keys import new_key
 from arcwise.server.problems import Problem
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 Run: TypeAlias = "Callable[..., None]"
 HEADING = Task("heading", Circle(360), 2.0)
 DELAY = Task("delay", Interval(0, 180), 2.0, unit="min", description="how late")
+WIDE = Task("wide", Interval(0, 1), 1.0, mechanism=OptimalPiecewise(Interval(0, 1), 1.0, nodes=2100))
 RATING = Task("rating", Interval(1, 5, step=1), 2.0)
 CODES = list(range(100)) * 3
 TODAY = DELAY.epoch(time.time())
@@ -228,6 +230,14 @@ def test_fit_and_plan(with_app: Run) -> None:
         }  # fmt: skip
         for task in (RATING, HEADING):
             await send(http, task, CODES)
+        refused = await http.get(path("wide", "/fit"))
+        assert (refused.status_code, refused.json()["detail"]) == (
+            422,
+            "The fit test takes a task with at most 2048 codes; this one has more.",
+        )
+        page = await http.get(f"/tasks/{WIDE.id}/fit", headers={"accept": "text/html"})
+        assert page.status_code == 200
+        assert refused.json()["detail"] in page.text
         counts = {
             task: task.count([c % task.mechanism.kernel.codes for c in CODES]) for task in (RATING, HEADING)
         }
@@ -239,7 +249,7 @@ def test_fit_and_plan(with_app: Run) -> None:
             found = (await http.get(path(task.name, f"/plan?half_width={width}&level=0.9"))).json()
             assert found == further_reports(task, counts[task], half_width=width, level=0.9).to_dict()
 
-    with_app([RATING, HEADING], scenario)
+    with_app([RATING, HEADING, WIDE], scenario)
 
 
 BAD = [

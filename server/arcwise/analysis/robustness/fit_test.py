@@ -28,6 +28,7 @@ from arcwise.analysis.likelihood.face import Face
 from arcwise.analysis.likelihood.information import fast_information
 from arcwise.analysis.robustness.damage import damage
 from arcwise.analysis.robustness.excess_codes import ExcessCode, excess_codes
+from arcwise.analysis.robustness.limits import MOST_CODES
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import explained
 from arcwise.errors import ParameterError
@@ -192,9 +193,6 @@ def _span(damage: Damage) -> str:
         return f"within {high:.4g}"
     return f"{low:.4g} to {high:.4g}"
 
-
-MOST_CODES = 2048
-"""Of a task that can be tested: without short windows the time grows with their cube, to minutes at 1,600."""
 
 SHARES = (0.01, 0.05)
 """Of liars, for which the report says what they can do."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from arcwise.analysis.counts import same_units
 from arcwise.analysis.estimators.inference_target import TARGETS
 from arcwise.analysis.estimators.shares import unit_ends
+from arcwise.analysis.robustness.limits import MOST_CODES
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
 from arcwise.errors import ParameterError
 from arcwise.server.problems import Problem
@@ -221,6 +222,8 @@ def read_question(
     )
     if kind == "series" and task.domain.circular and question.quantiles and question.origin is None:
         raise _invalid("origin must be given for quantiles on a circle: they are counted from it.")
+    if kind == "fit" and task.mechanism.kernel.codes > MOST_CODES:
+        raise _invalid(f"The fit test takes a task with at most {MOST_CODES} codes; this one has more.")
     if kind == "plan":
         width = read.number("half_width", "a number above 0, and must be given", lambda x: x > 0, needed=True)
         return question._replace(half_width=width)

@@ -230,9 +230,17 @@ class TaskPages:
     async def fit(self, request: Request) -> Response:
         """Return the page of the fit test, which is computed when somebody asks for it."""
         viewer, task = self._seen(request)
-        (answer,) = await self._later.get([wanted_fit(self._runtime, task)], PATIENCE)
+        answer, trouble = None, ""
+        try:
+            read_question(task, [], "fit")
+            (answer,) = await self._later.get([wanted_fit(self._runtime, task)], PATIENCE)
+        except Problem as problem:
+            if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            trouble = problem.detail
+        pending = answer is None and not trouble
         around = self._around(task, viewer, request)
-        tag = page_tag("fit", around, task.id, answer and answer[0])
+        tag = page_tag("fit", around, task.id, answer and answer[0], trouble)
 
         def made() -> dict[str, Any]:
             test = answer[1] if answer is not None and answer[1]["n"] else None
@@ -240,9 +248,9 @@ class TaskPages:
                 **self._about(task, viewer, around, {}),
                 "test": test,
                 "p": "" if test is None else f"{test['p_value']:.2g}",
-                "trouble": "There is no report to test yet." if answer and test is None else "",
-                "pending": answer is None,
-                "refresh": SOON if answer is None else REFRESH,
+                "trouble": "There is no report to test yet." if answer and test is None else trouble,
+                "pending": pending,
+                "refresh": SOON if pending else REFRESH,
             }
 
         return await self._runtime.pages.response(request, "fit.html", made, tag=tag)
