@@ -623,22 +623,29 @@ def test_a_store_that_is_away_ends_no_session_that_is_known(
 # Brute force
 
 
-def test_logins_are_limited_per_address_whatever_the_settings_are(run: Callable[..., None]) -> None:
+def test_failures_are_limited_per_address_and_hold_up_no_good_key(run: Callable[..., None]) -> None:
     most, _ = LOGINS_PER_MINUTE
 
     async def scenario(site: Site) -> None:
-        async def tried(key: str, address: str) -> httpx.Response:
+        async def tried(key: str, address: str, headers: dict[str, str] = OURS) -> httpx.Response:
             async with site.browser(AWAY, address) as http:
-                return await http.post("/login", data={"key": key}, headers=OURS)
+                return await http.post("/login", data={"key": key}, headers=headers)
 
-        found = [(await tried("nonsense", "192.0.2.1")).status_code for _ in range(most + 2)]
-        assert found == [401] * most + [429] * 2
-        answer = await tried(site.keys["read"], "192.0.2.1")
-        assert answer.status_code == 429
+        # Forms of other sites, which the browser of an admin sends from their address, do not count.
+        foreign = {"sec-fetch-site": "cross-site"}
+        found = [(await tried("", "192.0.2.1", foreign)).status_code for _ in range(3 * most)]
+        assert found == [403] * 3 * most
+        found = [(await tried("nonsense", "192.0.2.1")).status_code for _ in range(most + 1)]
+        assert found == [401] * most + [429]
+        answer = await tried("nonsense", "192.0.2.1")
         assert 1 <= int(answer.headers["retry-after"]) <= 60
-        assert (await tried(site.keys["read"], "192.0.2.2")).status_code == 303
+        # Whoever has a good key gets in from the same address, and no more often than that.
+        found = [(await tried(site.keys["admin"], "192.0.2.1")).status_code for _ in range(most + 1)]
+        assert found == [303] * most + [429]
+        for key, address in (("read", "192.0.2.1"), ("admin", "192.0.2.2")):
+            assert (await tried(site.keys[key], address)).status_code == 303
         site.clock.wait(60 / most)
-        assert (await tried(site.keys["read"], "192.0.2.1")).status_code == 303
+        assert (await tried("nonsense", "192.0.2.1")).status_code == 401
         # An address of IPv6 is one of 2^64 that somebody has.
         found = [(await tried("nonsense", f"2001:db8::{n:x}")).status_code for n in range(1, most + 2)]
         assert found == [401] * most + [429]

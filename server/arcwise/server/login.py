@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["LOGINS_PER_MINUTE", "login_routes", "own_path", "read_form"]
 
 LOGINS_PER_MINUTE = 10, 300
-"""Attempts to log in from one address, and in all; whatever the settings are."""
+"""Attempts that fail from one address, and in all; the first also logins of one key from one address.
+
+A good key is never held up by the attempts of others: it has 256 random bits, which nobody guesses.
+"""
 
 _MOST_FORM_BYTES = 4096
 _MOST_FIELDS = 1000
@@ -84,20 +87,25 @@ def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
         Makes the page of a problem; None: the problem's document.
     """
     router = APIRouter(include_in_schema=False)
-    address, everybody = (Rate(per_minute, clock=runtime.clock.monotonic) for per_minute in LOGINS_PER_MINUTE)
+    per_address, in_all = LOGINS_PER_MINUTE
+    failures, all_failures, logins = (
+        Rate(per_minute, clock=runtime.clock.monotonic) for per_minute in (per_address, in_all, per_address)
+    )
+
+    def slow_down(seconds: int) -> None:
+        if seconds:
+            raise too_many(seconds)
 
     async def begin(request: Request) -> Response:
         scope = request.scope
-        # First of all, so that trying keys is slow; an address that asks too often leaves the others alone.
-        seconds = address.wait(address_of(scope)) or everybody.wait("")
-        if seconds:
-            raise too_many(seconds)
         check_same_origin(scope, runtime.public_url)
         runtime.sessions.check_https(scope)
         form = await read_form(runtime, request)
         request.state.next = own_path(form.get("next", ["/"])[0])  # for the page of a problem
         sent = form.get("key", [])
-        key = await good_key("".join(sent[:1]).strip().encode("utf-8", "replace"))
+        sender = address_of(scope)
+        key = await good_key("".join(sent[:1]).strip().encode("utf-8", "replace"), sender)
+        slow_down(logins.wait(f"{key.id} {sender}"))
         if key.scope not in LOGIN_SCOPES:
             raise Problem(
                 403,
@@ -106,10 +114,11 @@ def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
             )
         return _go(request.state.next, await changed(log_in(scope, key)))
 
-    async def good_key(sent: bytes) -> StoredKey:
+    async def good_key(sent: bytes, sender: str) -> StoredKey:
         try:
             return runtime.gate.key(sent)
         except Problem:
+            slow_down(failures.wait(sender) or all_failures.wait(""))
             try:  # it may have been made a moment ago
                 await asyncio.to_thread(runtime.refresh)
             except StoreError:
