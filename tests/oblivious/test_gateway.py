@@ -118,20 +118,32 @@ def test_what_is_refused_inside_is_not_seen_outside(
         assert n(http) == 0
 
 
-def test_keys_go_inside_and_addresses_are_not_limited(
+def test_keys_go_inside_and_addresses_of_relays_are_not_limited(
     tmp_path: Path, keys: GatewayKeyFile, config: KeyConfig
 ) -> None:
     secret, stored = new_key("ingest", tasks=None, label="", now=time.time())
     store = open_store(f"sqlite:///{tmp_path / 'app.db'}")
     store.add_key(stored)
     store.close()
-    with app(tmp_path, keys, open=False, requests_per_minute_per_address=1) as http:
+    limited: dict[str, Any] = {"open": False, "requests_per_minute_per_address": 1}
+    with app(tmp_path, keys, relays=["127.0.0.1"], **limited) as http:
         for number in range(4):
             allowed = ((b"authorization", f"Bearer {secret}".encode()),)
             assert send(http, config, report(number, fields=allowed)) == Response(204)
         refused = send(http, config, report(4))
         assert refused.status == 401
         assert http.get(GATEWAY).status_code == 200
+    with app(tmp_path, keys, relays=["192.0.2.1"], **limited) as http:
+        assert send(http, config, report(5, fields=allowed)) == Response(204)
+        for body in (encapsulate(config, padded(encode_request(report(6)))).message, b""):
+            answer = http.post(GATEWAY, content=body, headers=OUTSIDE)
+            assert (answer.status_code, answer.headers["retry-after"]) == (429, "60")
+
+
+@pytest.mark.parametrize("relays", ["relay.example", ["relay.example"], [7.5], 7])
+def test_relays_are_addresses(keys: GatewayKeyFile, relays: Any) -> None:
+    with pytest.raises(ParameterError, match="relays must be a list of IP addresses, got"):
+        create_app(tasks=[HEADING], gateway_keys=keys.path, relays=relays)
 
 
 def test_a_gateway_never_takes_a_request_for_one_of_its_own_machine(

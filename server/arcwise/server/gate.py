@@ -27,7 +27,7 @@ REFRESH_SECONDS = 5.0
 """A running worker reads keys and tasks this often: a revoked key is refused within 10 seconds."""
 
 VIA_RELAY = "arcwise.via_relay"
-"""In the scope of a request that came by way of a relay, which limits addresses: the server sees none."""
+"""In the scope of a request that came by way of a relay: the gateway has counted who brought it."""
 
 _REALM = 'Bearer realm="arcwise"'
 _NO_DIGEST = bytes(32)
@@ -135,7 +135,7 @@ class Gate:
             401 when there is no key, or none that is good; 403 when it is good for something else, or a form
             of another origin sends a cookie; 429 when the address or the key asks too often.
         """
-        self._slow_down_address(scope)
+        self.slow_down_address(scope)
         if needed != "admin" and self.is_open(scope):
             return None
         actor = self._known(scope)
@@ -145,7 +145,7 @@ class Gate:
 
     def readable(self, scope: Scope, task_ids: Iterable[str]) -> list[str]:
         """Return those of the tasks that this request may read; raises as `check` does."""
-        self._slow_down_address(scope)
+        self.slow_down_address(scope)
         if self.is_open(scope):
             return list(task_ids)
         actor = self._known(scope)
@@ -166,7 +166,7 @@ class Gate:
             401 when there is neither a key nor a session that is good, and one is needed; 403 when a form of
             another origin sends a cookie; 429 when the address or the key asks too often.
         """
-        self._slow_down_address(scope)
+        self.slow_down_address(scope)
         is_open = self.is_open(scope)
         try:
             actor = self._known(scope)
@@ -176,6 +176,17 @@ class Gate:
             raise
         _slow_down(self._per_key.wait(actor.key_id))
         return actor
+
+    def slow_down_address(self, scope: Scope) -> None:
+        """Count a request of an address, before its key is looked at: so trying keys is slow, too.
+
+        Raises
+        ------
+        Problem
+            429 when the address asks too often.
+        """
+        if self._per_address.is_limited and VIA_RELAY not in scope:
+            _slow_down(self._per_address.wait(address_of(scope)))
 
     def key(self, sent: bytes) -> StoredKey:
         """Return the good key that these bytes are.
@@ -194,11 +205,6 @@ class Gate:
         if key is None or not same or key.revoked is not None:
             raise _unknown_key()
         return key
-
-    def _slow_down_address(self, scope: Scope) -> None:
-        # Before the key is looked at: whoever tries keys is slowed down as well.
-        if self._per_address.is_limited and VIA_RELAY not in scope:
-            _slow_down(self._per_address.wait(address_of(scope)))
 
     def _known(self, scope: Scope) -> Actor:
         sent = [value for name, value in scope["headers"] if name == b"authorization"]

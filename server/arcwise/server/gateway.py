@@ -34,6 +34,7 @@ from arcwise.server.gate import VIA_RELAY
 from arcwise.server.gateway_keys import GatewayKeyFile
 from arcwise.server.ingest import COUNTED, GATEWAY_PATH, task_in_end
 from arcwise.server.problems import Problem, internal_error
+from arcwise.server.rates import address_of
 from arcwise.server.whole import Ready
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Gateway:
         self._clock = clock
         self._file = GatewayKeyFile(settings.gateway_keys)
         self._most = padded_length(settings.max_body_bytes + MAX_HEAD_BYTES) + REQUEST_OVERHEAD
+        self._relays = frozenset(settings.known_relays)
         self._keys: list[GatewayKey] = self._file.valid(clock.time())
         self._failed = False
 
@@ -106,19 +108,33 @@ class Gateway:
                 answered.set_result(answer)
 
         try:
-            _check_type(scope)
+            self._admit(scope)
             body = await self._ingest.bodies.read(scope, receive, most=self._most)
         except Problem as problem:
             done(partial(self._ingest.answer, problem))
         else:
-            self.take(scope, body, done)
+            self._take(body, done)
         await (await answered)(scope, receive, send)
 
     def take(self, scope: Scope, body: bytes, done: Done) -> None:
         """Take a request whose body is there; see `Taker`."""
         try:
-            _check_type(scope)
+            self._admit(scope)
             self._ingest.bodies.check_size(len(body), most=self._most)
+        except Exception as error:
+            done(partial(self._ingest.answer, error))
+        else:
+            self._take(body, done)
+
+    def _admit(self, scope: Scope) -> None:
+        """Refuse what is not for a gateway, and strangers that send too many; relays limit their own."""
+        if address_of(scope) not in self._relays:
+            self._ingest.gate.slow_down_address(scope)
+        _check_type(scope)
+
+    def _take(self, body: bytes, done: Done) -> None:
+        """Hand on what an encapsulated request holds."""
+        try:
             opened, request = self._open(body)
         except Exception as error:
             done(partial(self._ingest.answer, error))

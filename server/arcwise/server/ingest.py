@@ -86,7 +86,7 @@ class Ingest:
     ) -> None:
         self._catalogue = catalogue
         self._clock = clock
-        self._gate = gate
+        self.gate = gate
         self._metrics = metrics
         self._releasing = Releasing.of(settings)
         self._max_codes = settings.max_batch_codes
@@ -169,7 +169,7 @@ class Ingest:
             done(partial(self.answer, error))
 
     def _admit(self, task_id: str, scope: Scope) -> None:
-        self._gate.check(scope, "ingest", task_id)
+        self.gate.check(scope, "ingest", task_id)
         _check_type(scope)
 
     def _running(self) -> Writer:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-__all__ = ["Rate", "address_of"]
+__all__ = ["Rate", "address_of", "sender_at"]
 
 _MOST = 100_000
 _ROTATION_SECONDS = 600.0
@@ -88,10 +88,15 @@ def address_of(scope: Scope) -> str:
     client = scope.get("client")
     if not client:
         return ""
+    return sender_at(str(client[0]))
+
+
+def sender_at(text: str) -> str:
+    """Return whom requests from an address count for; a text that is no address stays as it is."""
     try:
-        address = ip_address(client[0])
+        address = ip_address(text)
     except ValueError:
-        return str(client[0])
+        return text
     if not isinstance(address, IPv6Address):
         return str(address)
     if address.ipv4_mapped is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -15,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from arcwise.checks import explained
 from arcwise.errors import ParameterError, TaskError
 from arcwise.server.origins import checked_origins, checked_public_url
+from arcwise.server.rates import sender_at
 from arcwise.server.store import check_store_url
 from arcwise.server.store.writer import batch_bytes
 from arcwise.tasks import Group, Task
@@ -203,6 +205,9 @@ class Settings:
     gateway_keys
         A file that `arcwise key gateway` made: the server is a gateway of Oblivious HTTP too. It takes the
         extra ``oblivious``. "", the default: it is not.
+    relays
+        Addresses of relays, which requests_per_minute_per_address does not limit at the gateway: each brings
+        reports of many devices. Everybody else is limited there as everywhere.
 
     Attributes
     ----------
@@ -210,6 +215,8 @@ class Settings:
         The tasks, read from their files where a directory was given.
     origins
         The allowed origins.
+    known_relays
+        Whom requests of the relays count for.
 
     Raises
     ------
@@ -320,9 +327,18 @@ class Settings:
         "(Oblivious HTTP); none without it.",
         metavar="FILE",
     )
+    relays: Iterable[str] = _declared(
+        (),
+        list[str],
+        "Addresses of relays, which requests_per_minute_per_address does not limit at the gateway.",
+        stated="[]",
+        option="--relay",
+        metavar="ADDRESS",
+    )
     estimates_apart: bool = _declared(False, bool, _APART, "True or False", _is_bool, stated="false")
     served: tuple[Task, ...] = field(init=False, repr=False)
     origins: tuple[str, ...] = field(init=False, repr=False)
+    known_relays: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, setting in settings_of(type(self)).items():
@@ -357,7 +373,17 @@ class Settings:
             )
         object.__setattr__(self, "served", served)
         object.__setattr__(self, "origins", checked_origins(self.allow_origins))
+        object.__setattr__(self, "known_relays", _checked_relays(self.relays))
         checked_public_url(self.public_url)
+
+
+def _checked_relays(relays: object) -> tuple[str, ...]:
+    """Return whom requests of relays count for; raises `ParameterError` unless each is an address."""
+    found: list[Any] = [relays] if isinstance(relays, str) or not isinstance(relays, Iterable) else [*relays]
+    try:
+        return tuple(sender_at(str(ip_address(str(relay)))) for relay in found)
+    except ValueError:
+        raise ParameterError(f"relays must be a list of IP addresses, got {relays!r}") from None
 
 
 Settings.__init__ = explained(Settings.__init__)  # type: ignore[method-assign]  # which is generated
