@@ -1,10 +1,10 @@
 """What requests without a key cost a server, and how long reports wait beside them.
 
-A server that takes keys, a gateway's too, and a device that reports every 20 ms. Beside it stand, one after the
-other, requests that are as costly to read as a stranger can make them, ten a second of each kind, each on a
-connection of its own. Printed are the CPU of the server, for a request and for a MiB of what was sent, and what
-an answer to the device took meanwhile. It ends with 1 where the 99th percentile is beyond a second. Bounded:
-`--seconds` of each kind, about a minute in all.
+A server that takes keys, a gateway's too, and twenty devices, of which each reports every 0.4 s. Beside them
+stand, one kind after the other, requests that are as costly to read as a stranger can make them, ten a
+second, each on a connection of its own. Printed are the CPU of the server, for a request and for a MiB of
+what was sent, and what an answer to a device took meanwhile. It ends with 1 where the 99th percentile is
+beyond a second. Bounded: `--seconds` of each kind, two minutes in all.
 
     python -m benchmarks.speed.strangers [--seconds 3] [--rate 10] [KIND ...]
 """
@@ -38,11 +38,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MIB = 1 << 20
-PACE = 0.02
+DEVICES = 20
+PACE = 0.4
 MOST_P99 = 1.0
 TASK = Task("benchmark", Interval(0, 1), epsilon=1.0)
 PATH = f"/v1/tasks/{TASK.id}/reports"
 GATEWAY = "/.well-known/ohttp-gateway"
+
+
+class Server(NamedTuple):
+    """Where it listens, its process, and a key for reports."""
+
+    port: int
+    pid: int
+    key: str
 
 
 class Found(NamedTuple):
@@ -106,9 +115,7 @@ def kinds_of(config: KeyConfig) -> dict[str, Callable[[], bytes]]:
         "form: many fields": lambda: post("/login", b"a&" * 2000, "application/x-www-form-urlencoded"),
         "form: %-escapes": lambda: post("/login", b"key=%41" * 500, "application/x-www-form-urlencoded"),
         "form: multipart": lambda: post("/login", b"--x\r\n" * 1000, "multipart/form-data; boundary=x"),
-        "form: chunks of a byte": lambda: chunked(
-            "/login", b"a" * 4000, "application/x-www-form-urlencoded"
-        ),
+        "form: chunks of a byte": lambda: chunked("/login", b"a" * 4000, "application/x-www-form-urlencoded"),
         "head: 500 fields": lambda: get("/health/live", *(f"a{number}: " for number in range(500))),
         "head: a long key": lambda: get("/v1/tasks", "Authorization: Bearer " + "arcwise_" * 3900),
         "head: cookies": lambda: get("/", "Cookie: " + "a=b;" * 7900),
@@ -140,10 +147,9 @@ async def asked(port: int, request: bytes) -> str:
         writer.close()
 
 
-async def report(port: int, key: str, until: float, waits: list[float]) -> None:
-    """Report every 20 ms on one connection, and note what the answers take."""
+async def report(port: int, key: str, due: float, until: float, waits: list[float]) -> None:
+    """Report again and again on one connection, from `due` on, and note what the answers take."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    due = time.perf_counter()
     while due < until:
         await asyncio.sleep(max(due - time.perf_counter(), 0.0))
         writer.write(post(PATH, batch(1), MEDIA_TYPE, f"Authorization: Bearer {key}"))
@@ -155,18 +161,23 @@ async def report(port: int, key: str, until: float, waits: list[float]) -> None:
     writer.close()
 
 
-async def beside(port: int, pid: int, key: str, seconds: float, rate: float, make: Callable[[], bytes] | None) -> Found:
+async def beside(server: Server, seconds: float, rate: float, make: Callable[[], bytes] | None) -> Found:
     """Let the device report, and send requests of a kind beside it."""
+    port, pid, key = server
     requests = [make() for _ in range(int(seconds * rate))] if make else []
     waits: list[float] = []
     before, begun = cpu_seconds([pid]), time.perf_counter()
-    device = asyncio.create_task(report(port, key, begun + seconds, waits))
+    devices = [
+        report(port, key, begun + PACE * number / DEVICES, begun + seconds, waits)
+        for number in range(DEVICES)
+    ]
+    reporting = asyncio.gather(*devices)
     sending = []
     for number, request in enumerate(requests):
         await asyncio.sleep(max(begun + number / rate - time.perf_counter(), 0.0))
         sending.append(asyncio.create_task(asked(port, request)))
     statuses = Counter(await asyncio.gather(*sending))
-    await device
+    await reporting
     return Found(len(requests[0]) if requests else 0, statuses, cpu_seconds([pid]) - before, waits)
 
 
@@ -187,21 +198,33 @@ def main() -> None:
             opened.add_key(stored)
         (folder / "tasks").mkdir()
         TASK.save(folder / "tasks" / "task.json")
-        command = [sys.executable, "-m", "arcwise", "serve", "--tasks", str(folder / "tasks"), "--store", store]
+        command = [
+            sys.executable,
+            "-m",
+            "arcwise",
+            "serve",
+            "--tasks",
+            str(folder / "tasks"),
+            "--store",
+            store,
+        ]
         command += ["--port", "0", "--gateway-keys", str(keys.path), "--log-level", "error"]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
-            assert server.stdout is not None
-            port = int(server.stdout.readline().rstrip().rpartition(":")[2])
+            assert process.stdout is not None
+            port = int(process.stdout.readline().rstrip().rpartition(":")[2])
             row = "{:<28}{:>9}{:>7}{:>12}{:>12}{:>9}{:>9}  {}".format
             print(row("", "KiB", "sent", "CPU ms each", "CPU s / MiB", "p50 ms", "p99 ms", "answers"))
-            run = lambda make: asyncio.run(  # noqa: E731
-                beside(port, server.pid, key, arguments.seconds, arguments.rate, make)
-            )
+
+            def run(make: Callable[[], bytes] | None) -> Found:
+                server = Server(port, process.pid, key)
+                return asyncio.run(beside(server, arguments.seconds, arguments.rate, make))
+
             run(None)
             alone = run(None)
             missed = False
-            for kind, make in {"none": None, **kinds}.items():
+            rows: dict[str, Callable[[], bytes] | None] = {"none": None, **kinds}
+            for kind, make in rows.items():
                 if arguments.kinds and make and not kind.startswith(tuple(arguments.kinds)):
                     continue
                 found = run(make) if make else alone
@@ -225,8 +248,8 @@ def main() -> None:
                 )
                 missed |= p99 > MOST_P99
         finally:
-            server.terminate()
-            server.wait(30)
+            process.terminate()
+            process.wait(30)
     if missed:
         raise SystemExit("a 99th percentile is beyond a second")
 

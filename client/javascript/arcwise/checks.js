@@ -67,10 +67,13 @@ export function real(value, name) {
  * @returns {string} in NFC, 1 to `most` printable characters without outer spaces
  */
 export function text(value, name, most) {
-  check(typeof value === "string" && value === value.normalize("NFC"), `${name} must be a string in NFC`);
+  check(typeof value === "string", `${name} must be a string in NFC`);
+  const words = `${name} must be 1 to ${most} printable characters`;
+  check(value.length <= 2 * most, words); // first: to normalise combining marks takes the square of their number
+  check(value === value.normalize("NFC"), `${name} must be a string in NFC`);
   const { length } = [...value];
   const printable = value === value.trim() && !/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(value);
-  check(length >= 1 && length <= most && printable, `${name} must be 1 to ${most} printable characters`);
+  check(length >= 1 && length <= most && printable, words);
   return value;
 }
 

@@ -11,9 +11,10 @@ from fastapi import FastAPI
 
 from arcwise.checks import did_you_mean, explained, shown
 from arcwise.errors import ParameterError
+from arcwise.server.answers import with_fields
 from arcwise.server.ingest import INGEST_PATH, task_in
 from arcwise.server.login import login_routes
-from arcwise.server.names import whole_segments
+from arcwise.server.names import too_long, whole_segments
 from arcwise.server.openapi import describe
 from arcwise.server.origins import routes_for_origins
 from arcwise.server.pages.problems import problem_answer, problem_page
@@ -66,9 +67,10 @@ class _App(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            if self.runtime is not None and scope["method"] not in ("GET", "HEAD"):
-                problem = _read_only()
-                self.runtime.metrics.refused(problem.kind)
+            is_change = scope["method"] not in ("GET", "HEAD")
+            problem = _read_only() if self.runtime is not None and is_change else too_long(scope)
+            if problem is not None:
+                self.state.runtime.metrics.refused(problem.kind)
                 await problem.response()(scope, receive, send)
                 return
             path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -84,7 +86,7 @@ class _App(FastAPI):
                 await self.turns.wait()
             if task_id is None and self.sessions is not None:
                 await self.sessions.attach(scope)
-            scope = whole_segments(scope)
+            scope, send = whole_segments(scope), with_fields(send)
         await super().__call__(scope, receive, send)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from arcwise.server.problems import Problem, unknown_task
+from arcwise.tasks.optional import MAX_NAME, normalised
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -51,8 +51,8 @@ class Catalogue:
 
     def named(self, name: str) -> list[str]:
         """Return the ids of the tasks of a name, the oldest first, closed ones among them."""
-        name = unicodedata.normalize("NFC", name)  # as tasks have it
-        return [task_id for task_id, task in self._tasks.items() if task.name == name]
+        normal = normalised(name, most=MAX_NAME)  # as tasks have it
+        return [task_id for task_id, task in self._tasks.items() if task.name == normal]
 
     def find(self, text: str, among: Container[str] | None = None) -> Task:
         """Return the task of an id, or the one open task of a name.

@@ -1,16 +1,30 @@
-"""Names of tasks in paths: one segment each, whatever characters they have."""
+"""Paths and queries: how long they may be, and names of tasks in them, whatever characters these have."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
+
+from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["name_in", "whole_segments"]
+__all__ = ["MAX_TARGET_BYTES", "name_in", "too_long", "whole_segments"]
+
+MAX_TARGET_BYTES: Final = 4096
+"""Of a path and its query together, as they were sent: a name has 768 at most, 20 shares some 1,500."""
 
 _PATHS = ("/v1/tasks/", "/tasks/")
+
+
+def too_long(scope: Scope) -> Problem | None:
+    """Return the problem of a request whose path and query are too long to be read; None for others."""
+    path = scope.get("raw_path") or scope["path"].encode()
+    if len(path.partition(b"?")[0]) + len(scope["query_string"]) <= MAX_TARGET_BYTES:
+        return None
+    detail = f"The path and the query of a request may have at most {MAX_TARGET_BYTES} bytes together."
+    return Problem(414, "uri-too-long", detail)
 
 
 def whole_segments(scope: Scope) -> Scope:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from arcwise.server.answers import PRIVATE
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
@@ -60,7 +62,8 @@ class Problem(Exception):  # noqa: N818 (the term of RFC 9457)
             "status": self.status,
             "detail": self.detail,
         }
-        return Response(json.dumps(document), self.status, self.headers, MEDIA_TYPE)
+        headers = {**PRIVATE, **(self.headers or {})}
+        return Response(json.dumps(document), self.status, headers, MEDIA_TYPE)
 
 
 def unknown_task() -> Problem:

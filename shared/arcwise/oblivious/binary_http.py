@@ -1,7 +1,7 @@
 """HTTP messages as bytes, known-length form (RFC 9292): what an oblivious request holds once it is opened.
 
-Decoding is strict and bounded: a length never makes it read, or allocate, more than is there, and the head has
-at most `MAX_HEAD_BYTES` bytes, however long the message is. Errors do not repeat what a message holds.
+Decoding is strict and bounded: a length never makes it read, or allocate, more than is there, and the head
+has at most `MAX_HEAD_BYTES` bytes, however long the message is. Errors do not repeat what a message holds.
 """
 
 from __future__ import annotations

@@ -17,25 +17,44 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 __all__ = [
+    "MAX_NAME",
     "OPTIONAL",
     "checked_optional",
     "checked_text",
+    "normalised",
     "optional_from_fields",
     "optional_from_json",
     "optional_to_fields",
 ]
 
 
+MAX_NAME: Final = 64
+"""Most characters of a task's name."""
+
+_PARTS: Final = 4
+"""No character of NFC is made of more characters than this, so a longer text stays too long."""
+
+
+def normalised(text: str, *, most: int) -> str | None:
+    """Return a text in NFC; None where that has more than `most` characters whatever they are.
+
+    The length comes first: combining marks take a time that grows with the square of their number.
+    """
+    if text.isascii():
+        return text  # in NFC as it stands
+    if len(text) > _PARTS * most:
+        return None
+    import unicodedata  # most texts are ASCII, and wait for none
+
+    return unicodedata.normalize("NFC", text)
+
+
 def checked_text(text: object, name: str, *, most: int) -> str:
     """Return a text in NFC; raises `TaskError` unless it is 1 to `most` printable characters."""
     if not isinstance(text, str):
         raise TaskError(f"{name} must be a string, got {shown(text)}")
-    normal = text
-    if not text.isascii():
-        import unicodedata  # ASCII is in NFC as it stands
-
-        normal = unicodedata.normalize("NFC", text)
-    if not 1 <= len(normal) <= most or not normal.isprintable() or normal != normal.strip():
+    normal = normalised(text, most=most)
+    if normal is None or not (1 <= len(normal) <= most and normal.isprintable() and normal == normal.strip()):
         raise TaskError(
             f"{name} must be 1 to {most} printable characters without outer spaces, got {shown(text)}"
         )

@@ -32,6 +32,7 @@ from arcwise.tasks.fields import (
 )
 from arcwise.tasks.goals import checked_goal, mechanism_for
 from arcwise.tasks.optional import (
+    MAX_NAME,
     OPTIONAL,
     checked_optional,
     checked_text,
@@ -473,4 +474,4 @@ def _least_epsilon(mechanism: object) -> float:
 
 def checked_name(name: object) -> str:
     """Return a name in NFC, or raise `TaskError` that says what a name must be."""
-    return checked_text(name, "name", most=64)
+    return checked_text(name, "name", most=MAX_NAME)

@@ -43,6 +43,7 @@ _GRACE_SECONDS = 5.0
 
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n"
+    b"cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
     b"connection: close\r\ncontent-length: %d\r\n\r\n%b"
 )
 _FULL_BODY = (

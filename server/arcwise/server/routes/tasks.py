@@ -82,7 +82,8 @@ def asked_task(runtime: Runtime, request: Request, text: str) -> Task:
     if text in runtime.catalogue.tasks:
         runtime.gate.check(scope, "read", text)
         return runtime.catalogue.tasks[text]
-    mine = runtime.gate.readable(scope, runtime.catalogue.named(text))
+    readable = set(runtime.gate.readable(scope, runtime.catalogue.tasks))  # before the name is looked at
+    mine = [task_id for task_id in runtime.catalogue.named(text) if task_id in readable]
     if not mine:  # what is not there is refused to a key for some tasks as what is not its own
         runtime.gate.check(scope, "read", text)
     return runtime.catalogue.find(text, mine)

@@ -1,0 +1,37 @@
+"""Header fields of every answer whose handler has not set them: who may keep it, and as what it is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Send
+
+__all__ = ["PRIVATE", "with_fields"]
+
+PRIVATE: Final = {
+    "Cache-Control": "no-store",
+    "Vary": "Accept, Authorization, Cookie",
+    "X-Content-Type-Options": "nosniff",
+}
+"""What an answer depends on that may be one reader's alone, and that nobody keeps."""
+
+_FIELDS: Final = tuple((name.lower().encode(), value.encode()) for name, value in PRIVATE.items())
+
+
+def with_fields(send: Send) -> Send:
+    """Return a `send` that adds the fields of `PRIVATE` that an answer does not have."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = dict(message["headers"])
+            is_public = given.get(b"cache-control", b"").startswith(b"public")
+            added = [
+                (name, value)
+                for name, value in _FIELDS
+                if name not in given and not (is_public and name == b"vary")
+            ]
+            message = {**message, "headers": [*message["headers"], *added]}
+        await send(message)
+
+    return sending
