@@ -49,6 +49,27 @@ def test_more_than_three_pieces_do_not_help(m: int, power: float, circular: bool
     assert found.levels.max(axis=1) == pytest.approx(high, rel=1e-6)
 
 
+@pytest.mark.parametrize("outputs", [(-0.3, 1.3), (-0.07, 1.6), (-2.0, 1.0), (0.0, 1.4)])
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_outputs_may_have_a_range_of_their_own(outputs: tuple[float, float], power: float) -> None:
+    """Against a scan over windows {|y - x| < t} at both ends of [0, 1], the worse of which counts."""
+    low, high = outputs
+    t = np.geomspace(1e-4, high - low, 40_001)
+    for epsilon in (0.5, 2.0, 6.0):
+        growth, least = math.expm1(epsilon), []
+        for below, above in ((-low, high), (1.0 - low, high - 1.0)):
+            parts = [np.minimum(t, side) for side in (below, above)]
+            inside = sum(part ** (power + 1) for part in parts) / (power + 1)
+            everywhere = (below ** (power + 1) + above ** (power + 1)) / (power + 1)
+            error = (everywhere + growth * inside) / (high - low + growth * sum(parts))
+            least.append(float(error.min()))
+        for m in (3, 5):
+            found = search_pieces(m, [epsilon], power, outputs=outputs)
+            assert found.error[0] == pytest.approx(max(least), rel=1e-6)
+            assert (found.edges[0, 0], found.edges[0, -1]) == pytest.approx(outputs)
+            assert (found.levels * np.diff(found.edges)).sum() == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("circular", [False, True])
 def test_found_densities_are_densities(circular: bool) -> None:
     sample = np.geomspace(0.01, 20, 40)
@@ -204,6 +225,8 @@ def test_figures_are_rows_of_what_was_measured() -> None:
         (lambda: optimal_pieces(3, 1.0, 1.0, None), "domain must be an Interval or a Circle, got None"),  # type: ignore[arg-type]
         (lambda: search_pieces(2.0, [1.0]), r"m must be an integer of at least 1, got 2\.0"),  # type: ignore[arg-type]
         (lambda: search_pieces(3, [1.0, 30.0]), r"epsilon must be from 0\.01 to 20, got 30\.0"),
+        (lambda: search_pieces(3, [1.0], outputs=(0.1, 1.0)), r"outputs must hold \[0, 1\]"),
+        (lambda: search_pieces(3, [1.0], circular=True, outputs=(-1.0, 2.0)), "and be it on a circle"),
         (lambda: search_pieces(3, [1.0], math.nan), "power must be finite and at least 1, got nan"),
         (lambda: randomized_response(25.0), r"epsilon must be from 0\.01 to 20, got 25\.0"),
     ],

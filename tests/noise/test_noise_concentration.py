@@ -1,7 +1,8 @@
-"""The order of noise by concentration (Soria-Comas and Domingo-Ferrer, Definitions 3 and 5)."""
+"""The order of noise by concentration (Soria-Comas and Domingo-Ferrer, Definitions 3 to 5)."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -17,6 +18,7 @@ from arcwise.noise import (
     TruncatedLaplace,
     UniformAtom,
     compare_concentration,
+    compare_vector_concentration,
 )
 
 
@@ -78,3 +80,38 @@ def test_arguments() -> None:
         compare_concentration(Laplace(1.0), Geometric(1.0))
     with pytest.raises(ParameterError, match="first"):
         compare_concentration(1.0, Laplace(1.0))  # type: ignore[arg-type]
+
+
+SHORT, LONG, OTHER = Laplace(2.0), Laplace(1.0), Staircase(1.0, 1.0, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "relation"),
+    [
+        ([SHORT, LONG], [LONG, LONG], "smaller"),
+        ([LONG, LONG, LONG], [LONG, SHORT, LONG], "larger"),
+        ([SHORT, Geometric(1.0)], [SHORT, Geometric(1.0)], "equal"),
+        ([SHORT, LONG], [LONG, SHORT], "incomparable"),
+        ([OTHER, SHORT], [Staircase(1.0, 1.0, 0.6), LONG], "incomparable"),
+    ],
+)
+def test_the_order_of_vectors_is_that_of_all_components(
+    first: list[Noise], second: list[Noise], relation: str
+) -> None:
+    assert compare_vector_concentration(first, second) == relation
+    if relation in ("smaller", "larger"):  # unions of boxes in the positive quarter, by their masses
+        small, large = (first, second) if relation == "smaller" else (second, first)
+        places = np.linspace(0.1, 4.0, 9)
+        for a, b in itertools.combinations(places.tolist(), 2):
+
+            def mass(noise: list[Noise], a: float = a, b: float = b) -> float:
+                one, two = (np.array([each.cdf(x) - 0.5 for x in (a, b)]) for each in noise[:2])
+                return float(one[0] * two[1] + one[1] * two[0] - one[0] * two[0])
+
+            assert mass(small) >= mass(large)
+
+
+@pytest.mark.parametrize(("first", "second"), [([], []), ([LONG], [LONG, LONG])])
+def test_vectors_of_other_lengths_are_refused(first: list[Noise], second: list[Noise]) -> None:
+    with pytest.raises(ParameterError, match="must have equally many components, at least 1"):
+        compare_vector_concentration(first, second)

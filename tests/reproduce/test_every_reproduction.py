@@ -119,6 +119,20 @@ def test_writes_numbers_and_a_picture(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_axes_of_the_gap_begin_at_0_and_hold_every_bound_and_design() -> None:
+    (panels,) = outcome("opm-gap").picture.rows
+    for panel in panels:
+        assert panel.y == "relative to OPM"
+        assert panel.ylim is not None
+        low, high = panel.ylim
+        assert low == 0.0
+        assert high is not None
+        shown = [m.args[1] for m in panel.marks if m.method == "plot" and "linestyle" not in m.options]
+        assert len(shown) == 2
+        assert all(0.0 < value < high for values in shown for value in values)
+
+
+@pytest.mark.slow
 def test_only_numbers_in_print_count_as_published(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["reproduce", "opm-density", "--output", str(tmp_path)])
     assert result.exit_code == 0, result.output

@@ -64,15 +64,15 @@ def _gap(full: bool, progress: Progress) -> Outcome:
         marks.append(mark("plot", epsilons, least, color="black", linewidth=1.0, marker=".", label=label))
         marks.append(mark("fill_between", epsilons, 0.0, least, color="0.9", linewidth=0))
         if power == 1.0:
-            marks.append(mark("text", 0.3, 0.54, "no mechanism", fontsize=8.5, color="0.35"))
+            marks.append(mark("text", 0.3, 0.3, "no mechanism", fontsize=8.5, color="0.35"))
         panels.append(
             Panel(
                 marks,
                 x=r"$\varepsilon$",
-                y="relative to OPM" if power == 1.0 else "",
+                y="relative to OPM",
                 title=rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$",
                 xlim=(0.0, 8.0),
-                ylim=(0.45, 1.15),
+                ylim=(0.0, 1.2),
                 legend=None,
             )
         )
@@ -93,7 +93,7 @@ def _gap(full: bool, progress: Progress) -> Outcome:
     ]
     return Outcome(
         {"worst": Table(("power", "epsilon", f"opm {UNIT}", f"value {UNIT}", "what"), rows)},
-        Picture([panels], (7.2, 3.7), {"sharey": True}, legend={"loc": "outside lower center", "ncols": 2}),
+        Picture([panels], (7.2, 3.7), legend={"loc": "outside lower center", "ncols": 2}),
         (),
         _findings(designs, by_hand, full),
     )

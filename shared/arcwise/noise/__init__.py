@@ -12,7 +12,11 @@ from __future__ import annotations
 
 from arcwise.noise.abstract_staircase import AbstractStaircase
 from arcwise.noise.base import Noise
-from arcwise.noise.concentration import Concentration, compare_concentration
+from arcwise.noise.concentration import (
+    Concentration,
+    compare_concentration,
+    compare_vector_concentration,
+)
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.discrete_staircase import DiscreteStaircase, optimal_r
@@ -65,6 +69,7 @@ __all__ = [
     "VectorGridNoise",
     "approximate_lower_bound",
     "compare_concentration",
+    "compare_vector_concentration",
     "gaussian_delta",
     "heuristic_gamma",
     "interval_gamma",

@@ -1,6 +1,6 @@
 """The order of noise by concentration about 0, and what is optimal in it.
 
-Soria-Comas and Domingo-Ferrer 2013, Definitions 3 and 5: noise is smaller than other noise when every
+Soria-Comas and Domingo-Ferrer 2013, Definitions 3 to 5: noise is smaller than other noise when every
 interval between 0 and a point holds at least as much of its mass. Whatever the loss, as long as it grows with
 ``|x|``, the smaller one costs less. The order is partial: each of two may hold more somewhere.
 """
@@ -16,9 +16,11 @@ from arcwise.noise.base import Noise
 from arcwise.noise.discrete import DiscreteNoise
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from arcwise.typing import FloatArray
 
-__all__ = ["Concentration", "compare_concentration"]
+__all__ = ["Concentration", "compare_concentration", "compare_vector_concentration"]
 
 Relation: TypeAlias = Literal["smaller", "equal", "larger", "incomparable"]
 
@@ -71,9 +73,7 @@ def compare_concentration(first: Noise, second: Noise) -> Concentration:
 
     For one epsilon and sensitivity each staircase is minimal: none with another gamma is smaller. Laplace
     noise is larger than the staircase whose steps have Laplace's mass (Figure 1), and not comparable with
-    others. The order of vectors (Definition 4) asks the same of every set that holds the box between 0 and
-    each of its points; the components of smaller noise are smaller, so two vectors whose components are not
-    ordered are not ordered.
+    others. `compare_vector_concentration` is the order of vectors.
 
     Examples
     --------
@@ -110,6 +110,52 @@ def compare_concentration(first: Noise, second: Noise) -> Concentration:
         float(points[np.argmax(ahead)]) if first_more else None,
         float(points[np.argmin(ahead)]) if second_more else None,
     )
+
+
+def compare_vector_concentration(first: Sequence[Noise], second: Sequence[Noise]) -> Relation:
+    """Return whether a vector of independent noise is smaller than another, more concentrated about 0.
+
+    Parameters
+    ----------
+    first, second
+        The independent components of each vector, equally many, at least one.
+
+    Returns
+    -------
+    str
+        "smaller" when the first holds at least as much mass in every set that holds, with each of its points,
+        the box between 0 and that point (Definition 4), and more in some; "larger" the other way round;
+        "equal"; or "incomparable".
+
+    Raises
+    ------
+    ParameterError
+        When there are not equally many components, or two of them cannot be compared.
+
+    Notes
+    -----
+    Slabs, where one component is bounded, are such sets: the components of smaller noise are smaller. If they
+    all are, noise of the first kind can be drawn with the second so that no component is farther from 0 and
+    none has the other sign, as components are independent: then the first is in every such set in which the
+    second is.
+
+    Examples
+    --------
+    >>> from arcwise.noise import Laplace
+    >>> compare_vector_concentration([Laplace(2.0), Laplace(1.0)], [Laplace(1.0), Laplace(1.0)])
+    'smaller'
+    >>> compare_vector_concentration([Laplace(2.0), Laplace(1.0)], [Laplace(1.0), Laplace(2.0)])
+    'incomparable'
+    """
+    if not 1 <= len(first) == len(second):
+        raise ParameterError(
+            f"first and second must have equally many components, at least 1, got {len(first)} and "
+            f"{len(second)}"
+        )
+    found = {compare_concentration(*pair).relation for pair in zip(first, second, strict=True)} - {"equal"}
+    if not found:
+        return "equal"
+    return found.pop() if len(found) == 1 else "incomparable"
 
 
 def _points(first: Noise, second: Noise) -> FloatArray:

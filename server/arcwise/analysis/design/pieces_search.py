@@ -21,6 +21,7 @@ import numpy as np
 
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool, checked_integer, checked_real
+from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _ROUNDS = 60
 
 
 class FoundPieces(NamedTuple):
-    """Densities on [0, 1] at the worst input, one for each epsilon.
+    """Densities on the outputs at the worst input, one for each epsilon.
 
     Attributes
     ----------
@@ -56,14 +57,12 @@ class FoundPieces(NamedTuple):
 
 
 class _Loss:
-    """``|y - x|^power`` on [0, 1] at the worst input, and a grid that is fine where windows may end."""
+    """``|y - x|^power`` of outputs y in [0, 1] at an input x, and a grid that is fine where windows end."""
 
-    def __init__(self, power: float, *, circular: bool) -> None:
-        self.power = power
-        # On a circle any input is the worst; at 1/2 the circular distance is |y - 1/2|.
-        self.x = 0.5 if circular else 0.0
+    def __init__(self, power: float, x: float) -> None:
+        self.power, self.x = power, x
         fine = np.union1d(np.linspace(0.0, 1.0, 65), np.geomspace(1e-6, 1.0, 129))
-        self.grid = np.union1d(0.5 - 0.5 * fine, 0.5 + 0.5 * fine) if circular else fine
+        self.grid = np.union1d(x - x * fine, x + (1.0 - x) * fine)
 
     def __call__(self, y: FloatArray) -> FloatArray:
         loss: FloatArray = np.abs(y - self.x) ** self.power
@@ -76,7 +75,14 @@ class _Loss:
 
 
 @one_thread()
-def search_pieces(m: int, epsilons: ArrayLike, power: float = 1.0, *, circular: bool = False) -> FoundPieces:
+def search_pieces(
+    m: int,
+    epsilons: ArrayLike,
+    power: float = 1.0,
+    *,
+    circular: bool = False,
+    outputs: tuple[float, float] = (0.0, 1.0),
+) -> FoundPieces:
     """Return the best densities with at most m pieces at the worst input, by optimisation.
 
     Parameters
@@ -88,7 +94,10 @@ def search_pieces(m: int, epsilons: ArrayLike, power: float = 1.0, *, circular: 
     power
         Of the loss, at least 1.
     circular
-        Whether [0, 1] is a circle; the worst input is 1/2 then, and 0 on an interval.
+        Whether [0, 1] is a circle; the worst input is 1/2 then.
+    outputs
+        Where outputs may be, for inputs in the interval [0, 1]: from at most 0 to at least 1. The worst input
+        is the end of [0, 1] that is nearer to an end of this range, 0 if both are as near.
 
     Raises
     ------
@@ -104,11 +113,18 @@ def search_pieces(m: int, epsilons: ArrayLike, power: float = 1.0, *, circular: 
     power = checked_real("power", power, least=1)
     circular = checked_bool("circular", circular)
     numbers = np.array([check_epsilon(float(epsilon)) for epsilon in np.ravel(np.asarray(epsilons))])
-    loss = _Loss(float(power), circular=circular)
+    low, high = (checked_real("outputs", end) for end in outputs)
+    if low > 0.0 or high < 1.0 or (circular and (low, high) != (0.0, 1.0)):
+        raise ParameterError(f"outputs must hold [0, 1], and be it on a circle, got {outputs!r}")
+    length = high - low
+    # The fewer outputs are near an input, the larger its error; at 1/2 the circular distance is |y - 1/2|.
+    x = 0.5 if circular else 0.0 if -low <= high - 1.0 else 1.0
+    loss = _Loss(float(power), (x - low) / length)
     parts = [_search(m, numbers[i : i + _CHUNK], loss) for i in range(0, len(numbers), _CHUNK)]
     if not parts:
         return FoundPieces(np.empty(0), np.empty((0, m + 1)), np.empty((0, m)))
-    return FoundPieces(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    error, edges, levels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return FoundPieces(error * length**power, low + length * edges, levels / length)
 
 
 def _search(m: int, epsilons: FloatArray, loss: _Loss) -> FoundPieces:
