@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,9 @@ from arcwise.wire import MEDIA_TYPE, decode_batch
 from tests.support.cases import mostly_slow
 from tests.support.nodejs import run_json
 from tests.support.scripted import Answer, Request, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DRIVE = Path(__file__).with_name("drive.mjs")
 HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=5.0))
@@ -389,3 +392,23 @@ def test_a_wait_that_a_server_names_does_not_name_the_device(status: int) -> Non
     # Of 300 in a random order, 11 or more are at their place once in 10^8 runs.
     order = sorted(range(300), key=waited.__getitem__)
     assert sum(place == device for place, device in enumerate(order)) <= 10
+
+
+def test_a_file_with_anything_in_any_place_is_a_task_error() -> None:
+    """Null, lists, strings, numbers and objects in the place of each part of a file."""
+    odd: list[Any] = [None, [], [None], "", "x", 1.5, -1, True, {}]
+
+    def spoiled(part: Any) -> Iterator[Any]:
+        yield from odd
+        if isinstance(part, dict):
+            for key, inner in part.items():
+                yield from ({**part, key: other} for other in spoiled(inner))
+                yield {other: value for other, value in part.items() if other != key}
+
+    tasks = [HEADING, SCORE, Task("table", Circle(2), 1.0, epoch_seconds=3600, lateness_seconds=60)]
+    files = [file for task in tasks for file in spoiled(task.to_json())]
+    thrown = run_json(DRIVE.with_name("fuzz_json.mjs"), given=files)
+    assert len(thrown) > 500
+    assert set(thrown) <= {"", "TaskError", "CertificateError"}, [
+        (file, name) for file, name in zip(files, thrown, strict=True) if "T" not in name and name
+    ]

@@ -12,6 +12,8 @@ import { optionalFromJson } from "./optional.js";
 export function fieldsFromJson(json) {
   const { domain, caps, mechanism } = object(json, ["domain", "caps", "mechanism"]);
   const { kind, placement, ...kernel } = object(object(mechanism, ["kernel"]).kernel, ["kind", "placement"]);
+  object(domain, ["kind"]);
+  object(caps, []);
   const bounds = { interval: ["low", "high", "clip"], circle: ["period"] };
   const lattice = ["step", "rounding"].some((key) => Object.hasOwn(domain, key)) ? ["step", "rounding"] : [];
   check(Object.hasOwn(bounds, domain.kind), "the kind of a domain must be interval or circle");
