@@ -24,6 +24,8 @@ from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.closed_forms.optimal import half_window
 from arcwise.noise import IntegerNoise
 from arcwise.papers.opm_distribution import EPSILONS, MECHANISMS, POPULATIONS, errors_of
+from arcwise.rounded import rounded_up
+from arcwise.tasks import Task
 from benchmarks.studies.few_reports import Wanted, students_width, study
 from benchmarks.studies.groups import rule_and_best
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arcwise.domains import Domain
-    from arcwise.kernels import WindowKernel
+    from arcwise.kernels.base import Kernel
 
 __all__ = ["TABLES", "distributions", "main"]
 
@@ -165,15 +167,16 @@ def groups() -> str:
     )
 
 
-def _reports(epsilon: float) -> WindowKernel:
-    return OptimalPiecewise(_UNIT, epsilon, nodes=128).kernel
+def _reports(epsilon: float) -> Kernel:
+    """Return the kernel of a task that names neither mechanism nor nodes."""
+    return Task("age", _UNIT, epsilon).mechanism.kernel
 
 
 def central_epsilons() -> str:
     """Return what one release of counts reveals at delta = 1e-8, by local epsilon and number of reports."""
     sizes = (10**3, 10**4, 10**5, 10**6, 10**7)
     rows = [
-        [f"{epsilon:g}", *(f"{central(_reports(epsilon), n, delta=1e-8).epsilon:.3g}" for n in sizes)]
+        [f"{epsilon:g}", *(rounded_up(central(_reports(epsilon), n, delta=1e-8).epsilon, 3) for n in sizes)]
         for epsilon in (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
     ]
     return _table(("local epsilon", *(f"{n:,} reports" for n in sizes)), rows)
@@ -185,7 +188,10 @@ def central_releases() -> str:
     rows = [
         [
             f"{epsilon:g}",
-            *(f"{central(_reports(epsilon), 10**4, delta=1e-6, releases=k).epsilon:.3g}" for k in counts),
+            *(
+                rounded_up(central(_reports(epsilon), 10**4, delta=1e-6, releases=k).epsilon, 3)
+                for k in counts
+            ),
         ]
         for epsilon in (0.5, 1.0, 2.0, 3.0, 5.0)
     ]

@@ -65,7 +65,7 @@ async function update() {
   const given = Object.entries(dropped).map(([reason, count]) => `, ${count} dropped (${reason})`);
   show("counts", `${sent} acknowledged, ${pending} waiting${given.join("")}${refused.full ? `, ${refused.full} lost` : ""}`);
   const { epsilon, reportsLeft } = await client.budget(task.name);
-  show("spent", `epsilon ${epsilon.toFixed(1)}; ${reportsLeft} more reports are allowed`);
+  show("spent", `epsilon ${Math.ceil(epsilon * 10) / 10}; ${reportsLeft} more reports are allowed`);
 }
 
 await update();

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from arcwise.analysis.central_privacy.blanket import blanket_of
 from arcwise.analysis.central_privacy.statement import central, central_witness
 from arcwise.kernels import CirculantKernel, TableKernel, WindowKernel
 from arcwise.kernels.certificate import UNIT
@@ -113,6 +114,8 @@ def check(kernel: Kernel, n: int) -> None:
     for epsilon, truth in zip(EPSILONS, true_deltas(kernel, n, bounds), strict=True):
         above = central(kernel, n, epsilon=epsilon).delta
         assert truth <= Fraction(above), (epsilon, float(truth), above)
+        dominating = blanket_of(kernel).log_delta(epsilon, n, 0)  # without a look at pairs
+        assert truth <= Fraction(math.exp(dominating)) * (1 + Fraction(1, 10**12)), (epsilon, dominating)
         below = central_witness(kernel, n, epsilon=epsilon)
         assert Fraction(below) <= truth * (1 + Fraction(1, 10**12)), (epsilon, float(truth), below)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from fractions import Fraction
 from itertools import product
 
@@ -15,8 +16,9 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels import CirculantKernel, TableKernel
 from arcwise.kernels.certificate import UNIT
-from arcwise.mechanisms import OptimalPiecewise, Piecewise, ThreeOutputs
-from arcwise.tasks import Task
+from arcwise.mechanisms import Hybrid, OptimalPiecewise, Piecewise, ThreeOutputs
+from arcwise.rounded import rounded_up
+from arcwise.tasks import CentralStatement, Task
 from tests.support.cases import mostly_slow
 
 
@@ -203,6 +205,56 @@ def test_a_kernel_with_a_delta_of_its_own_keeps_it() -> None:
 def test_what_is_wrong_is_named(given: dict[str, float], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         central(SMALL, 10, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [10**7, 10**12])
+@pytest.mark.parametrize("releases", [1, 2, 10**6])
+def test_many_reports_need_no_more_memory(n: int, releases: int) -> None:
+    """At 10^12 reports and two releases, sums of 10^9 terms used to be asked for."""
+    task = Task("age", Interval(0, 100), 2.0)
+    tracemalloc.start()
+    found = central(task, n, delta=1e-8, releases=releases).epsilon
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6
+    assert 0 < found < 0.1 * math.sqrt(releases * 10**7 / n)
+
+
+def test_a_large_circulant_is_not_written_out() -> None:
+    codes = 8192
+    weights = [UNIT // codes] * codes
+    weights[0], weights[1] = weights[0] + 2**50, weights[1] - 2**50
+    tracemalloc.start()
+    found = central(CirculantKernel(tuple(weights)), 10**6, delta=1e-8).epsilon
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6
+    assert 0 < found < 1
+
+
+def test_one_pair_of_laws_dominates_the_mechanisms_pairs_closely() -> None:
+    """The figures are of a search through all pairs of nodes, which took up to 22 s."""
+    hybrid = Hybrid(Interval(0, 1), 1.0).kernel
+    assert central(hybrid, 10**4, delta=1e-8).epsilon == pytest.approx(0.0547, rel=2e-3)
+    assert central(hybrid, 10**4, delta=1e-8, releases=30).epsilon <= 0.3453
+
+
+def test_the_least_difference_of_two_rows_is_seen() -> None:
+    """Logarithms of the two weights would be equal."""
+    least = TableKernel(((2**63 + 2**13, 2**63 - 2**13), (2**63, 2**63)))
+    truth = Fraction(2**13, UNIT)
+    assert Fraction(central(least, 1, epsilon=0.0).delta) >= truth
+    found = central(least, 1, delta=1e-300**0.5, releases=30)
+    assert 30 * truth <= Fraction(found.epsilon) < 10**-12
+    assert Fraction(math.exp(found.local)) >= 1 + truth
+
+
+def test_what_is_printed_is_not_below_what_is_found() -> None:
+    assert rounded_up(1.0000004) == "1.00001"
+    assert rounded_up(3 * 0.1) == "0.3"
+    statement = CentralStatement(1.0000004, 1.2301e-8, 10_000)
+    assert str(statement).startswith("epsilon = 1.00001, delta = 1.24e-08, ")
+    assert "epsilon = 1.00001 per report" in Task("age", Interval(0, 100), 1.0000004).readers.popitem()[1]
 
 
 def test_a_task_must_be_one() -> None:

@@ -14,6 +14,7 @@ from arcwise.client.accounts import EVERYTHING, bill
 from arcwise.client.reportables import MemoizedTask, ReportableGroup, ReportableTask
 from arcwise.errors import CertificateError, ParameterError, TaskError, UnknownTaskError
 from arcwise.kernels.certificate import UNIT
+from arcwise.rounded import rounded_up
 from arcwise.tasks import Charge, Task, micro_epsilon
 from arcwise.tasks.caps import Caps, check_caps
 
@@ -270,8 +271,8 @@ class _Most:
             )
         if charge.delta_units > self._delta:
             raise CertificateError(
-                f"{what} spends delta = {charge.delta_units / UNIT:.6g} (exactly {charge.delta_units} / "
-                f"2**64), more than max_delta = {self._max_delta!r}"
+                f"{what} spends delta = {rounded_up(charge.delta_units / UNIT)} (exactly "
+                f"{charge.delta_units} / 2**64), more than max_delta = {self._max_delta!r}"
             )
 
 

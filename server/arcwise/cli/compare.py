@@ -16,6 +16,7 @@ from arcwise.cli.own_data import read_own_data
 from arcwise.cli.picture import checked_picture
 from arcwise.cli.terminal import number_table, progress_bar, wide_console, writing_files
 from arcwise.digits import counted
+from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +160,7 @@ def _cells(row: MechanismRow, circular: bool) -> list[str]:
     cells = [row.label, *(f"{number:.4g}" for number in numbers)]
     if not circular:
         cells.append("unbiased" if row.unbiased else f"{row.bias:.3g}")
-    certificate = f"epsilon {row.epsilon:g}"
+    certificate = f"epsilon {rounded_up(row.epsilon)}"
     if row.delta:
-        certificate += f", delta {row.delta_probability:.3g} †"
+        certificate += f", delta {rounded_up(row.delta_probability, 3)} †"
     return [*cells, str(row.codes), str(row.report_bytes), f"{row.task_bytes:,}", certificate]

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from arcwise.checks import checked_real
 from arcwise.errors import CertificateError
+from arcwise.rounded import rounded_up
 from arcwise.values import Value
 
 __all__ = [
@@ -135,12 +136,12 @@ class Certificate(Value):
     def __str__(self) -> str:
         if self.delta:
             return (
-                f"epsilon = {self.epsilon:g}, delta = {self.delta / UNIT:.6g}: exactly {self.delta} / 2**64, "
-                "rounded up (checked in rational arithmetic)"
+                f"epsilon = {rounded_up(self.epsilon)}, delta = {rounded_up(self.delta / UNIT)}: exactly "
+                f"{self.delta} / 2**64, rounded up (checked in rational arithmetic)"
             )
         ratio = math.nan if self.ratio is None else float(self.ratio)
         return (
-            f"epsilon = {self.epsilon:g}, delta = {self.delta}: largest ratio of two weights "
+            f"epsilon = {rounded_up(self.epsilon)}, delta = {self.delta}: largest ratio of two weights "
             f"{ratio:.15g} <= e^epsilon (checked in rational arithmetic)"
         )
 

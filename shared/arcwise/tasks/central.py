@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from arcwise.checks import checked_integer, checked_real, explained, shown
 from arcwise.errors import ParameterError, TaskError
+from arcwise.rounded import rounded_up
 from arcwise.values import Value
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ class CentralStatement(Value):
         each = "one report" if self.reports_each == 1 else f"at most {self.reports_each:,} reports"
         honest = "" if self.honest == 1 else f", {self.honest:.6g} of them from others than the reader"
         return (
-            f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g}, for the counts of {releases}, each "
-            f"closed with at least {self.reports:,} reports{honest} and {each} of a device"
+            f"epsilon = {rounded_up(self.epsilon)}, delta = {rounded_up(self.delta, 3)}, for the counts of "
+            f"{releases}, each closed with at least {self.reports:,} reports{honest} and {each} of a device"
         )
 
 

@@ -18,6 +18,7 @@ from arcwise.kernels.certificate import EPSILON_MIN, UNIT, check_epsilon
 from arcwise.mechanisms.base import Mechanism
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
 from arcwise.randomness import SYSTEM
+from arcwise.rounded import rounded_up
 from arcwise.tasks._document import Document
 from arcwise.tasks.caps import DAY, MAX_PERIOD, SECONDS, Caps, Charge, check_caps, micro_epsilon
 from arcwise.tasks.coarse import warn_if_coarse
@@ -277,8 +278,8 @@ class Task(Document):
         rows = {
             "domain": self.domain_words,
             "goal": self.goal,
-            "epsilon": f"{self.epsilon:g} per report",
-            "delta": f"{delta:.6g} per report" if delta else "0",
+            "epsilon": f"{rounded_up(self.epsilon)} per report",
+            "delta": f"{rounded_up(delta)} per report" if delta else "0",
             "caps": caps_words(self.caps, "report"),
             "mechanism": f"{self.mechanism.name}, {kernel.nodes} nodes, {kernel.codes} codes",
             "epoch": f"{self.epoch_seconds} s",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from arcwise.rounded import rounded_up
+
 if TYPE_CHECKING:
     from arcwise.tasks.caps import Caps
     from arcwise.tasks.central import CentralStatement
@@ -20,7 +22,7 @@ def privacy_words(epsilon: float, delta: float = 0.0) -> str:
     >>> privacy_words(1.0)
     'any report changes the odds between any two values by at most a factor 2.72'
     """
-    beyond = f", but for an additional probability of at most {delta:.3g}" if delta else ""
+    beyond = f", but for an additional probability of at most {rounded_up(delta, 3)}" if delta else ""
     return (
         f"any report changes the odds between any two values by at most a factor {_factor(epsilon)}{beyond}"
     )
@@ -28,9 +30,7 @@ def privacy_words(epsilon: float, delta: float = 0.0) -> str:
 
 def _factor(epsilon: float) -> str:
     """Return e^epsilon with three digits, rounded up."""
-    factor = math.exp(epsilon)
-    step = 10.0 ** (math.floor(math.log10(factor)) - 2)
-    return f"{math.ceil(factor / step - 1e-9) * step:,.10g}"
+    return f"{float(rounded_up(math.exp(epsilon), 3)):,.10g}"
 
 
 def caps_words(caps: Caps, what: str) -> str:
@@ -38,8 +38,8 @@ def caps_words(caps: Caps, what: str) -> str:
 
     def line(name: str, lifetime: float | None, rolling: float | None) -> str:
         words = [
-            f"{lifetime:g} in all" if lifetime is not None else "",
-            f"{rolling:g} within any {caps.window} s" if rolling is not None else "",
+            f"{rounded_up(lifetime)} in all" if lifetime is not None else "",
+            f"{rounded_up(rolling)} within any {caps.window} s" if rolling is not None else "",
         ]
         told = ", ".join(word for word in words if word)
         return f"{name} {told}" if told else ""
@@ -77,7 +77,9 @@ def reader_words(epsilon: float, delta: float, central: CentralStatement | None)
     >>> reader_words(1.0, 0.0, None)
     {'whoever reads reports, the store, its log, a backup, an export or an archive': 'epsilon = 1 per report'}
     """
-    local = f"epsilon = {epsilon:.6g}{f', delta = {delta:.3g}' if delta else ''} per report"
+    local = (
+        f"epsilon = {rounded_up(epsilon)}{f', delta = {rounded_up(delta, 3)}' if delta else ''} per report"
+    )
     found = {"whoever reads reports, the store, its log, a backup, an export or an archive": local}
     if central is not None:
         found["whoever receives reports by way of a relay that others run"] = f"{local}, without its address"

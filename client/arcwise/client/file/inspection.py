@@ -14,6 +14,7 @@ from arcwise.client.file.opening import open_to_read
 from arcwise.digits import counted, duration
 from arcwise.errors import LedgerError
 from arcwise.kernels.certificate import UNIT
+from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     import os
@@ -145,7 +146,7 @@ class Inspection(NamedTuple):
         for account in self.accounts:
             line = f"  {labels[account.account]:<{width}}  epsilon {_number(account.epsilon)}"
             if account.delta:
-                line += f", delta {account.delta:.3g}"
+                line += f", delta {rounded_up(account.delta, 3)}"
             if account.window is not None and account.recent_epsilon is not None:
                 line += f"; {_number(account.recent_epsilon)} within {duration(account.window)}"
             if account.account in self.memoized:

@@ -9,7 +9,9 @@ independent terms,
     delta(E) <= (1 / n) E[max(0, Z_1 + ... + Z_n)],    Z = (R_s(j) - E R_t(j)) / w_j with the probability w_j,
 
 and 0 otherwise, for the worst pair of nodes s, t. Codes without a blanket add the sum of
-``max(0, R_s(j) - E R_t(j))``. The proof is in docs/explanation/central-privacy.md.
+``max(0, R_s(j) - E R_t(j))``. One pair of laws dominates all pairs of nodes for every E (`_Coupled`).
+Where it is not close to the worst pair, the pairs are looked at one by one.
+The proofs are in docs/explanation/central-privacy.md.
 
 All bounds err upward: a blanket that is rounded down is a blanket, a larger Z has a larger positive part, and
 a smaller E a larger divergence.
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +32,7 @@ from arcwise.analysis.central_privacy.inversion import (
     log_positive_part,
     log_positive_part_below,
 )
-from arcwise.kernels import WindowKernel
+from arcwise.kernels import CirculantKernel, WindowKernel
 from arcwise.kernels.certificate import UNIT
 
 if TYPE_CHECKING:
@@ -38,37 +41,41 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-__all__ = ["Blanket", "Pair", "blanket_of"]
-
-Pair = tuple[int, int]
-"""Two nodes that device 1 may have."""
+__all__ = ["Blanket", "blanket_of"]
 
 _SLACK = 16 * ROUNDOFF
-_COARSE = 0.1
-"""Smoothing where many pairs are compared: half a percent of delta, a twentieth of a percent of epsilon."""
+_VALUES = 64
+"""Values of a law on a grid, about: epsilon is then less than a thousandth larger than with all."""
+
+_CLOSE = 2e-3
+"""A pair of nodes whose log delta is so close to that of the dominating pair cannot improve on it."""
+
+_MOST_WORK = 2**22
+"""Pairs of rows times codes, at most, among which the worst pair is searched."""
 
 
 class Blanket(ABC):
-    """The divergences of the counts of n reports with one of them exchanged, for every pair of nodes."""
+    """The divergences of the counts of n reports with one of them exchanged, for the worst pair of nodes."""
 
     @abstractmethod
-    def start(self) -> Pair:
-        """Return a pair to begin with."""
+    def dominating(self, e: float) -> tuple[FloatArray, FloatArray]:
+        """Return values of Z, rounded up, and their weights for the pair of laws that dominates all pairs."""
 
     @abstractmethod
-    def log_delta_of(self, pair: Pair, epsilon: float, n: int) -> float:
-        """Return an upper bound of the logarithm of delta of one pair, -inf where it is 0."""
+    def log_delta(self, epsilon: float, n: int, tries: int) -> float:
+        """Return an upper bound of the logarithm of delta, -inf where it is 0.
 
-    @abstractmethod
-    def worst(self, epsilon: float, n: int, first: Pair) -> tuple[float, Pair]:
-        """Return an upper bound of the logarithm of delta over all pairs, and the pair that has it.
-
-        `first` is looked at first: the worse it is, the fewer others need more than a glance.
+        At most `tries` pairs of nodes are looked at to lower it: where they cannot, it is that of a pair of
+        laws that dominates all.
         """
 
     @abstractmethod
     def log_delta_below(self, epsilon: float, n: int) -> float:
         """Return a lower bound: of a data set in which all others have one and the same value."""
+
+    def small(self) -> bool:
+        """Return whether all pairs of nodes together are quickly looked at."""
+        return False
 
 
 def blanket_of(kernel: Kernel) -> Blanket:
@@ -76,6 +83,11 @@ def blanket_of(kernel: Kernel) -> Blanket:
     if isinstance(kernel, WindowKernel):
         return _WindowBlanket(kernel)
     return _RowBlanket(kernel)
+
+
+def _below(epsilon: float) -> float:
+    """Return E, rounded down: the largest float that is needed where it overflows."""
+    return math.exp(min(epsilon, 700.0)) * (1 - _SLACK)
 
 
 class _WindowBlanket(Blanket):
@@ -90,24 +102,19 @@ class _WindowBlanket(Blanket):
         self._window = window
         self._codes = codes
         self._background = kernel.background / UNIT * (1 - _SLACK)
-        self._inside = (kernel.background + kernel.extra) / UNIT
         self._ratio = float(kernel.ratio())
         self._kernel = kernel
 
-    def start(self) -> Pair:
-        return 0, 0
-
-    def log_delta_of(self, pair: Pair, epsilon: float, n: int) -> float:
-        e = math.exp(epsilon) * (1 - _SLACK)
+    def dominating(self, e: float) -> tuple[FloatArray, FloatArray]:
         p = self._ratio
         values = np.array([p - e, 1 - p * e, p * (1 - e), 1 - e]) + _SLACK * p * (1 + e)
         apart, both = self._apart, self._window - self._apart
         counts = np.array([apart, apart, both, self._codes - self._window - apart])
         used = counts > 0
-        return log_positive_part(values[used], (counts * self._background)[used], n) - math.log(n)
+        return values[used], (counts * self._background)[used]
 
-    def worst(self, epsilon: float, n: int, first: Pair) -> tuple[float, Pair]:
-        return self.log_delta_of(first, epsilon, n), first
+    def log_delta(self, epsilon: float, n: int, tries: int) -> float:
+        return log_positive_part(*self.dominating(_below(epsilon)), n) - math.log(n)
 
     def log_delta_below(self, epsilon: float, n: int) -> float:
         """Return that of the least overlapping windows, with all others in a third window far from both."""
@@ -123,89 +130,155 @@ class _WindowBlanket(Blanket):
 
 
 class _RowBlanket(Blanket):
-    """All ordered pairs of rows."""
+    """All ordered pairs of rows, and a pair of laws that dominates them."""
 
     def __init__(self, kernel: Kernel) -> None:
-        firsts, seconds = (
-            np.array([[weight / UNIT for weight in row] for row in rows]) for rows in kernel.compared_rows()
-        )
-        least = seconds.min(axis=0)
+        turned = isinstance(kernel, CirculantKernel)
+        self._kernel = kernel
+        rows = np.array([[w / UNIT for w in kernel.row(s)] for s in range(1 if turned else kernel.nodes)])
+        least = np.full(kernel.codes, rows.min()) if turned else rows.min(axis=0)
         shared = least > 0
         self._weights = least[shared] * (1 - _SLACK)
-        self._firsts, self._seconds = (rows[:, shared] / self._weights for rows in (firsts, seconds))
-        self._bare_firsts, self._bare_seconds = firsts[:, ~shared], seconds[:, ~shared]
-        self._all = seconds
+        self._pairs = len(rows) * kernel.nodes
+        self._rows = rows
+        self._shared = shared
+        self._common = _Coupled(rows[:, shared] / self._weights, self._weights) if shared.any() else None
+        bare = rows[:, ~shared]
+        self._bare = _Coupled(bare, np.ones(bare.shape[1])) if bare.size else None
 
-    def start(self) -> Pair:
-        return 0, len(self._seconds) - 1
+    def small(self) -> bool:
+        return self._pairs * self._kernel.codes <= 2**7
 
-    def _values(self, pair: Pair, e: float) -> FloatArray:
-        s, t = pair
-        first, second = self._firsts[s], self._seconds[t]
-        values: FloatArray = first - e * second + _SLACK * (first + e * second)
-        return values
+    def dominating(self, e: float) -> tuple[FloatArray, FloatArray]:
+        common = self._common
+        return (np.array([]), np.array([])) if common is None else (common.values(e), common.weights)
 
-    def _bare(self, s: int, e: float) -> FloatArray:
-        """Return what codes without a blanket add to delta, for the first node s and every second one."""
-        first, second = self._bare_firsts[s], self._bare_seconds
-        added: FloatArray = np.maximum(first - e * second + _SLACK * (first + e * second), 0).sum(axis=1)
-        return added
+    def log_delta(self, epsilon: float, n: int, tries: int) -> float:
+        e = _below(epsilon)
+        found = log_positive_part(*self.dominating(e), n) - math.log(n)
+        if self._bare is not None:
+            alone = float(self._bare.weights @ np.maximum(self._bare.values(e), 0)) * (1 + 1e-12)
+            found = float(np.logaddexp(found, math.log(alone))) if alone else found
+        if tries == 0 or found == -math.inf or self._pairs * self._kernel.codes > _MOST_WORK:
+            return found
+        best = -math.inf
+        for tried, (pair, bound) in enumerate(self._candidates(e, n)):
+            if best >= bound or tried == tries:
+                return min(found, max(best, bound))
+            if best >= found - _CLOSE:
+                return found
+            best = max(best, self._log_delta_of(pair, e, n))
+        return min(found, best)
 
-    def log_delta_of(self, pair: Pair, epsilon: float, n: int) -> float:
-        e = math.exp(epsilon) * (1 - _SLACK)
-        s, t = pair
-        values, places = np.unique(self._values(pair, e), return_inverse=True)
+    def _log_delta_of(self, pair: tuple[int, int], e: float, n: int) -> float:
+        first, second = self._seconds[pair[0]], self._seconds[pair[1]]
+        moved = first - e * second + _SLACK * (first + e * second)
+        values, places = np.unique(moved[self._shared] / self._weights, return_inverse=True)
         weights = np.bincount(places, self._weights).astype(float)
-        common = log_positive_part(values, weights, n, smoothing=_COARSE) - math.log(n)
-        bare = float(self._bare(s, e)[t]) * (1 + 1e-12)
+        common = log_positive_part(values, weights, n) - math.log(n) if values.size else -math.inf
+        bare = float(np.maximum(moved[~self._shared], 0).sum()) * (1 + 1e-12)
         return float(np.logaddexp(common, math.log(bare))) if bare else common
 
-    def worst(self, epsilon: float, n: int, first: Pair) -> tuple[float, Pair]:
-        e = math.exp(epsilon) * (1 - _SLACK)
-        best, pair = self.log_delta_of(first, epsilon, n), first
-        for candidate, bound in self._candidates(e, n, self._line(first, e, n)):
-            if bound <= best:
-                break
-            found = self.log_delta_of(candidate, epsilon, n)
-            if found > best:
-                best, pair = found, candidate
-        return best, pair
+    @cached_property
+    def _seconds(self) -> FloatArray:
+        return self._kernel.matrix()
 
-    def _line(self, pair: Pair, e: float, n: int) -> float:
-        values = self._values(pair, e)
-        return best_line(values, self._weights, n) if values.max(initial=0.0) > 0 else 1.0
-
-    def _candidates(self, e: float, n: int, line: float) -> Iterator[tuple[Pair, float]]:
+    def _candidates(self, e: float, n: int) -> Iterator[tuple[tuple[int, int], float]]:
         """Yield pairs with an upper bound of the logarithm of their delta, from the largest bound on.
 
         ``max(0, x) <= e^(a x) / (e a)`` for every a > 0; E[e^(a Z)] of all pairs is a product of matrices.
         """
-        least = np.full((len(self._firsts), len(self._seconds)), np.inf)
-        for a in line * np.array([0.8, 1.0, 1.25]):
-            with np.errstate(over="ignore", invalid="ignore"):
-                grown = (self._weights * np.exp(a * (self._firsts - 1))) @ np.exp(
-                    -a * e * (self._seconds - 1)
-                ).T
-                moment = 1 - self._weights.sum() + math.exp(-a * (e - 1)) * grown
-                moment += (self._weights.size + 64) * ROUNDOFF * (1 + moment)
-                bound = n * np.log(moment) - 1 - math.log(a * n)
-            least = np.fmin(least, np.where(np.isnan(bound), np.inf, bound))
-        if self._bare_firsts.size:
+        least = np.full((len(self._rows), len(self._seconds)), -np.inf)
+        values, weights = self.dominating(e)
+        if values.size:
+            firsts, seconds = (rows[:, self._shared] / self._weights for rows in (self._rows, self._seconds))
+            least[:] = np.inf
+            line = best_line(values, weights, n) if values.max() > 0 else 1.0
+            for a in line * np.array([0.8, 1.0, 1.25]):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    grown = (self._weights * np.exp(a * (firsts - 1))) @ np.exp(-a * e * (seconds - 1)).T
+                    moment = 1 - self._weights.sum() + math.exp(-a * (e - 1)) * grown
+                    moment += (self._weights.size + 64) * ROUNDOFF * (1 + moment)
+                    bound = n * np.log(moment) - 1 - math.log(a * n)
+                least = np.fmin(least, np.where(np.isnan(bound), np.inf, bound))
+        if self._bare is not None:
+            bare = self._seconds[:, ~self._shared]
             with np.errstate(divide="ignore"):
-                bare = np.log([self._bare(s, e) for s in range(len(self._firsts))])
-            least = np.logaddexp(least, bare)
+                alone = [np.log(np.maximum(row - e * bare, 0).sum(axis=1)) for row in bare[: len(self._rows)]]
+            least = np.logaddexp(least, np.array(alone) + 1e-9)
         for place in np.argsort(-least, axis=None, kind="stable").tolist():
-            pair = divmod(place, least.shape[1])
-            yield pair, float(least[pair])
+            s, t = divmod(place, least.shape[1])
+            yield (s, t), float(least[s, t])
 
     def log_delta_below(self, epsilon: float, n: int) -> float:
-        """Return the largest over the values that all others may have, for the worst pair of the bound."""
-        _, pair = self.worst(epsilon, n, self.start())
-        s, t = pair
-        rows = self._all
+        """Return the largest over the values that all others may have, for the pair of the largest bound."""
+        e = math.exp(epsilon) * (1 + _SLACK)
+        (s, t), _ = next(self._candidates(e, n))
+        rows = self._seconds
         return max(
             _log_below(np.stack((rows[s], rows[t], rows[other])), epsilon, n) for other in range(len(rows))
         )
+
+
+class _Coupled:
+    """The law that dominates ``R_s(j) - E R_t(j)``, each over its weight, for all pairs of rows and every E.
+
+    Large values of the first row's law stand with small ones of the second's: no other pairing of two laws
+    has a larger mean of a convex function of the difference. And a law that is larger than that of every row,
+    in increasing convex order, may stand for all of them.
+    """
+
+    def __init__(self, rows: FloatArray, weights: FloatArray) -> None:
+        high, masses = _largest(rows, weights)
+        low, others = _largest(-rows, weights)
+        ends, other_ends = np.cumsum(masses), np.cumsum(others)
+        total = float(weights.sum())
+        cuts = np.unique(np.concatenate((ends[:-1], other_ends[:-1], [total])))
+        cuts = cuts[cuts <= total]
+        middles = cuts - np.diff(cuts, prepend=0.0) / 2
+        self.weights = np.diff(cuts, prepend=0.0)
+        self._first = high[np.minimum(np.searchsorted(ends, middles), high.size - 1)]
+        self._second = low[np.minimum(np.searchsorted(other_ends, middles), low.size - 1)]
+        # Of the masses, by sums; a value that is so much of the range higher makes up for it.
+        off = 8 * (weights.size + 4 * _VALUES) * ROUNDOFF
+        self._off = tuple(off * float(np.ptp(law)) + _SLACK * float(np.abs(law).max()) for law in (high, low))
+
+    def values(self, e: float) -> FloatArray:
+        """Return the values for this E, rounded up."""
+        values: FloatArray = self._first + e * self._second + (self._off[0] + e * self._off[1])
+        return values
+
+
+def _largest(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return values, the largest first, and masses: a law that is larger than that of each row.
+
+    A value is split between two points of a grid with its mean kept, which only adds to the mean of a convex
+    function. Then ``E[max(0, A - c)]`` is linear in c between the points, and so is the largest over all
+    rows: it is convex and falls, and so belongs to a law on the grid.
+    """
+    found = np.unique(rows)
+    with np.errstate(divide="ignore"):
+        _, apart = np.unique(np.round(1e5 * np.log(np.abs(found))), return_index=True)
+    grid = np.union1d(found[apart], found[[0, -1]])
+    if grid.size > _VALUES:
+        sizes = np.abs(grid[grid != 0])
+        even = np.geomspace(sizes.min(), sizes.max(), _VALUES // 2) * np.sign(grid.sum())
+        ranked = np.quantile(grid, np.linspace(0, 1, _VALUES // 2))
+        grid = np.unique(np.clip(np.append(ranked, even), found[0], found[-1]))
+    if grid.size == 1:
+        return grid, np.array([weights.sum()])
+    cells = np.clip(np.searchsorted(grid, rows, side="right"), 1, grid.size - 1)
+    steps = np.diff(grid)
+    upper = (rows - grid[cells - 1]) / steps[cells - 1]
+    places = np.arange(len(rows))[:, None] * grid.size + cells
+    masses = np.bincount(places.ravel(), (upper * weights).ravel(), rows.shape[0] * grid.size)
+    masses += np.bincount(places.ravel() - 1, ((1 - upper) * weights).ravel(), masses.size)
+    # from the top: all terms are positive, so small tails are exact, too
+    tails = np.cumsum(masses.reshape(len(rows), -1)[:, :0:-1], axis=1)
+    means = np.cumsum(tails * steps[::-1], axis=1).max(axis=0)
+    tail = np.diff(means, prepend=0.0) / steps[::-1]
+    tail = np.minimum(np.maximum.accumulate(tail), weights.sum())
+    return grid[::-1], np.append(np.diff(tail, prepend=0.0), weights.sum() - tail[-1])
 
 
 def _log_below(rows: FloatArray, epsilon: float, n: int) -> float:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.central_privacy.inversion import ROUNDOFF
+from arcwise.analysis.central_privacy.inversion import ROUNDOFF, log_chernoff
 
 if TYPE_CHECKING:
     from arcwise.analysis.central_privacy.blanket import Blanket
@@ -26,7 +26,10 @@ ORDERS = np.unique(np.concatenate((1 + 2.0 ** np.arange(-4, 1, 0.25), np.geomspa
 """The orders whose divergences are added up; the best one for a delta gives the epsilon."""
 
 _POINTS = 160
+_POINTS_APART = 0.01
 _LEAST_LOG_DELTA = -120.0
+_TRIES = 4
+"""Pairs of nodes that are looked at for a point of the curve, where the kernel has few."""
 
 
 def renyi_divergences(blanket: Blanket, n: int, local: float) -> FloatArray:
@@ -41,19 +44,16 @@ def renyi_divergences(blanket: Blanket, n: int, local: float) -> FloatArray:
     local
         An epsilon from which on delta is 0, for a kernel without a delta of its own.
     """
-    end, pair = local, blanket.start()
+    tries = _TRIES if blanket.small() else 0
     low, high = 0.0, local
-    for _ in range(30):  # where the curve becomes negligible: points beyond serve nobody
-        end = (low + high) / 2
-        if blanket.log_delta_of(pair, end, n) < _LEAST_LOG_DELTA:
-            high = end
+    while high - low > _POINTS_APART * high:  # where the curve is negligible: points beyond serve nobody
+        middle = (low + high) / 2
+        if log_chernoff(*blanket.dominating(math.exp(middle)), n) - math.log(n) < _LEAST_LOG_DELTA:
+            high = middle
         else:
-            low = end
+            low = middle
     epsilons = np.linspace(0, high, _POINTS)
-    curve = np.empty(_POINTS)
-    for place, epsilon in enumerate(epsilons.tolist()):
-        log_delta, pair = blanket.worst(epsilon, n, pair)
-        curve[place] = min(1.0, math.exp(log_delta))
+    curve = np.exp([min(0.0, blanket.log_delta(epsilon, n, tries)) for epsilon in epsilons.tolist()])
     curve = np.minimum.accumulate(curve)
     divergences = np.full(ORDERS.size, np.inf)
     with np.errstate(over="ignore", invalid="ignore"):

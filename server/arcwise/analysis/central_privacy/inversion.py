@@ -13,7 +13,8 @@ For X = Z_1 + ... + Z_n + U, where U is normal with the mean 0 and the deviation
 - **Rounding.** M(s) / M(a) = r^n e^(...), where r is the characteristic function of Z under its tilted law.
   r - 1 is computed from terms that are themselves small, and what each of them may be off is added up.
 
-The cost does not depend on n, and the error is relative, however small the result is.
+The error is relative, however small the result is. The number of terms is bounded for every n and law: where
+more would be needed, tau grows up to 1/a, and then R becomes shorter, which both err upward.
 """
 
 from __future__ import annotations
@@ -27,14 +28,23 @@ from scipy.optimize import minimize_scalar
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-__all__ = ["ROUNDOFF", "best_line", "log_positive_part", "log_positive_part_below"]
+__all__ = ["ROUNDOFF", "best_line", "log_chernoff", "log_positive_part", "log_positive_part_below"]
 
 ROUNDOFF = 2.0**-53
 
-_LAST = 9.0
-"""Frequencies end at so many deviations of U's characteristic function, where it is 3e-18."""
+_LAST = 7.5
+"""Frequencies end at so many deviations of U's characteristic function, where it is 6e-13."""
 
-_BLOCK = 2**18
+_SHIFT = 9.0
+"""Deviations of U that are subtracted for a lower bound."""
+
+_MOST_ENTRIES = 2**16
+"""Frequencies times values, at most: some 3 ms."""
+
+_LEAST_LOG = -600.0
+"""What is smaller has no lower bound here: a float would not hold its parts."""
+
+_BLOCK = 2**16
 """Entries of a block of frequencies times values: what fits into a cache."""
 
 
@@ -65,12 +75,26 @@ def log_positive_part(values: FloatArray, weights: FloatArray, n: int, *, smooth
         At least 1.
     smoothing
         The deviation of U in units of 1/a. The bound is about ``smoothing^2 / 2`` too large, relatively, and
-        takes time in proportion to ``1 / smoothing``.
+        takes time in proportion to ``1 / smoothing``. Where that would be too long, it is larger.
     """
     if values.max(initial=0.0) <= 0:
         return -math.inf
     found = _integral(values, weights, n, smoothing, 0.0)
-    return found.scale + math.log(found.value + found.error)
+    quick = _chernoff(values, weights, n, found.line)
+    total = found.value + found.error
+    return min(found.scale + math.log(total), quick) if total > 0 else quick
+
+
+def log_chernoff(values: FloatArray, weights: FloatArray, n: int) -> float:
+    """Return an upper bound of the same that is quick: too large by about a times the sum's deviation."""
+    if values.max(initial=0.0) <= 0:
+        return -math.inf
+    return _chernoff(values, weights, n, best_line(values, weights, n))
+
+
+def _chernoff(values: FloatArray, weights: FloatArray, n: int, line: float) -> float:
+    """Return what follows from ``max(0, x) <= e^(a x) / (e a)``."""
+    return _log_moment(values, weights, n, line) - 1 - math.log(line)
 
 
 def log_positive_part_below(
@@ -83,10 +107,12 @@ def log_positive_part_below(
     """
     if values.max(initial=0.0) <= 0:
         return -math.inf
-    found = _integral(values, weights, n, smoothing, _LAST)
+    found = _integral(values, weights, n, smoothing, _SHIFT)
+    if found.scale < _LEAST_LOG:
+        return -math.inf
     a, tau, period = found.line, found.deviation, found.period
-    shift = _LAST * tau
-    excess = tau * math.exp(-(_LAST**2) / 2 - found.scale)  # above E[max(0, U - c)]
+    shift = _SHIFT * tau
+    excess = tau * math.exp(-(_SHIFT**2) / 2 - found.scale)  # above E[max(0, U - c)]
     # m > 0: at most e^(-a m R) (E[max(0, X)] + m R), where E[max(0, X)] <= value + error.
     step = math.exp(-a * period)
     alias = (found.value + found.error) * step / (1 - step) + period * math.exp(-a * period - found.scale) / (
@@ -117,13 +143,15 @@ def _integral(
 ) -> _Integral:
     """Return the integral for ``Z_1 + ... + Z_n + U - deviations * tau``."""
     a = best_line(values, weights, n)
-    tau = smoothing / a
     tilted = weights * np.exp(a * values)
     tilted /= 1 + float((weights * np.expm1(a * values)).sum())
     mean = float(tilted @ values)
-    deviation = math.sqrt(n * max(float(tilted @ values**2) - mean**2, 0.0) + tau**2)
+    deviation = math.sqrt(n * max(float(tilted @ values**2) - mean**2, 0.0) + (smoothing / a) ** 2)
     # As far as the tilted law reaches, so that the terms with m != 0 are small. A smaller R would be valid.
-    period = max(n * mean, 0.0) + 10 * deviation + 20 * float(values.max()) + 40 / a
+    period = max(n * mean, 0.0) + 7 * deviation + 6 * float(values.max()) + 16 / a
+    most = 2 * math.pi / _LAST * max(64, _MOST_ENTRIES // values.size)  # of R / tau
+    tau = max(smoothing, min(1.0, a * period / most)) / a
+    period = min(period, most * tau)
     step = 2 * math.pi / period
     frequencies = step * np.arange(math.ceil(_LAST / (tau * step)) + 1)
     off = (values.size + 32) * ROUNDOFF  # of r - 1, relatively to the sum of the sizes of its terms

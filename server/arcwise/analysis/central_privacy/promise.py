@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from arcwise.analysis.central_privacy.statement import central
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.certificate import EPSILON_MAX, EPSILON_MIN
+from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +46,8 @@ def check_promise(task: Task, *, called: str = "") -> CentralPrivacy | None:
     if found.epsilon > task.central.epsilon:
         raise CertificateError(
             f"the central statement of {called or f'task {task.name!r}'} is not true. It promises "
-            f"{task.central}; what holds of its kernel is epsilon = {found.epsilon:.4g}. Take a "
-            f"smaller epsilon than {task.epsilon:.6g} for one report, more reports or fewer releases"
+            f"{task.central}; what holds of its kernel is epsilon = {rounded_up(found.epsilon, 4)}. Take a "
+            f"smaller epsilon than {rounded_up(task.epsilon)} for one report, more reports or fewer releases"
         )
     return found
 
@@ -101,8 +102,9 @@ def largest_local(
             high = at
             if at <= EPSILON_MIN:
                 raise ParameterError(
-                    f"central epsilon {statement.epsilon:.6g} is out of reach: a local epsilon of "
-                    f"{EPSILON_MIN:g} has {found:.4g}; take more reports, fewer releases or a larger delta"
+                    f"central epsilon {rounded_up(statement.epsilon)} is out of reach: a local epsilon of "
+                    f"{EPSILON_MIN:g} has {rounded_up(found, 4)}; take more reports, fewer releases or a "
+                    "larger delta"
                 )
         step = _next(at, statement.epsilon / found)
         if low and high:

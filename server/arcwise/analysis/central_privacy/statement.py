@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from scipy.optimize import brentq
 
 from arcwise.analysis.central_privacy.blanket import blanket_of
 from arcwise.analysis.central_privacy.composition import log_delta_of_renyi, renyi_divergences
+from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_integer, checked_real, explained
 from arcwise.errors import ParameterError
 from arcwise.kernels.base import Kernel
 from arcwise.kernels.certificate import EPSILON_MAX
+from arcwise.rounded import rounded_up
 from arcwise.tasks.central import LEAST_DELTA, MOST_RELEASES, MOST_REPORTS
 from arcwise.tasks.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arcwise.analysis.central_privacy.blanket import Blanket, Pair
+    from arcwise.analysis.central_privacy.blanket import Blanket
     from arcwise.typing import FloatArray
 
 __all__ = ["CentralPrivacy", "central", "central_witness"]
 
 _STEP = 1e-5
 """An epsilon is found to so many parts of itself, and rounded up by them."""
+
+_TRIES = 16
+"""Pairs of nodes that are looked at where the pair that dominates all may be beyond the worst one."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +69,14 @@ class CentralPrivacy:
         honest = "" if self.honest == 1 else f", {self.honest:.4g} of them from others than the reader"
         return (
             f"Who sees the counts of {releases} alone, each of at least {self.n:,} reports{honest} and "
-            f"{each} of a device: epsilon = {_rounded_up(self.epsilon)}, delta = {self.delta:.3g}. "
-            f"Who sees a report: epsilon = {self.local:.4g} for each."
+            f"{each} of a device: epsilon = {rounded_up(self.epsilon, 3)}, "
+            f"delta = {rounded_up(self.delta, 3)}. "
+            f"Who sees a report: epsilon = {rounded_up(self.local, 4)} for each."
         )
 
 
 @explained
+@one_thread()
 def central(
     task: Task | Kernel,
     n: int,
@@ -156,6 +162,7 @@ def central(
 
 
 @explained
+@one_thread()
 def central_witness(
     task: Task | Kernel, n: int, *, delta: float | None = None, epsilon: float | None = None
 ) -> float:
@@ -209,46 +216,39 @@ class _Curve:
         self._n = n
         self._local = local
         self._releases = releases
-        self._pair = blanket.start()
         self._divergences: FloatArray | None = None
 
     def log_delta(self, epsilon: float) -> float:
         """Return an upper bound."""
-        if self._releases == 1:
-            return self._single(epsilon)
-        single = self._single(epsilon / self._releases) + math.log(self._releases)
-        return min(single, self._composed(epsilon))
+        added = self._single(epsilon / self._releases) + math.log(self._releases)
+        return min(added, self._composed(epsilon))
 
     def epsilon(self, target: float, group: Callable[[float], float]) -> float:
         """Return the least epsilon, but for rounding, at which ``log_delta + group`` is at most `target`."""
-        most = self._local * self._releases
-        if math.isinf(most):
-            most = EPSILON_MAX * self._releases
-            if self.log_delta(most) + group(most) > target:
-                return math.inf
-        if self._releases > 1:
-            return _root(lambda size: self.log_delta(size) + group(size) - target, most)[1]
+        most = self._local if math.isfinite(self._local) else EPSILON_MAX
+        releases = self._releases
 
-        def excess(pair: Pair, size: float) -> float:
-            return self._blanket.log_delta_of(pair, size, self._n) + group(size) - target
+        def excess(size: float) -> float:
+            return self._single(size) + math.log(releases) + group(releases * size) - target
 
-        while True:  # a pair that is worse there makes epsilon larger, so this ends
-            pair = self._pair
-            _, high = _root(partial(excess, pair), most)
-            if high >= self._local or self._single(high) + group(high) <= target:
-                return high
-            if self._pair == pair:  # by less than rounding
-                return high * (1 + _STEP)
+        def composed_excess(size: float) -> float:
+            return self._composed(size) + group(size) - target
+
+        added = releases * _root(excess, most)[1]
+        if math.isinf(self._local) and excess(most) > 0:
+            added = math.inf
+        if releases == 1 or added == 0:
+            return added
+        return min(added, _root(composed_excess, releases * most)[1])
 
     def _single(self, epsilon: float) -> float:
-        """Return that of one release, and remember its worst pair."""
+        """Return that of one release."""
         if epsilon >= self._local:
             return -math.inf
-        found, self._pair = self._blanket.worst(epsilon, self._n, self._pair)
-        return found
+        return self._blanket.log_delta(epsilon, self._n, _TRIES)
 
     def _composed(self, epsilon: float) -> float:
-        if math.isinf(self._local):
+        if self._releases == 1 or math.isinf(self._local):
             return math.inf
         if self._divergences is None:
             self._divergences = renyi_divergences(self._blanket, self._n, self._local)
@@ -256,22 +256,26 @@ class _Curve:
 
 
 def _root(excess: Callable[[float], float], most: float) -> tuple[float, float]:
-    """Return two sizes between which a falling function crosses 0; it is at most 0 at the second one."""
+    """Return two sizes between which a falling function crosses 0; it is at most 0 at the second one.
+
+    The second one is `most` where there is none below.
+    """
     if excess(0.0) <= 0:
         return 0.0, 0.0
 
     def bounded(size: float) -> float:
         return max(excess(size), -1e6)
 
-    if bounded(most) > 0:
-        return most, most
-    found = brentq(bounded, 0.0, most, xtol=1e-12, rtol=_STEP / 4)
-    low = high = float(found)
+    if bounded(most * (1 - _STEP)) > 0:
+        return most * (1 - _STEP), most
+    found = float(brentq(bounded, 0.0, most, xtol=1e-12, rtol=_STEP / 4))
+    low, high, step = found, found, _STEP
     while excess(low) <= 0:
-        low *= 1 - _STEP
-    while excess(high) > 0:
-        high *= 1 + _STEP
-    return low, min(high, most)
+        low, step = low * (1 - step), 2 * step
+    step = _STEP
+    while high < most and excess(high) > 0:
+        high, step = high * (1 + step), 2 * step
+    return max(low, 0.0), min(high, most)
 
 
 def _kernel_of(task: Task | Kernel) -> Kernel:
@@ -287,13 +291,5 @@ def _local(task: Task | Kernel) -> float:
     ratio = _kernel_of(task).ratio()
     if ratio is None:
         return math.inf
-    spent = (math.log(ratio.numerator) - math.log(ratio.denominator)) * (1 + 1e-12)
+    spent = math.log1p(float(ratio - 1)) * (1 + 1e-15)  # the difference of two logarithms loses small ones
     return min(spent, task.epsilon) if isinstance(task, Task) else spent
-
-
-def _rounded_up(number: float) -> str:
-    """Return three digits of a number, not below it."""
-    if not 0 < number < math.inf:
-        return f"{number:g}"
-    place = math.floor(math.log10(number)) - 2
-    return f"{math.ceil(number / 10.0**place - 1e-9) * 10.0**place:.3g}"

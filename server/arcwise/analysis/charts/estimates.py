@@ -14,6 +14,7 @@ from arcwise.analysis.charts.look import circle_marks
 from arcwise.analysis.charts.merging import merged
 from arcwise.analysis.charts.model import Axis, Chart, Layer
 from arcwise.digits import counted, written
+from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +38,7 @@ _SHARES = tuple((share, f"{share:g}") for share in (0.0, 0.25, 0.5, 0.75, 1.0))
 
 def estimate_title(estimate: Estimate) -> str:
     """Return what stands over the picture."""
-    return f"{estimate.task}: {counted(estimate.n, 'report')} at epsilon {estimate.epsilon:g}"
+    return f"{estimate.task}: {counted(estimate.n, 'report')} at epsilon {rounded_up(estimate.epsilon)}"
 
 
 def estimate_charts(estimate: Estimate) -> list[Chart]:

@@ -9,6 +9,7 @@ from arcwise.analysis.charts.model import Axis, Chart, Layer
 from arcwise.analysis.timeseries.epochs import utc
 from arcwise.analysis.timeseries.result import shown_range
 from arcwise.digits import counted
+from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,7 @@ _ZONES = 120
 
 def series_title(series: Series) -> str:
     """Return what stands over the picture."""
-    return f"{series.task}: {counted(series.n, 'report')} at epsilon {series.epsilon:g}"
+    return f"{series.task}: {counted(series.n, 'report')} at epsilon {rounded_up(series.epsilon)}"
 
 
 def series_charts(series: Series) -> list[Chart]:

@@ -13,6 +13,7 @@ from arcwise.analysis.shown import Shown, short_repr
 from arcwise.digits import counted, digits_apart
 from arcwise.errors import ParameterError
 from arcwise.notebook import Form, Table
+from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -456,7 +457,9 @@ class Estimate(Shares, Shown):
         return [(name, value) for name, value in rows if value is not None]
 
     def _head(self) -> list[str]:
-        loss = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:.3g}" if self.delta else "")
+        loss = f"epsilon {rounded_up(self.epsilon)}" + (
+            f", delta {rounded_up(self.delta, 3)}" if self.delta else ""
+        )
         return [
             f"{self.task}: {counted(self.n, 'report')} at {loss}, values in {self.domain_words}",
             *([] if self.description is None else [self.description]),

@@ -18,6 +18,7 @@ from arcwise.analysis.timeseries.epochs import MONTH, read_utc, utc
 from arcwise.checks import checked_bool
 from arcwise.digits import counted, duration, written
 from arcwise.notebook import Form, Table
+from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -317,7 +318,9 @@ def _text(series: Series) -> str:
 
 
 def _head(series: Series) -> list[str]:
-    loss = f"epsilon {series.epsilon:g}" + (f", delta {series.delta:.3g}" if series.delta else "")
+    loss = f"epsilon {rounded_up(series.epsilon)}" + (
+        f", delta {rounded_up(series.delta, 3)}" if series.delta else ""
+    )
     filled = sum(point.n > 0 for point in series.points)
     of = "all points together" if series.simultaneous else "each point by itself"
     lines = [

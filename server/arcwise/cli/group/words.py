@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from arcwise.kernels.certificate import UNIT
+from arcwise.rounded import rounded_up
 from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:
@@ -25,14 +26,15 @@ def describe(group: Group) -> str:
             if group.sample is None
             else f"{group.sample} of the {count} tasks, drawn by the device whatever its values are"
         ),
-        "epsilon": f"{epsilon:.7g} a round, also where a value is missing",
-        "delta": f"{delta / UNIT:.6g} a round" if delta else "",
+        "epsilon": f"{rounded_up(epsilon, 7)} a round, also where a value is missing",
+        "delta": f"{rounded_up(delta / UNIT)} a round" if delta else "",
         "caps": caps_words(group.caps, "round"),
     }
     words = [f"{key:<12} {value}" for key, value in lines.items() if value]
     width = max(len(task.name) for task in group.tasks)
     for task in group.tasks:
-        said = f"epsilon {task.epsilon:.7g}, {task.domain_words}, goal {task.goal}, {task.mechanism.name}"
+        said = f"epsilon {rounded_up(task.epsilon, 7)}, {task.domain_words}, goal {task.goal}"
+        said += f", {task.mechanism.name}"
         words.append(f"{'task':<12} {task.name:<{width}}  {said}")
         readers = [] if task.central is None else [f"{who}: {what}" for who, what in task.readers.items()]
         words += [f"{'':<12} {'':<{width}}  {line}" for line in (task.description, *readers, task.id) if line]

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from arcwise.analysis.charts import stylesheet, svg
 from arcwise.cli.privacy.figures import beliefs, limits, most_revealing, output_chart
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
+from arcwise.rounded import rounded_up
 from arcwise.tasks import Group, Task
 from arcwise.tasks.fields import SCHEMA_VERSION
 from arcwise.version import __version__
@@ -58,16 +59,16 @@ def privacy_page(asked: Task | Group, file: str) -> str:
         file=file,
         tasks=[_task(task) for task in tasks],
         sample=asked.sample if isinstance(asked, Group) else None,
-        epsilon=f"{epsilon:.7g}",
+        epsilon=rounded_up(epsilon, 7),
         factor=_up(math.exp(epsilon)),
         delta=delta,
-        delta_words=f"{delta / UNIT:.3g}",
+        delta_words=rounded_up(delta / UNIT, 3),
         limits=[
             {
                 "period": limit.period,
                 "most": f"{limit.most:,} {once}{'s' if limit.most > 1 else ''}",
-                "epsilon": f"{limit.epsilon:.7g}",
-                "delta": f"{limit.delta:.3g}",
+                "epsilon": rounded_up(limit.epsilon, 7),
+                "delta": rounded_up(limit.delta, 3),
             }
             for limit in capped
         ],
@@ -76,6 +77,7 @@ def privacy_page(asked: Task | Group, file: str) -> str:
         spent_most=max(spent),
         picture=svg(output_chart(shown), ident="output", script=False),
         shown=shown,
+        shown_epsilon=rounded_up(shown.epsilon, 4),
         shown_delta=shown.charge.delta_units,
         charts=stylesheet(),
         schema=SCHEMA_VERSION,
@@ -95,7 +97,7 @@ def _task(task: Task) -> dict[str, Any]:
         "release": task.release_words,
         "domain": task.domain_words,
         "outside": _outside(task.domain),
-        "epsilon": f"{task.epsilon:.7g}",
+        "epsilon": rounded_up(task.epsilon, 7),
         "epoch": _period(task.epoch_seconds),
         "ratio": None if ratio is None else (ratio.numerator, ratio.denominator),
         "ratio_words": "" if ratio is None else f"{float(ratio):.12g}",
@@ -121,5 +123,4 @@ def _period(seconds: int) -> str:
 
 def _up(number: float) -> str:
     """Return a number with three digits, rounded up."""
-    step = 10.0 ** (math.floor(math.log10(number)) - 2)
-    return f"{math.ceil(number / step - 1e-9) * step:,.10g}"
+    return f"{float(rounded_up(number, 3)):,.10g}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from arcwise.analysis.central_privacy.promise import check_promise
 from arcwise.errors import CertificateError
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
+from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task
@@ -45,7 +46,7 @@ def verified(task: Task) -> str:
     elif _delta([kernel.row(node) for node in range(kernel.nodes)], bound) > certificate.delta:
         raise CertificateError("two rows differ by a larger delta than the certificate says")
     proved = check_promise(task)
-    promised = "" if proved is None else f"; central epsilon {proved.epsilon:.4g} is as promised"
+    promised = "" if proved is None else f"; central epsilon {rounded_up(proved.epsilon, 4)} is as promised"
     return f"{kernel.nodes} rows sum to 2**64; {certificate}{promised}"
 
 

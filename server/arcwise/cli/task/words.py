@@ -10,6 +10,7 @@ from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, Piecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
+from arcwise.rounded import rounded_up
 from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def describe(task: Task, power: float | None = None) -> str:
         "domain": f"{task.domain_words}{clip}",
         "values": _values(task),
         "goal": task.goal,
-        "epsilon": f"{task.epsilon:g} per report",
+        "epsilon": f"{rounded_up(task.epsilon)} per report",
         "privacy": task.privacy_words,
         "delta": _delta(task),
         "readers": "" if task.central is None else _readers(task),
@@ -83,7 +84,7 @@ def _delta(task: Task) -> str:
     if not units:
         return ""
     capped = caps.lifetime_delta is not None or caps.rolling_delta is not None
-    return f"{units / UNIT:.6g} per report" + ("" if capped else ": its caps do not bound it")
+    return f"{rounded_up(units / UNIT)} per report" + ("" if capped else ": its caps do not bound it")
 
 
 def _name(mechanism: Mechanism) -> str:

@@ -11,6 +11,7 @@ from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.tidy import in_unit
 from arcwise.digits import counted, duration, written
 from arcwise.domains import Circle
+from arcwise.rounded import rounded_up
 from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ class Asked(NamedTuple):
             unit=task.unit or "",
             domain=values_words(task),
             circular=task.domain.circular,
-            epsilon=f"{task.epsilon:g}",
+            epsilon=rounded_up(task.epsilon),
             goal=task.goal,
             privacy=task.privacy_words,
             caps=caps_words(task.caps, "report"),
