@@ -12,6 +12,7 @@ from arcwise.server.origins import check_same_origin
 from arcwise.server.problems import Problem, store_busy, too_many
 from arcwise.server.rates import Rate, address_of
 from arcwise.server.sessions import session_ended, session_of
+from arcwise.server.shares import reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -176,6 +177,13 @@ class Gate:
             raise
         _slow_down(self._per_key.wait(actor.key_id))
         return actor
+
+    def reader(self, scope: Scope) -> str:
+        """Return whose share of what is computed a request counts for, after `check` or `readable`."""
+        try:
+            return reader_of(self._known(scope), scope)
+        except Problem:  # to an open server, any key may be sent
+            return reader_of(Actor(None), scope)
 
     def slow_down_address(self, scope: Scope) -> None:
         """Count a request of an address, before its key is looked at: so trying keys is slow, too.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import json
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from arcwise.analysis import estimate
@@ -20,6 +23,7 @@ from arcwise.server.estimates.parts import check_points, epochs_needed, in_whole
 from arcwise.server.estimates.representations import render
 from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.server.problems import Problem, store_busy
+from arcwise.server.shares import Shares
 from arcwise.tasks.central import CLOSED_EPOCHS
 
 if TYPE_CHECKING:
@@ -42,7 +46,9 @@ PAGE_AGE = 10.0
 _PAGE_TIMES = 20.0
 """Times its own computing time for which a page does: so pages take at most a twentieth of a core."""
 
-_MAX_WAITING = 16
+_MAX_WAITING = 64
+_MAX_OF_READER = 12
+"""Of these for one reader, whose questions wait for one another and not before those of others."""
 _WARM_SECONDS = 1.0
 """After the start, when the first reports are in: what warms up takes a core for most of a second."""
 
@@ -113,7 +119,11 @@ class Estimates:
         self._is_live = is_live
         self._worker = WorkerProcess() if own_process else None
         self._executor: ThreadPoolExecutor | None = None
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()  # by reader, with what is being computed
+        self._line: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._numbers = count()
+        self._shares = Shares()
+        self._computing = False
         self._cache = Cache()
 
     def start(self) -> None:
@@ -127,7 +137,14 @@ class Estimates:
             self._executor.submit(worker.warm)
 
     async def answer(
-        self, task: Task, question: Question, form: str, known: Container[str], *, other: Task | None = None
+        self,
+        task: Task,
+        question: Question,
+        form: str,
+        known: Container[str],
+        *,
+        other: Task | None = None,
+        reader: str = "",
     ) -> Answer:
         """Return what a question asks of a task, from the counts as they are now.
 
@@ -143,6 +160,8 @@ class Estimates:
             Entity tags that the reader has.
         other
             Of a difference: the task of the other reports; the same task unless given.
+        reader
+            Whose share it counts for; "" for pages, which have one together.
 
         Raises
         ------
@@ -150,7 +169,7 @@ class Estimates:
             503 when too many are waiting, or the store cannot be read; 422 for too many points; 501 for a
             picture that takes an extra which is not installed.
         """
-        return await self.run(partial(self._answer, task, question, form, known, other))
+        return await self.run(partial(self._answer, task, question, form, known, other), reader)
 
     async def document(
         self, task: Task, question: Question, *, max_age: float = 0.0, other: Task | None = None
@@ -196,30 +215,63 @@ class Estimates:
         assert kept.body is not None  # noqa: S101 (narrows the type for the checker)
         return tag_of(kept.digest, question, "json", self._min_reports), json.loads(kept.body)
 
-    async def run(self, compute: Callable[[], Result]) -> Result:
-        """Return what a function returns, called on the thread of estimates, when its turn comes.
+    async def run(self, compute: Callable[[], Result], reader: str = "") -> Result:
+        """Return what a function returns, called on the thread of estimates, when its reader's turn comes.
 
         Raises
         ------
         Problem
-            503 when too many are waiting, or the function cannot read the store.
+            503 when too many are waiting, in all or of this reader, or the function cannot read the store.
         """
         if self._executor is None:
             raise store_busy("The server is not running.")
-        if self._waiting >= _MAX_WAITING:
+        if self._waiting.total() >= _MAX_WAITING or self._waiting[reader] >= _MAX_OF_READER:
             raise Problem(
                 503,
                 "estimates-busy",
                 "Too many estimates are being computed; try again later.",
                 headers={"Retry-After": "2"},
             )
-        self._waiting += 1
+        self._waiting[reader] += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, compute)
+            await self._turn(reader)
+            try:
+                if self._executor is None:  # it was closed meanwhile
+                    raise store_busy("The server is not running.")
+                return await asyncio.get_running_loop().run_in_executor(self._executor, compute)
+            finally:
+                self._next()
         except StoreError:
             raise store_busy("The store cannot be read now.") from None
         finally:
-            self._waiting -= 1
+            self._waiting[reader] -= 1
+            self._waiting += Counter()  # without those that wait for nothing
+
+    async def _turn(self, reader: str) -> None:
+        """Wait for the turn of a reader's question."""
+        number = self._shares.turn(reader)
+        if not self._computing:
+            self._computing = True
+            self._shares.begin(number)
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._line, (number, next(self._numbers), turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it has just come
+                self._next()
+            raise
+
+    def _next(self) -> None:
+        """Let the next question be computed."""
+        self._computing = False
+        while self._line and not self._computing:
+            number, _, turn = heapq.heappop(self._line)
+            if not turn.done():  # of a reader who is gone it is
+                self._computing = True
+                self._shares.begin(number)
+                turn.set_result(None)
 
     def shown_counts(self, task: Task, span: Span | None, *, every: Any = 0) -> Shown:
         """Return what readers may see of a task's counts; to be called in `run`.

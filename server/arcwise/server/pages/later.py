@@ -11,11 +11,13 @@ import asyncio
 import heapq
 import logging
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from arcwise.server.problems import Problem, internal_error
+from arcwise.server.shares import Shares
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -36,6 +38,8 @@ _MAX_LARGE = 64
 _MAX_KEPT = 1024
 
 _MAX_WAITING = 256
+_MAX_OF_READER = 64
+"""Of these for one reader: the cards of one overview, and more."""
 
 _log = logging.getLogger("arcwise.server")
 
@@ -86,8 +90,10 @@ class _Kept:
 @dataclass(order=True)
 class _Waiting:
     rank: int
+    turn: int
     number: int
     wanted: Wanted = field(compare=False)
+    reader: str = field(compare=False)
     done: asyncio.Event = field(compare=False, default_factory=asyncio.Event)
 
 
@@ -106,10 +112,14 @@ class Later:
         self._waiting: dict[Hashable, _Waiting] = {}
         self._heap: list[_Waiting] = []
         self._numbers = count()
+        self._shares = Shares()
+        self._of_reader: Counter[str] = Counter()
         self._worker: asyncio.Task[None] | None = None
 
-    async def get(self, wanted: Sequence[Wanted], seconds: float) -> list[Any]:
+    async def get(self, wanted: Sequence[Wanted], seconds: float, reader: str = "") -> list[Any]:
         """Return the results, None in place of those that are not there after so many seconds.
+
+        Those of one `reader` wait for one another; the first of each of the others comes between.
 
         Raises
         ------
@@ -121,7 +131,7 @@ class Later:
         for each in wanted:
             kept = self._kept.get(each.key)
             if kept is None or not kept.is_fresh(each, now):
-                waiting = self._ask(each)
+                waiting = self._ask(each, reader)
                 if waiting is not None and (kept is None or kept.is_brief(each)):
                     events.append(asyncio.ensure_future(waiting.done.wait()))
         if events:
@@ -130,11 +140,11 @@ class Later:
                 event.cancel()
         return [self._found(each.key) for each in wanted]
 
-    def want(self, wanted: Wanted) -> None:
+    def want(self, wanted: Wanted, reader: str = "") -> None:
         """Let a result be computed, if it is not there or old; `peek` returns it some time later."""
         kept = self._kept.get(wanted.key)
         if kept is None or not kept.is_fresh(wanted, self._now()):
-            self._ask(wanted)
+            self._ask(wanted, reader)
 
     def peek(self, key: Hashable) -> Any:
         """Return what is kept of a result, or None; nothing is computed."""
@@ -155,21 +165,28 @@ class Later:
             raise kept.problem
         return kept.value
 
-    def _ask(self, wanted: Wanted) -> _Waiting | None:
+    def _ask(self, wanted: Wanted, reader: str) -> _Waiting | None:
         waiting = self._waiting.get(wanted.key)
         if waiting is None:
-            if len(self._waiting) >= _MAX_WAITING:
+            if len(self._waiting) >= _MAX_WAITING or self._of_reader[reader] >= _MAX_OF_READER:
                 return None  # the page asks again
-            waiting = _Waiting(wanted.rank, next(self._numbers), wanted)
+            turn = self._shares.turn(reader)
+            waiting = _Waiting(wanted.rank, turn, next(self._numbers), wanted, reader)
             self._waiting[wanted.key] = waiting
+            self._of_reader[reader] += 1
             heapq.heappush(self._heap, waiting)
             if self._worker is None or self._worker.done():
                 self._worker = asyncio.create_task(self._work(), name="arcwise-pages")
+        elif waiting.reader != reader and waiting in self._heap:
+            # Whoever shares a result of somebody who asks for much does not wait as long.
+            waiting.turn = min(waiting.turn, self._shares.turn(reader))
+            heapq.heapify(self._heap)
         return waiting
 
     async def _work(self) -> None:
         while self._heap:
             waiting = heapq.heappop(self._heap)
+            self._shares.begin(waiting.turn)
             key, began = waiting.wanted.key, self._now()
             value, problem = None, None
             try:
@@ -185,6 +202,8 @@ class Later:
             if problem is None or problem.kind != _BUSY:  # then what was there stays, and pages ask again
                 self._keep(key, _Kept(value, problem, waiting.rank == 0, self._now(), took))
             del self._waiting[key]
+            self._of_reader[waiting.reader] -= 1
+            self._of_reader += Counter()  # without those that wait for nothing
             waiting.done.set()
 
     def _keep(self, key: Hashable, kept: _Kept) -> None:

@@ -251,7 +251,9 @@ class OperatorPages:
             "refresh": _REFRESH,
         }
         seen = {name: value for name, value in shown.items() if name != "viewer"}
-        tag = page_tag("operator", viewer[1:], viewer.actor.key_id, seen) if status == HTTPStatus.OK else None
+        tag = (
+            page_tag("operator", viewer.shown, viewer.actor.key_id, seen) if status == HTTPStatus.OK else None
+        )
         return await runtime.pages.response(request, "operator.html", shown, status=status, tag=tag)
 
     def _good_for(self, key: StoredKey) -> str:

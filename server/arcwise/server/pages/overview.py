@@ -70,16 +70,18 @@ async def show_overview(runtime: Runtime, request: Request) -> Response:
     pages = max(1, -(-len(found) // _PER_PAGE))
     number = min(max(_whole(request.query_params.get("page", "1")), 1), pages)
     shown = found[(number - 1) * _PER_PAGE : number * _PER_PAGE]
-    known: list[_Known | None] = await later.get([_wanted(runtime, task) for task in shown], PATIENCE)
+    known: list[_Known | None] = await later.get(
+        [_wanted(runtime, task) for task in shown], PATIENCE, viewer.reader
+    )
     for task, each in zip(shown, known, strict=True):
         if each is not None and each.n >= FEW and task.mechanism.kernel.codes <= _MOST_CODES:
-            later.want(wanted_fit(runtime, task, rank=2, seconds=_FIT_SECONDS))
+            later.want(wanted_fit(runtime, task, rank=2, seconds=_FIT_SECONDS), viewer.reader)
     states = [_states(runtime, task, each) for task, each in zip(shown, known, strict=True)]
     closed = sum(task.id in runtime.catalogue.closed for task in tasks)
     pending = None in known
     tag = page_tag(
         "overview",
-        viewer[1:],
+        viewer.shown,
         query,
         number,
         len(tasks),

@@ -128,6 +128,7 @@ class TaskPages:
                 ),
             ],
             PATIENCE,
+            viewer.reader,
         )
         n = estimate and estimate.document["n"]
         withheld = estimate is not None and estimate.document.get("withheld", 0) > 0
@@ -190,7 +191,7 @@ class TaskPages:
         try:
             question = read_question(task, given, "difference", other=other)
             wanted = Wanted(question, lambda: self._answer(task, question, Comparison, other))
-            (answer,) = await self._later.get([wanted], PATIENCE)
+            (answer,) = await self._later.get([wanted], PATIENCE, viewer.reader)
         except Problem as problem:
             if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
@@ -233,7 +234,7 @@ class TaskPages:
         answer, trouble = None, ""
         try:
             read_question(task, [], "fit")
-            (answer,) = await self._later.get([wanted_fit(self._runtime, task)], PATIENCE)
+            (answer,) = await self._later.get([wanted_fit(self._runtime, task)], PATIENCE, viewer.reader)
         except Problem as problem:
             if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
@@ -263,7 +264,7 @@ class TaskPages:
         try:
             question = read_question(task, [("half_width", form["half_width"])], "plan")
             (answer,) = await self._later.get(
-                [Wanted(question, lambda: self._answer(task, question))], PATIENCE
+                [Wanted(question, lambda: self._answer(task, question))], PATIENCE, viewer.reader
             )
         except Problem as problem:
             if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
@@ -301,7 +302,7 @@ class TaskPages:
         ]
         today = datetime.fromtimestamp(self._runtime.clock.time(), timezone.utc).date()
         url = self._runtime.public_url or f"{request.url.scheme}://{request.url.netloc}"
-        return _Around(viewer[1:], comparable[:_MAX_OTHERS], url, today)
+        return _Around(viewer.shown, comparable[:_MAX_OTHERS], url, today)
 
     def _about(self, task: Task, viewer: Viewer, around: _Around, form: Mapping[str, str]) -> dict[str, Any]:
         """Return what every page of a task shows."""

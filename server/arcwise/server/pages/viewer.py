@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.server.gate import require
+from arcwise.server.shares import reader_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -30,6 +31,8 @@ class Viewer(NamedTuple):
         Whether they may change something there.
     logs_in
         Whether they see this without a key, where a key would show more.
+    reader
+        Whose share of what is computed it counts for.
     """
 
     actor: Actor
@@ -37,6 +40,12 @@ class Viewer(NamedTuple):
     operates: bool
     writes: bool
     logs_in: bool
+    reader: str
+
+    @property
+    def shown(self) -> tuple[object, ...]:
+        """What a page shows of them, for its entity tag."""
+        return self.session, self.operates, self.writes, self.logs_in
 
     def readable(self, runtime: Runtime) -> list[str]:
         """Return the ids of the tasks that they may see.
@@ -64,4 +73,5 @@ class Viewer(NamedTuple):
             operates=writes or (alone and not runtime.read_only),
             writes=writes,
             logs_in=actor.key is None and settings.open is True and not runtime.read_only,
+            reader=reader_of(actor, request.scope),
         )

@@ -136,7 +136,10 @@ def reader_routes(runtime: Runtime) -> APIRouter:
         question = read_question(task, request.query_params.multi_items(), kind, other=other)
         if not form:
             form = "json" if kind in _JSON_ONLY else negotiate(request.headers.get("accept"))
-        answer = await runtime.estimates.answer(task, question, form, _tags(request), other=other)
+        reader = runtime.gate.reader(request.scope)
+        answer = await runtime.estimates.answer(
+            task, question, form, _tags(request), other=other, reader=reader
+        )
         # With a key in between, nobody else's cache may keep it; and each time the tag is asked about.
         vary = "Authorization, Cookie" if file else "Accept, Authorization, Cookie"
         headers = {"ETag": answer.tag, "Cache-Control": "private, no-cache", "Vary": vary}
