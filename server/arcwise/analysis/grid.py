@@ -13,7 +13,7 @@ from arcwise.lattice import TOLERANCE
 if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.mechanisms.base import Mechanism
-    from arcwise.typing import BoolArray, FloatArray, IntArray
+    from arcwise.typing import FloatArray, IntArray
 
 __all__ = ["Values", "arc_cover", "cell_edges", "coarse_notes", "first_cell", "to_domain", "values_of"]
 
@@ -42,14 +42,10 @@ class Values(NamedTuple):
 
         Where it has some, `outer` says whether it counts. On a circle `high` may be beyond the last value.
         """
-        inside = self._within(self.first, low, high), self._within(self.last, low, high)
-        return np.where(inside[0] & inside[1], 1.0, np.where(inside[0] | inside[1], float(outer), 0.0))
-
-    def _within(self, places: IntArray, low: int, high: int) -> BoolArray:
-        if self.size > self.steps:
-            return (low <= places) & (places <= high)
-        found: BoolArray = (places - low) % self.size <= high - low
-        return found
+        if self.size == self.steps:  # a circle, where a cell is one value
+            return ((self.first - low) % self.size <= high - low).astype(np.float64)
+        least, most = (self.first, self.last) if outer else (self.last, self.first)
+        return ((least <= high) & (low <= most)).astype(np.float64)
 
     def between(self, first: float, last: float) -> tuple[int, int]:
         """Return the numbers of the first and the last value from one unit position to another, included."""
