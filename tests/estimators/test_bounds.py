@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.band import cdf_band, joint_root
-from arcwise.analysis.estimators.bounds import Average, Bounds, share_interval
+from arcwise.analysis.estimators.bounds import Average, Bounds, difference_interval, share_interval
 from arcwise.analysis.estimators.places import Places
 from arcwise.analysis.estimators.quantiles import circular_quantiles, quantiles
 from arcwise.analysis.estimators.shares import share
@@ -191,20 +192,41 @@ def test_fine_grids_have_weights_in_blocks_that_are_valid_and_tell_something(mec
 def test_upper_bounds_are_above_and_increase_with_the_root(
     value: float, room: float, share_: float, n: float
 ) -> None:
-    average = Average(value, np.zeros((2, 1)), np.sqrt([share_ * room / n]), value + room, n)
+    average = Average(value, np.zeros((2, 1)), np.sqrt([share_ * room / n]), value + room, n, 0.0)
     bounds = [average.upper(root) for root in (0.1, 1.0, 2.0, 5.0)]
     assert value <= bounds[0]
     assert bounds == sorted(bounds)
 
 
-@pytest.mark.parametrize(("n", "seen_"), [(1, 0), (30, 0), (30, 7), (10**6, 0), (10**6, 999_000), (5, 5)])
-def test_the_upper_bound_of_a_count_is_wilsons(n: int, seen_: int) -> None:
+def of_count(seen_: int, n: int, most: float = 1.0, *, rest: bool = False) -> Average:
+    """Return the average of a weight that so many reports have, or of that which all others have."""
+    p = (n - seen_ if rest else seen_) / n
+    variance = p * (1.0 - p)
+    third = most**3 * variance * (1.0 - 2.0 * p)
+    return Average(most * p, np.zeros((2, 1)), np.sqrt([most**2 * variance / n]), most, n, third)
+
+
+@pytest.mark.parametrize(("n", "seen_"), [(10**5, 30_000), (10**6, 500_000), (10**6, 999_000)])
+def test_the_upper_bound_of_a_large_count_is_wilsons(n: int, seen_: int) -> None:
     p, z, most = seen_ / n, 1.96, 2.5
     centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    found = Average(most * p, np.zeros((2, 1)), np.sqrt([most**2 * p * (1 - p) / n]), most, n).upper(z)
-    assert found == pytest.approx(most * (centre + half) / (1 + z * z / n), rel=1e-9)
-    if not seen_:
-        assert found == pytest.approx(most * z * z / (n + z * z), rel=1e-9)
+    up = of_count(seen_, n, most).upper(z) - most * p
+    assert up == pytest.approx(most * ((centre + half) / (1 + z * z / n) - p), rel=0.02)
+
+
+@pytest.mark.parametrize("n", [100, 100_000])
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99, 0.9999])
+def test_a_share_of_few_reports_is_held_as_often_as_promised(n: int, level: float) -> None:
+    """Enumerated: the probability of every count, for shares that 0.01 to 30 reports are expected of."""
+    counts, expected = np.arange(100), np.geomspace(0.01, 30.0, 400)
+    ends = np.array(
+        [difference_interval(of_count(k, n), of_count(k, n, rest=True), 1.0, level) for k in counts.tolist()]
+    )
+    low, high = n * ends.T[:, :, None]
+    missed = (expected < low - 1e-9) | (expected > high + 1e-9)
+    misses = (binom.pmf(counts[:, None], n, expected / n) * missed).sum(axis=0)
+    assert misses.max() <= (1.4 if level <= 0.95 else 3.0) * (1.0 - level)
+    assert ends[0, 1] == pytest.approx(-math.log((1.0 - level) / 2) / n, rel=0.1)
 
 
 def answers(mechanism: Mechanism, counts: FloatArray, level: float = 0.95) -> list[Value]:

@@ -98,7 +98,7 @@ def test_sums_of_averages_are_above_differences_of_all_populations(
 def test_roots_undo_upper(value: float, up: float, seed: int) -> None:
     generator = np.random.default_rng(seed)
     errors = generator.normal(size=3) * 0.01
-    average = Average(value, np.zeros((2, 1)), errors, value + 5.0, 1000.0)
+    average = Average(value, np.zeros((2, 1)), errors, value + 5.0, 1000.0, 0.0)
     root = average.roots(value + up)
     assert root > 0.0
     assert average.upper(root) == pytest.approx(value + up, rel=1e-6)

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.mean import mean
 from arcwise.analysis.estimators.survey import Survey
-from arcwise.analysis.simulate import code_law, multinomial
+from arcwise.analysis.simulate import code_law, multinomial, parse_population
 from arcwise.analysis.simulate.truth import Truth
 from arcwise.domains import Interval
 from arcwise.tasks import Task
@@ -101,3 +101,40 @@ def test_half_at_each_end_leaves_the_median_open() -> None:
     assert low.high is not None
     assert high.low is not None
     assert low.high < 0.3 < 0.7 < high.low
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 2), (2, 2), (18, 19)])
+def test_a_share_inside_an_end_zone_may_be_all_of_it(low: int, high: int) -> None:
+    task = Task("a", Interval(0, 20, step=1), 1.0, goal="value")
+    first, last = task.mechanism.node_places()[[0, -1]].tolist()
+    assert high < first or low > last
+    law = code_law(task.mechanism, parse_population(f"0.6*atom:{low} + rest*uniform", task.domain))
+    counts = multinomial(np.int64(10_000), law, np.random.default_rng(1))
+    found = estimate(task, counts, between=[(low, high)]).share(low, high)
+    assert (found.value, found.low) == (None, 0.0)
+    assert found.high is not None
+    assert found.high > 0.6
+    assert "end zone" in found.note
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(0.1, 30), (0.1, 300), (1.0, 30)])
+@pytest.mark.parametrize("line", ["atom:0", "0.5*atom:0 + 0.5*atom:1", "uniform"])
+def test_few_honest_reports_are_held_and_not_accused(epsilon: float, n: int, line: str) -> None:
+    """60 surveys: at 0.95, more than 11 misses have a probability of 5e-5; a note has one of 3e-4."""
+    task = Task("a", Interval(0, 1), epsilon, goal="value")
+    population = parse_population(line, task.domain)
+    law, generator = code_law(task.mechanism, population), np.random.default_rng(n)
+    surveys = [
+        Survey(task.mechanism, multinomial(np.int64(n), law, generator).astype(float)) for _ in range(60)
+    ]
+    for level in (0.5, 0.95):
+        found = [mean(each, level=level) for each in surveys]
+        assert not any("manipulated" in each.note for each in found)
+    assert sum(each.contains(population.mean()) for each in found) >= 49
+
+
+def test_counts_of_no_population_are_named() -> None:
+    task = Task("a", Interval(0, 1), 2.0, goal="value")
+    counts = np.zeros(task.mechanism.kernel.codes)
+    counts[1:-1] = 1000.0
+    assert "manipulated" in mean(Survey(task.mechanism, counts)).note

@@ -132,7 +132,7 @@ def test_coverage_of_quantiles() -> None:
 
 def nearly(value: float) -> Average:
     """Return an average with next to no error."""
-    return Average(value, np.zeros((2, 1)), np.array([1e-6]), 2.0, 1e6)
+    return Average(value, np.zeros((2, 1)), np.array([1e-6]), 2.0, 1e6, 0.0)
 
 
 def test_an_end_is_not_beyond_a_place_whose_bound_fails() -> None:

@@ -25,6 +25,7 @@ from arcwise.analysis.estimators.small_samples import two_sided
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.estimators.variance import spread
+from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
 from arcwise.analysis.simulate import Histogram, as_population, code_law, multinomial, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import LaplaceMechanism, OptimalCircular, OptimalPiecewise
@@ -170,14 +171,20 @@ def test_what_is_not_seen_yet_is_reckoned_with() -> None:
     assert empirical_reach(mechanism.kernel, -numbers, counts, 1.96).distance == 0.0
 
 
-def test_codes_that_hardly_any_device_sends_do_not_count() -> None:
+@pytest.mark.parametrize(("most", "counts_much"), [(1e-4, False), (1.0, True)])
+def test_a_code_that_hardly_any_device_sends_counts_if_its_number_is_huge(
+    most: float, counts_much: bool
+) -> None:
     mechanism = LaplaceMechanism(UNIT, 2.0)
     numbers = mean_numbers(mechanism, 100).values
     law = code_law(mechanism, as_population("uniform", UNIT))
     (counts,) = surveys(law, 100, 1)
-    numbers[-1] += 1e9
+    plain = empirical_reach(mechanism.kernel, numbers, counts, 2.0).distance
+    share = float(largest_probabilities(mechanism.kernel)[-1])
+    assert 100 * share < 0.5
+    numbers[-1] += most / share  # what it may add to a population's average
     beyond = empirical_reach(mechanism.kernel, numbers, counts, 2.0).distance
-    assert beyond < 2.0 * 2.0 * average(mechanism.kernel, mean_numbers(mechanism, 100).values, counts)[1]
+    assert (beyond > 1.5 * plain) == counts_much
 
 
 def codes_of(mechanism: Mechanism) -> st.SearchStrategy[dict[int, int]]:

@@ -23,6 +23,7 @@ import numpy as np
 
 from arcwise.analysis.estimators.knots import Knots
 from arcwise.analysis.estimators.places import Places
+from arcwise.analysis.estimators.tails import Sample, furthest, roots
 from arcwise.analysis.likelihood.distribution import leap_stages, thin, uniform_start
 from arcwise.analysis.likelihood.em import EMSteps
 
@@ -82,6 +83,8 @@ class Average(NamedTuple):
         The largest weight that a report could have.
     n
         How many reports there are.
+    third
+        The third central moment of the reports' weights.
     """
 
     value: float
@@ -89,36 +92,31 @@ class Average(NamedTuple):
     errors: FloatArray
     most: float
     n: float
+    third: float
 
     @property
     def variance(self) -> float:
         """An estimate of the average's variance."""
         return float(self.errors @ self.errors)
 
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """As of `AnyAverage`."""
+        room = self.most - self.value
+        return (Sample(1.0, self.n, room, self.variance * self.n, self.third),) if room > 0.0 else ()
+
     def upper(self, root: float) -> float:
         """Return the upper bound that is `root` standard errors up.
 
-        As Wilson's for a proportion, the standard error is that at the bound: as many reports of the largest
-        weight as take the average there are part of the variance. So where no report has it yet, the bound is
+        As Wilson's for a proportion, the law of the average is that at the bound: as many reports of the
+        largest weight as take the average there are part of it. So where no report has it yet, the bound is
         the one that a count of 0 has.
         """
-        room = self.most - self.value
-        if room <= 0.0 or root <= 0.0:  # at a level of a half no standard error is added
-            return self.value
-        scale, spread = self.n / root**2, self.variance * self.n
-        linear = room - spread / room
-        return self.value + (linear + math.sqrt(linear * linear + 4.0 * spread * (scale + 1.0))) / (
-            2.0 * (scale + 1.0)
-        )
+        return self.value + furthest(self.samples, root)
 
     def roots(self, bound: float) -> float:
         """Return how many standard errors up a bound is: `upper`, the other way round."""
-        up, room = bound - self.value, self.most - self.value
-        if up <= 0.0:
-            return 0.0
-        spread = self.variance * self.n
-        at_bound = spread + (room - spread / room - up) * up if up < room else 0.0
-        return up * math.sqrt(self.n / at_bound) if at_bound > 0.0 else math.inf
+        return max(roots(self.samples, bound - self.value), 0.0) if bound > self.value else 0.0
 
 
 class AnyAverage(Protocol):
@@ -135,6 +133,10 @@ class AnyAverage(Protocol):
     @property
     def errors(self) -> FloatArray:
         """As of `Average`."""
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """Each sample's part of the sum, as of `tails`, but for those that are at their largest weight."""
 
     def upper(self, root: float) -> float:
         """Return the upper bound that is `root` standard errors up."""
@@ -170,6 +172,10 @@ class Bounds:
         With any kernel, on any domain.
     counts
         Reports per code, shape (K,), whole numbers, at least one report.
+    parts
+        The counts split in two at random, shape (2, K), where that was done already.
+    others
+        What reports of other samples, split in two, add to what weights are learned on, shape (2, K).
 
     Attributes
     ----------
@@ -181,18 +187,26 @@ class Bounds:
         A node distribution, shape (N,), by cells: for first guesses of where a bound is.
     """
 
-    def __init__(self, mechanism: Mechanism, counts: FloatArray) -> None:
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        counts: FloatArray,
+        *,
+        parts: FloatArray | None = None,
+        others: FloatArray | None = None,
+    ) -> None:
         self.n = float(counts.sum())
         self.places = Places(mechanism)
         nodes = mechanism.kernel.nodes
         knots = Knots(mechanism)
-        parts = thin(counts, 2)
+        parts = thin(counts, 2) if parts is None else parts
         self._known = bool(parts.sum(axis=1).all())
         self._parts = knots.merged(parts)
         self._sizes = self._parts.sum(axis=1)
         self.fitted: FloatArray = np.full(nodes, 1.0 / nodes)
         if self._known:
-            both = _fits(mechanism, parts[::-1])
+            learned = parts if others is None else parts + others
+            both = _fits(mechanism, learned[::-1])
             self.fitted = both.mean(axis=0)[knots.order]
             from arcwise.analysis.estimators.programs import Programs  # loads scipy
 
@@ -223,15 +237,19 @@ class Bounds:
         # At the lowest levels any weights will do.
         weights = self._programs.weights([several[k] for k in told], max(root, 0.1))
         sums = (self._parts * weights).sum(axis=2)
-        errors = (weights - (sums / self._sizes)[:, :, None]) * np.sqrt(self._parts) / self.n
-        for k, total, each, error in zip(told, sums.sum(axis=1), weights, errors, strict=True):
-            result[k] = Average(float(total) / self.n, each, error.ravel(), float(each.max()), self.n)
+        centred = weights - (sums / self._sizes)[:, :, None]
+        errors = centred * np.sqrt(self._parts) / self.n
+        thirds = np.einsum("ijk,ijk->i", centred * errors, errors) * self.n
+        for k, total, each, error, third in zip(
+            told, sums.sum(axis=1), weights, errors, thirds.tolist(), strict=True
+        ):
+            result[k] = Average(float(total) / self.n, each, error.ravel(), float(each.max()), self.n, third)
         return result
 
     def _largest(self, functionals: FloatArray) -> Average:
         """Return a functional's largest entry as an average without error."""
         most = float(functionals[0].max())
-        return Average(most, np.full(self._parts.shape, most), np.zeros(self._parts.size), most, self.n)
+        return Average(most, np.full(self._parts.shape, most), np.zeros(self._parts.size), most, self.n, 0.0)
 
 
 def covariance(averages: Sequence[AnyAverage]) -> FloatArray:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.analysis.estimators.inference_target import whose
-from arcwise.analysis.estimators.mean import reach
+from arcwise.analysis.estimators.mean import impossible, reach
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, hotelling, two_sided
 from arcwise.analysis.grid import coarse_notes, to_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from arcwise.analysis.estimators.survey import Survey
     from arcwise.mechanisms.base import Mechanism
@@ -36,6 +36,7 @@ __all__ = [
     "arrow_length",
     "arrow_of",
     "circular_variance",
+    "component",
     "direction",
     "fieller_arc",
     "first_moment",
@@ -74,22 +75,43 @@ class Arrow(NamedTuple):
         How many there are; of several samples, in the smallest one.
     reach
         A function of an angle and a level: how far above the component of Z there its expectation may lie.
+    samples
+        The samples and their weights.
     """
 
     moment: Moment
     reports: float
     reach: Callable[[float, float], float]
+    samples: Sequence[tuple[Survey, float]]
+
+    def too_long(self) -> bool:
+        """Return whether honest reports hardly ever have so long an arrow."""
+        angle = (
+            round(math.atan2(self.moment.z[1], self.moment.z[0]) * _ANGLES / math.tau) * math.tau / _ANGLES
+        )
+        several = [(each, weight, component(each.mechanism, angle)) for each, weight in self.samples]
+        return impossible(several, trials=_ANGLES)
+
+
+_ANGLES = 180
+"""At the nearest of which an arrow's length is tested."""
 
 
 def arrow_of(survey: Survey) -> Arrow:
     """Return what one sample of reports tells of the first trigonometric moment."""
-    mechanism, reports = survey.mechanism, survey.n
+    reports = survey.n
 
     def reach_at(angle: float, level: float) -> float:
-        turns = np.exp(1j * (2 * math.pi * mechanism.code_units() - angle)) / row_attenuation(mechanism)
-        return reach(survey, turns.real, two_sided(level, reports))
+        return reach(survey, component(survey.mechanism, angle), two_sided(level, reports))
 
-    return Arrow(first_moment(survey), reports, reach_at)
+    return Arrow(first_moment(survey), reports, reach_at, [(survey, 1.0)])
+
+
+def component(mechanism: Mechanism, angle: float) -> FloatArray:
+    """Return the numbers per code whose average is the component of Z at an angle, shape (K,)."""
+    turns = np.exp(1j * (2 * math.pi * mechanism.code_units() - angle)) / row_attenuation(mechanism)
+    components: FloatArray = turns.real
+    return components
 
 
 def first_moment(survey: Survey) -> Moment:
@@ -188,7 +210,7 @@ def direction(survey: Survey, *, level: float = 0.95) -> Value:
 def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -> Value:
     """Return the direction of an arrow as `direction` does; `about` says whose it is."""
     period, method = mechanism.domain.length, _DIRECTION
-    moment, n, _ = arrow
+    moment, n, *_ = arrow
     angle = math.atan2(moment.z[1], moment.z[0])
     unit = angle / (2 * math.pi) % 1.0
     value = period * (unit if unit < 1.0 else 0.0)
@@ -201,7 +223,7 @@ def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str
         why = "a uniform population is compatible with the reports" if n >= _FEWEST else "too few reports"
         return Value(value, 0.0, period, method, all_notes(f"the direction is not determined: {why}", notes))
     # Only an arrow longer than 1 can be longer than any population's.
-    if math.hypot(*moment.z) > 1.0 and _length(arrow, level).low > 1.0:
+    if math.hypot(*moment.z) > 1.0 and _length(arrow, level).low > 1.0 and arrow.too_long():
         notes = all_notes(NO_POPULATION, notes)
     below, above = (side / (2 * math.pi) for side in arc)
     unit = value / period
@@ -301,14 +323,14 @@ def resultant_length(survey: Survey, *, level: float = 0.95) -> Value:
 
 def arrow_length(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -> Value:
     """Return the length of an arrow as `resultant_length` does; `about` says whose it is."""
-    moment, n, _ = arrow
+    moment, n, *_ = arrow
     notes = all_notes(few_note(n), coarse_notes(mechanism), _NO_CLUSTERS, about)
     if n < _FEWEST:
         value = min(math.sqrt(max(float(moment.z @ moment.z) - float(np.trace(moment.covariance)), 0.0)), 1.0)
         method = "debiased modulus of the first trigonometric moment; too few reports for an interval"
         return Value(value, 0.0, 1.0, method, notes)
     length = _length(arrow, level)
-    if length.low > 1.0:
+    if length.low > 1.0 and arrow.too_long():
         notes = all_notes(NO_POPULATION, notes)
     value, low, high = (min(max(x, 0.0), 1.0) for x in length[:3])
     # Rounding shrinks what points along the arrow, at most (1+R)/2 of the population, and what points against
@@ -337,7 +359,7 @@ class _Length(NamedTuple):
 
 
 def _length(arrow: Arrow, level: float) -> _Length:
-    (z, covariance), reports, reach_at = arrow
+    (z, covariance), reports, reach_at, _ = arrow
     square, trace = float(z @ z), float(np.trace(covariance))
     value = math.sqrt(max(square - trace, 0.0))
     error = math.sqrt(float(z @ covariance @ z) / square) if square else math.sqrt(trace / 2)

@@ -16,12 +16,12 @@ import numpy as np
 from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from arcwise.kernels.base import Kernel
-    from arcwise.typing import FloatArray
+    from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["SKEWNESS", "Reach", "empirical_reach"]
+__all__ = ["SKEWNESS", "Reach", "empirical_reach", "pooled_reach"]
 
 SKEWNESS = 2.0
 """How much the squared skewness of an average adds to what its likelihood ratio has to exceed.
@@ -30,9 +30,6 @@ Where x rare reports are expected, the squared skewness is 1/x, and none of them
 exp(-x). An interval that saw none holds x up to ``2 x = t^2 (1 + 2/x)``: at the level 0.95 to x = 3.1, so
 that 4 % of surveys miss. The chi-square law by itself would miss 15 %.
 """
-
-_EXPECTED = 0.5
-"""Reports that some population must have beyond a place, for the likelihood to reckon with it unseen."""
 
 
 class Reach(NamedTuple):
@@ -69,18 +66,68 @@ def empirical_reach(kernel: Kernel, values: FloatArray, counts: FloatArray, quan
     and where that does not reach d, with y at its end, also a share s of mass at the furthest code. So d
     increases along a single path (y, then s), as does the likelihood ratio ``2 n sum_j p_j log(p_j/q_j)``,
     whose root is compared with `quantile`. It is chi-square but for the skewness of q (`SKEWNESS`). The
-    furthest code is the one beyond which no population has half a report on average.
+    furthest code may be a rare one that carries a huge number: what codes beyond it can add to any
+    population's average is less than a hundredth of the standard error.
     """
     n = float(counts.sum())
-    seen = np.flatnonzero(counts)
-    p = counts[seen] / n
-    centre = float(p @ values[seen])
-    z = values[seen] - centre
-    z -= p @ z  # what rounding left
-    furthest = _furthest(kernel, values, counts)
-    far = float(values[furthest]) - centre
+    z, p, seen, furthest = _residuals(kernel, values, counts)
+    far = float(z[furthest])
     if not far > 0.0 or (seen.size == 1 and furthest == seen[0]):
         return Reach(0.0, counts / n)
+    distance, weights, share = _most(z[seen], p, far, n, quantile)
+    law = np.zeros(counts.size)
+    law[seen] = weights
+    law[furthest] += share
+    return Reach(distance, law)
+
+
+def pooled_reach(
+    kernel: Kernel, samples: Sequence[tuple[FloatArray, FloatArray, float]], quantile: float
+) -> float:
+    """Return how far above a weighted sum of averages over independent samples its expectation may lie.
+
+    Parameters
+    ----------
+    kernel
+        Of all samples.
+    samples
+        Of each, at least two reports: the number per code, the reports per code, and its weight.
+    quantile
+        As of `empirical_reach`.
+
+    Notes
+    -----
+    All reports are taken for one sample, each with what it adds to the error of the sum: its distance from
+    its own sample's average. So there is one multiplier for all, and rare codes of many small samples add up
+    before they are judged.
+    """
+    total = sum(float(counts.sum()) for _, counts, _ in samples)
+    found, shares, far = [], [], 0.0
+    for values, counts, weight in samples:
+        n = float(counts.sum())
+        z, p, seen, furthest = _residuals(kernel, values, counts)
+        scale = total * weight / math.sqrt(n * (n - 1.0))  # the average is taken from these reports too
+        found.append(scale * z[seen])
+        shares.append(p * n / total)
+        far = max(far, scale * float(z[furthest]))
+    return _most(np.concatenate(found), np.concatenate(shares), far, total, quantile)[0] if far else 0.0
+
+
+def _residuals(
+    kernel: Kernel, values: FloatArray, counts: FloatArray
+) -> tuple[FloatArray, FloatArray, IntArray, int]:
+    """Return how far numbers are from their average, shares of seen codes, which these are, the furthest."""
+    seen = np.flatnonzero(counts)
+    p = counts[seen] / float(counts.sum())
+    z = values - float(p @ values[seen])
+    z -= p @ z[seen]  # what rounding left
+    return z, p, seen, _furthest(kernel, z, counts, math.sqrt(float(p @ z[seen] ** 2 / counts.sum())))
+
+
+def _most(
+    z: FloatArray, p: FloatArray, far: float, n: float, quantile: float
+) -> tuple[float, FloatArray, float]:
+    """Return how far the path of `empirical_reach` leads, the law of seen codes, and the furthest's share."""
     far = max(far, float(z.max()))
 
     def along(path: float) -> tuple[FloatArray, float, float]:
@@ -103,10 +150,7 @@ def empirical_reach(kernel: Kernel, values: FloatArray, counts: FloatArray, quan
     guess = quantile * far / math.sqrt(n) / deviation if deviation > 0.0 else math.inf
     path = _root_search(lambda at: along(at)[2], quantile, guess)
     weights, share, _ = along(path)
-    law = np.zeros(counts.size)
-    law[seen] = weights
-    law[furthest] += share
-    return Reach(max(float(weights @ z) + share * far, 0.0), law)
+    return max(float(weights @ z) + share * far, 0.0), weights, share
 
 
 _LAST, _WHOLE = 1.0 - 1e-13, 2.0 - 1e-13
@@ -141,11 +185,17 @@ _SECANTS = 6
 """Steps before a search that needs no straight line."""
 
 
-def _furthest(kernel: Kernel, values: FloatArray, counts: FloatArray) -> int:
+def _furthest(kernel: Kernel, z: FloatArray, counts: FloatArray, error: float) -> int:
     """Return the code with the largest number that a report may have, seen or not.
 
     The shares of codes at nodes where they are most likely bound from above what any population has of them.
     """
-    order = np.argsort(-values, kind="stable")
-    expected = np.cumsum(largest_probabilities(kernel)[order]) * float(counts.sum())
-    return int(order[np.argmax((expected >= _EXPECTED) | (counts[order] > 0))])
+    order = np.argsort(-z, kind="stable")
+    shares = largest_probabilities(kernel)[order]
+    lost = np.cumsum(shares * z[order]) - np.cumsum(shares) * z[order]  # without the codes beyond each
+    beyond = int(np.searchsorted(lost, _NEGLIGIBLE * error, "right")) - 1
+    return int(order[min(max(beyond, 0), int(np.argmax(counts[order] > 0)))])
+
+
+_NEGLIGIBLE = 0.01
+"""Of the standard error: what may be left out of an average."""

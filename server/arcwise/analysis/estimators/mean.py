@@ -7,11 +7,12 @@ them. The width of an interval for these users only takes a fitted distribution 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from arcwise.analysis.estimators.empirical import empirical_reach
+from arcwise.analysis.estimators.empirical import empirical_reach, pooled_reach
+from arcwise.analysis.estimators.honest import beyond_chance
 from arcwise.analysis.estimators.inference_target import device_reach, device_variance, source_of_error, whose
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
@@ -24,6 +25,8 @@ from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms.window import mean_code
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from arcwise.analysis.estimators.inference_target import Users
     from arcwise.analysis.estimators.survey import Survey
     from arcwise.domains import Domain
@@ -31,7 +34,18 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["average", "clamp_units", "end_units", "mean", "outside_note", "reach", "reaches"]
+__all__ = [
+    "Weighted",
+    "average",
+    "clamp_units",
+    "end_units",
+    "impossible",
+    "mean",
+    "outside_note",
+    "reach",
+    "reaches",
+    "strata_reach",
+]
 
 
 def mean(survey: Survey, *, level: float = 0.95) -> Value:
@@ -54,7 +68,7 @@ def mean(survey: Survey, *, level: float = 0.95) -> Value:
     unit, below, above = reaches(survey, numbers.values, two_sided(level, n) if n > 1 else math.inf)
     if numbers.bias:
         low, high = unit - below - numbers.bias, unit + above + numbers.bias
-        return _bounded(domain, low, high, numbers, all_notes(few_note(n), whose(users)))
+        return _bounded(survey, low, high, numbers, all_notes(few_note(n), whose(users)))
     method = f"{numbers.method}; {source_of_error(users)}"
     if n < 2:
         # A mean lies in the domain; the single decoded report may lie far outside.
@@ -67,11 +81,13 @@ def mean(survey: Survey, *, level: float = 0.95) -> Value:
         return Value(to_domain(domain, unit), low, high, method, notes)
     low, high = unit - below, unit + above
     low, high = to_domain(domain, low), to_domain(domain, high)
-    notes = all_notes(outside_note(domain, low, high), few_note(n), whose(users))
+    notes = all_notes(
+        outside_note(domain, [(survey, 1.0, numbers.values)], low, high), few_note(n), whose(users)
+    )
     return Value(to_domain(domain, unit), low, high, method, notes)
 
 
-def outside_note(domain: Domain, low: float, high: float) -> str:
+def outside_note(domain: Domain, samples: Sequence[Weighted], low: float, high: float) -> str:
     """Return what to say of a mean's interval that leaves the domain, or "".
 
     The mean lies in the domain, so the part of the interval inside it covers as often as the whole. It is not
@@ -79,7 +95,8 @@ def outside_note(domain: Domain, low: float, high: float) -> str:
     """
     first, last = to_domain(domain, 0.0), to_domain(domain, 1.0)
     if high < first or low > last:
-        return f"the whole interval lies outside the domain: {NO_POPULATION}"
+        why = NO_POPULATION if impossible(samples, 1.0 if low > last else -1.0) else "chance explains it"
+        return f"the whole interval lies outside the domain, where no mean is: {why}"
     if low < first or high > last:
         return (
             "the interval reaches outside the domain, where no mean is: the part inside holds the mean as "
@@ -88,10 +105,25 @@ def outside_note(domain: Domain, low: float, high: float) -> str:
     return ""
 
 
-def _bounded(domain: Domain, low: float, high: float, numbers: Numbers, notes: tuple[str, ...]) -> Value:
+Weighted: TypeAlias = "tuple[Survey, float, FloatArray]"
+"""A sample, its weight in a sum, and a number per code."""
+
+
+def impossible(samples: Sequence[Weighted], sign: float = 1.0, *, trials: int = 1) -> bool:
+    """Return whether honest reports hardly ever have a sum of averages so large, or for -1 so small."""
+    return beyond_chance(
+        samples[0][0].mechanism.kernel,
+        [(sign * numbers, survey.counts, weight) for survey, weight, numbers in samples],
+        trials=trials,
+    )
+
+
+def _bounded(survey: Survey, low: float, high: float, numbers: Numbers, notes: tuple[str, ...]) -> Value:
     """Return the range of means that numbers with a bias leave, within the domain."""
+    domain, mine = survey.mechanism.domain, [(survey, 1.0, numbers.values)]
+    outside = (low > 1.0 and impossible(mine)) or (high < 0.0 and impossible(mine, -1.0))
     notes = all_notes(
-        NO_POPULATION if low > 1.0 or high < 0.0 else "",
+        NO_POPULATION if outside else "",
         "no numbers per code estimate the mean without a bias or a huge variance, "
         "so no single mean can be estimated",
         f"the bias of these is at most {numbers.bias * domain.length:.4g}, which the range takes in",
@@ -156,6 +188,25 @@ def reach(survey: Survey, values: FloatArray, quantile: float) -> float:
     return math.sqrt(users.mixed(devices**2, population**2))
 
 
+def strata_reach(
+    strata: Sequence[Survey], weights: FloatArray, numbers: Sequence[FloatArray], level: float
+) -> float:
+    """Return how far above the strata's averages, times their weights, the expectation may lie.
+
+    `pooled_reach`, with Student's quantile for the degrees of freedom of Welch and Satterthwaite; with fewer
+    than 30 reports of a stratum at least as far as by the errors of the averages.
+    """
+    kernel, counts = strata[0].mechanism.kernel, [each.counts for each in strata]
+    errors = [average(kernel, *pair)[1] for pair in zip(numbers, counts, strict=True)]
+    squares, sizes = np.square(weights * errors), np.array([each.n for each in strata])
+    square = float(squares.sum())
+    if not square:
+        return 0.0
+    quantile = two_sided(level, 1.0 + square**2 / float((squares**2 / (sizes - 1.0)).sum()))
+    found = pooled_reach(kernel, list(zip(numbers, counts, weights.tolist(), strict=True)), quantile)
+    return max(found, quantile * math.sqrt(square)) if sizes.min() < FEW else found
+
+
 def clamp_units(mechanism: Mechanism, kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     """Return the numbers per code whose averages bound the mean from below and above, on the unit interval.
 
@@ -208,7 +259,8 @@ def _clamp(survey: Survey, kernel: WindowKernel, level: float) -> Value:
         high, _, above = reaches(survey, upper, quantile)
         low, high = low - below, high + above
         # In a population low exceeds high by no more than its error: the ends' masses are not negative.
-        if low > high or low > 1.0 or high < 0.0:
+        each = (low > high, lower - upper), (low > 1.0, lower), (high < 0.0, -upper)
+        if any(beyond and impossible([(survey, 1.0, numbers)]) for beyond, numbers in each):
             notes = (NO_POPULATION, *notes)
         low, high = (min(max(x, 0.0), 1.0) for x in (min(low, high), max(low, high)))
     return Value(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcwise.analysis.counts import checked_task
+from arcwise.analysis.estimators.bounds import Bounds
 from arcwise.analysis.estimators.direction import (
     Arrow,
     Moment,
@@ -22,6 +23,7 @@ from arcwise.analysis.estimators.direction import (
     arrow_length,
     arrow_of,
     circular_variance,
+    component,
     direction,
     resultant_length,
     untold,
@@ -29,15 +31,17 @@ from arcwise.analysis.estimators.direction import (
 from arcwise.analysis.estimators.estimation import by_shares, reported_delta
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level
-from arcwise.analysis.estimators.mean import mean, outside_note
+from arcwise.analysis.estimators.mean import mean, outside_note, strata_reach
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import opposite
 from arcwise.analysis.estimators.result import Estimate, Value, wrapped
 from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.totals import Strata
+from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.estimators.variance import strata_spread
 from arcwise.analysis.estimators.wide_domain import told_if_wide
+from arcwise.analysis.likelihood.distribution import thin
 from arcwise.analysis.likelihood.em import EMFit
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import as_float, checked_bool, explained, shown
@@ -90,8 +94,8 @@ def post_stratify(
     Notes
     -----
     A mean, a trigonometric moment or a share of the population is the sum of the strata's times their
-    weights. On each side its interval reaches as far as the root of the sum of the squares of the strata's
-    reaches, times weights (Zou and Donner 2008). Bounds of shares hold for every population of each stratum
+    weights. Its interval takes the reports of all strata for one sample, each with what it adds to the error
+    of the sum (`pooled_reach`). Bounds of shares hold for every population of each stratum
     (`totals.Strata`), and quantiles, bins, band and mode are made from them as without strata.
 
     Examples
@@ -132,7 +136,7 @@ def post_stratify(
         spread = strata_spread(surveys, parts, level=level)
         if spread is not None:
             found["variance"], found["standard_deviation"] = spread
-    bounds = Strata([each.bounds for each in surveys], parts.tolist())
+    bounds = strata_bounds(surveys, parts)
     whole = _Whole(mechanism, fewest.n, probabilities, bounds)
     names = ", ".join(f"{name} {part:.4g}" for name, part in zip(strata, parts, strict=True))
     result = Estimate(
@@ -154,6 +158,27 @@ def post_stratify(
         **found,
     )
     return wrapped(told_if_wide(result, task), task)
+
+
+def strata_bounds(strata: Sequence[Survey], weights: FloatArray) -> Strata:
+    """Return bounds of shares of the population that strata make up.
+
+    Equal counts are not split alike, and a stratum's weights are learned on some reports of the other strata
+    too: what a split, or a fit to a handful of reports, has in luck would add up over many strata.
+    """
+    splits = np.array([thin(each.counts, 2, draw=k) for k, each in enumerate(strata)])
+    pooled = splits.sum(axis=0)
+    sizes = np.maximum(pooled.sum(axis=1, keepdims=True), 1.0)
+    others = pooled * np.minimum(_LEARNED / sizes, 1.0)
+    each = [
+        Bounds(stratum.mechanism, stratum.counts, parts=split, others=others)
+        for stratum, split in zip(strata, splits, strict=True)
+    ]
+    return Strata(each, weights.tolist())
+
+
+_LEARNED = 100.0
+"""Reports of all strata that each part of a stratum learns its weights on, besides its own."""
 
 
 class _Whole(NamedTuple):
@@ -219,27 +244,34 @@ def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
             "range of possible means: the strata's, added up",
             notes,
         )
-    values = np.array(points)
-    value = float(parts @ values)
-    below, above = (float(np.linalg.norm(parts * side)) for side in (values - lows, highs - values))
+    numbers = [mean_numbers(stratum.mechanism, stratum.n).values for stratum in strata]
+    value = float(parts @ points)
+    domain = strata[0].mechanism.domain
+    samples = list(zip(strata, parts.tolist(), numbers, strict=True))
+    below, above = (
+        domain.length * strata_reach(strata, parts, [sign * each for each in numbers], level)
+        for sign in (-1.0, 1.0)
+    )
     return Value(
         value,
         value - below,
         value + above,
-        f"strata's means times their weights, errors added in squares; {each[0].method}",
-        all_notes(outside_note(strata[0].mechanism.domain, value - below, value + above), few),
+        f"strata's means times their weights, errors of all reports together; {each[0].method}",
+        all_notes(outside_note(domain, samples, value - below, value + above), few),
     )
 
 
 def _arrow(strata: Sequence[Survey], parts: FloatArray) -> Arrow:
     """Return what the strata tell of the population's first trigonometric moment."""
     arrows = [arrow_of(each) for each in strata]
-    weights = parts.tolist()
+    mechanism = strata[0].mechanism
 
     def reach(angle: float, level: float) -> float:
-        return math.hypot(*(w * each.reach(angle, level) for w, each in zip(weights, arrows, strict=True)))
+        return strata_reach(strata, parts, [component(mechanism, angle)] * len(strata), level)
 
     moments = np.array([each.moment.z for each in arrows])
     covariances = np.array([each.moment.covariance for each in arrows])
     moment = Moment(parts @ moments, np.tensordot(parts**2, covariances, axes=1))
-    return Arrow(moment, min(each.reports for each in arrows), reach)
+    return Arrow(
+        moment, min(each.reports for each in arrows), reach, list(zip(strata, parts.tolist(), strict=True))
+    )

@@ -251,6 +251,7 @@ class _Line:
         self._at = [along, along[::-1]]
         self._model = [upto, np.cumsum(mass[::-1])]
         self._averages: list[dict[int, AnyAverage]] = [{}, {}]
+        self._known: dict[tuple[_End, int], float] = {}
 
     def intervals(self, level: float) -> list[tuple[float, float]]:
         """Return the interval of the quantile at each of `LEVELS`: lengths from the start of the line."""
@@ -290,7 +291,9 @@ class _Line:
 
     def _bound(self, end: _End, index: int) -> float:
         """Return the bound at an index that was asked for."""
-        return self._averages[end.side][index].upper(end.root)
+        if (end, index) not in self._known:
+            self._known[end, index] = self._averages[end.side][index].upper(end.root)
+        return self._known[end, index]
 
     def _between(self, end: _End) -> tuple[int, int]:
         """Return the last index before the first one that fails, -1 for none, and that one.

@@ -11,18 +11,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+
+from arcwise.analysis.estimators.tails import furthest, roots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from arcwise.analysis.estimators.bounds import Average, Bounds
     from arcwise.analysis.estimators.places import Places
+    from arcwise.analysis.estimators.tails import Sample
     from arcwise.typing import FloatArray
 
 __all__ = ["Samples", "Strata", "Total"]
-
-_MOST_ROOTS = 40.0
 
 
 class Total(NamedTuple):
@@ -46,26 +46,23 @@ class Total(NamedTuple):
         """An estimate of the sum's variance."""
         return sum(f * f * each.variance for f, each in zip(self.factors, self.averages, strict=True))
 
-    def upper(self, root: float) -> float:
-        """Return the upper bound that is `root` standard errors up.
-
-        As far as the root of the sum of the squares of how far each average's bound is from it (Zou and
-        Donner 2008): with Wilson's bound of each the sum is not symmetric either.
-        """
-        return self.value + math.hypot(
-            *(
-                f * (each.upper(root) - each.value)
-                for f, each in zip(self.factors, self.averages, strict=True)
-            )
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """As of `bounds.AnyAverage`."""
+        parts = (
+            part._replace(factor=f)
+            for f, each in zip(self.factors, self.averages, strict=True)
+            for part in each.samples
         )
+        return tuple(sorted(parts, key=lambda part: -part.slope))
+
+    def upper(self, root: float) -> float:
+        """Return the upper bound that is `root` standard errors up: as of `Average`, with the sum's law."""
+        return self.value + furthest(self.samples, root)
 
     def roots(self, bound: float) -> float:
-        """Return how many standard errors up a bound is, at most 40."""
-        if bound <= self.value:
-            return 0.0
-        if bound >= self.upper(_MOST_ROOTS):
-            return _MOST_ROOTS
-        return float(brentq(lambda root: self.upper(root) - bound, 0.0, _MOST_ROOTS))
+        """Return how many standard errors up a bound is."""
+        return max(roots(self.samples, bound - self.value), 0.0) if bound > self.value else 0.0
 
 
 class Samples:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from arcwise.analysis.estimators.empirical import empirical_reach
 from arcwise.analysis.estimators.inference_target import device_reach, source_of_error, whose
-from arcwise.analysis.estimators.mean import average, end_units, reaches
+from arcwise.analysis.estimators.mean import average, end_units, impossible, reaches, strata_reach
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, two_sided
@@ -86,6 +86,7 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
     """
     mechanism, n, users = survey.mechanism, survey.n, survey.users
     kernel = mechanism.kernel
+    samples: list[_Sample] = []
     if n < 2:
         method = "none: one report does not show its variance"
         found = _Found(
@@ -95,12 +96,13 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
         found = _clamp(survey, kernel, two_sided(level, n))
     else:
         numbers = moment_numbers(mechanism, n)
+        samples.append((survey, 1.0, numbers))
         if numbers[0].bias or numbers[1].bias:
             # The square's error and the mean's: half of the level's for each.
             found = _biased(survey, two_sided((1.0 + level) / 2, n), numbers)
         else:
             found = _told(survey, two_sided(level, n), numbers)
-    return _spread(mechanism, found, all_notes(few_note(n), coarse_notes(mechanism), whose(users)))
+    return _spread(mechanism, samples, found, all_notes(few_note(n), coarse_notes(mechanism), whose(users)))
 
 
 def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float = 0.95) -> Spread | None:
@@ -122,8 +124,8 @@ def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float
 
     Notes
     -----
-    As `spread`, with averages over the population: of ``w - 2 t v + t^2`` at its mean t, by the errors of the
-    strata, added in squares.
+    As `spread`, with averages over the population: of ``w - 2 t v + t^2`` at its mean t, by the errors of
+    all reports together.
     """
     mechanism = strata[0].mechanism
     pairs = [moment_numbers(mechanism, each.n) for each in strata]
@@ -133,27 +135,35 @@ def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float
     means = [average(kernel, pair[0].values, each.counts) for pair, each in zip(pairs, strata, strict=True)]
     t = float(weights @ [mean for mean, _ in means])
     square = float(weights**2 @ [error**2 for _, error in means])
-    value, sides, errors = square, [0.0, 0.0], 0.0
-    for (first, second), stratum, weight in zip(pairs, strata, weights.tolist(), strict=True):
-        quantile = two_sided(level, stratum.n)
-        numbers = second.values - 2 * t * first.values + t * t
-        mean, *both = reaches(stratum, numbers, quantile)
-        value += weight * mean
-        sides = [math.hypot(side, weight * each) for side, each in zip(sides, both, strict=True)]
-        errors = math.hypot(errors, weight * average(kernel, numbers, stratum.counts)[1])
+    numbers = [second.values - 2 * t * first.values + t * t for first, second in pairs]
+    found = [average(kernel, each, stratum.counts) for each, stratum in zip(numbers, strata, strict=True)]
+    value = square + float(weights @ [mean for mean, _ in found])
+    errors = math.hypot(*(weights * [error for _, error in found]))
+    sides = [strata_reach(strata, weights, [sign * each for each in numbers], level) for sign in (-1.0, 1.0)]
     more = math.sqrt(2.0) * two_sided(level, math.inf) * square  # how much t^2 varies
     below, above = (math.hypot(side, more) for side in sides)
     few = min(stratum.n for stratum in strata)
     method = (
         f"averages over the strata of unbiased numbers for the value and its square; {source_of_error(None)}"
     )
-    found = _unrounded(mechanism, value, (below, above), errors, method)
-    return _spread(mechanism, found, all_notes(few_note(few), coarse_notes(mechanism)))
+    told = _unrounded(mechanism, value, (below, above), errors, method)
+    samples = list(zip(strata, weights.tolist(), pairs, strict=True))
+    return _spread(mechanism, samples, told, all_notes(few_note(few), coarse_notes(mechanism)))
 
 
-def _spread(mechanism: Mechanism, found: _Found, notes: tuple[str, ...]) -> Spread:
+_Sample: TypeAlias = "tuple[Survey, float, tuple[Numbers, Numbers]]"
+"""A sample, its weight, and the numbers per code for the value and its square."""
+
+
+def _spread(
+    mechanism: Mechanism, samples: Sequence[_Sample], found: _Found, notes: tuple[str, ...]
+) -> Spread:
     """Return what was found on the unit interval in the unit of the domain."""
-    unit = _possible(found._replace(notes=found.notes + notes))
+    outside = (
+        samples and (found.high < 0.0 or found.low > _LARGEST) and _impossible(samples, found.high < 0.0)
+    )
+    notes = all_notes(NO_POPULATION if outside else "", found.notes, notes)
+    unit = _possible(found._replace(notes=notes))
     length = mechanism.domain.length
 
     def square(each: float) -> float:
@@ -189,7 +199,6 @@ def _spread(mechanism: Mechanism, found: _Found, notes: tuple[str, ...]) -> Spre
 def _possible(found: _Found) -> _Found:
     """Return what was found, clipped to the variances that there are."""
     value, low, high, error, method, notes = found
-    outside = NO_POPULATION if high < 0.0 or low > _LARGEST else ""
     # An interval that chance put outside would shrink to a point. Wider is never wrong.
     low, high = min(low, _LARGEST - error), max(high, error)
     low, high = (min(max(end, 0.0), _LARGEST) for end in (low, high))
@@ -197,7 +206,18 @@ def _possible(found: _Found) -> _Found:
     if value is not None and not low <= value <= high:
         clipped = "the unbiased number is not a possible variance: it is clipped"
         value = min(max(value, low), high)
-    return _Found(value, low, high, error, method, all_notes(outside, clipped, notes))
+    return _Found(value, low, high, error, method, all_notes(clipped, notes))
+
+
+def _impossible(samples: Sequence[_Sample], below: bool) -> bool:
+    """Return whether honest reports hardly ever have so small a variance, or so large a one.
+
+    It is at least what ``E (x-t)^2`` is at its least t, a hundredth near the mean; and at most that at 1/2.
+    """
+    middle = sum(w * float(each.counts @ v.values) / each.n for each, w, (v, _) in samples)
+    t = round(middle, 2) if below else 0.5
+    several = [(each, w, u.values - 2 * t * v.values + t * t) for each, w, (v, u) in samples]
+    return impossible(several, -1.0 if below else 1.0, trials=101 if below else 1)
 
 
 def _told(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -> _Found:

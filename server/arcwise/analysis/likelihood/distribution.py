@@ -216,10 +216,13 @@ def uniform_start(mechanism: Mechanism) -> FloatArray:
     return np.roll(np.diff(cell_edges(mechanism)), first_cell(mechanism))
 
 
-def thin(counts: FloatArray, folds: int) -> FloatArray:
-    """Return the counts split at random into `folds` arrays that add up to them, shape (folds, K)."""
+def thin(counts: FloatArray, folds: int, *, draw: int = 0) -> FloatArray:
+    """Return the counts split at random into `folds` arrays that add up to them, shape (folds, K).
+
+    Equal counts are split alike, but for another number of the draw.
+    """
     left = counts.astype(np.int64)
-    generator = np.random.default_rng(left.tolist())
+    generator = np.random.default_rng([*left.tolist(), draw] if draw else left.tolist())
     parts = []
     for remaining in range(folds, 1, -1):
         part = generator.binomial(left, 1 / remaining)
