@@ -197,7 +197,7 @@ def test_nothing_that_a_reader_sees_moves_between_releases(
             other.register([AGE])
             task_id = bytes.fromhex(AGE.id)
             other.add([Batch(task_id, bytes([9] * 15 + [k]), TODAY + k, bytes([4])) for k in (0, 1)])
-            assert one.runtime.store().merge(other.export(ids=True), 0) == 1
+            assert one.runtime.store().merge(other.export(ids=True), int(one.runtime.clock.time())) == 1
         assert await one.send(50, TODAY + 2, 7) == 204
         for worker in (one, two):
             worker.tick()
@@ -317,7 +317,7 @@ def test_a_reader_who_knows_all_reports_but_one_guesses_no_tag(
         """Try every tag that can be computed without the store's secret; return how many paths have one."""
         tagged, store = 0, worker.runtime.store()
         with closing(open_store(f"sqlite:///{tmp_path / f'{clock.time()}.db'}")) as own:
-            own.merge(store.export(ids=True), 0)
+            own.merge(store.export(ids=True), int(clock.time()))
             for path in paths:
                 given = (await worker.http.get(path)).headers.get("ETag")
                 guessed = tags(AGE, path, own, [b"", bytes(32), own.secret])

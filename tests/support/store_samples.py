@@ -12,6 +12,8 @@ DELAY = Task("delay", Interval(0, 1), 1.0)
 HEADING = Task("heading", Circle(360), 1.0)
 WIDE = Task("wide", Interval(0, 1), 1.0, mechanism=OptimalPiecewise(Interval(0, 1), 1.0, nodes=300))
 TASKS = [DELAY, HEADING, WIDE]
+NOW = 150 * DELAY.epoch_seconds + 9_000
+"""A Unix time some weeks after the epochs of these tests, which are about the 100th."""
 
 COUNTED, REPLAYED, CLOSED = Outcome.COUNTED, Outcome.REPLAYED, Outcome.CLOSED
 

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from arcwise.server.store.epochs import GAP_SECONDS
 from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ __all__ = ["Clock", "EpochClock"]
 
 _RATE = 2.0
 """Seconds by which the believed time follows the machine's clock up, at most, in a second."""
-_GAP_SECONDS = 600
-"""For how long a store may have been without a server before it counts as one that was restored."""
 _STEP_SECONDS = 60
 """By how much the stored time is raised at least: a commit a minute, whatever the number of workers."""
 
@@ -116,7 +115,7 @@ class EpochClock:
             reached = now
         elif self._latest is None:
             reached = stored
-            if now > stored + _GAP_SECONDS:
+            if now > stored + GAP_SECONDS:
                 with self._lock:
                     self._unsure_until = now
         if is_empty and stored is not None and now < stored:

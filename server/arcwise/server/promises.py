@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from arcwise.errors import ParameterError
 from arcwise.server.store.export import TaskState
 
 if TYPE_CHECKING:
@@ -51,15 +52,25 @@ def check_new(store: Store, tasks: Iterable[Task]) -> None:
 
 
 def checked_records(store: Store, records: Iterable[Record]) -> Generator[Record, None, None]:
-    """Yield records that are to be merged into a store, each new task after a check of its statement.
+    """Yield records that are to be merged into a store, each new task after the checks of one that is sent.
 
     Raises
     ------
     CertificateError
-        When one is not true.
+        When its central statement is not true.
+    ParameterError
+        When it is open, and an open task of the store has its name.
     """
-    known = {entry.task.id for entry in store.tasks()}
+    stored = store.tasks()
+    known = {entry.task.id for entry in stored}
+    taken = {entry.task.name: entry.task.id for entry in stored if entry.closed is None}
     for record in records:
         if isinstance(record, TaskState) and record.task.id not in known:
             check_statement(record.task)
+            if record.closed is None and (other := taken.get(record.task.name)):
+                raise ParameterError(
+                    f"tasks {other} here and {record.task.id} there are open and have the same name: close "
+                    "one of them first, with POST /v1/tasks/ID/close or on the page for operators. Nothing "
+                    "was merged"
+                )
         yield record

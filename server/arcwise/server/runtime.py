@@ -28,6 +28,7 @@ from arcwise.server.promises import check_new
 from arcwise.server.releasing import Releasing
 from arcwise.server.sessions import Sessions
 from arcwise.server.store import Store, open_store
+from arcwise.server.store.releases import least_released
 from arcwise.server.store.staging import StagingStore
 from arcwise.server.turns import Turns
 from arcwise.tasks import DAY
@@ -424,7 +425,7 @@ class Runtime:
             # Of a task that was shown live until now, nothing can have been released.
             is_sure = unsure_until is None or (self._was_live and not task.releases_closed_epochs)
             unsure_before = 0 if is_sure else lateness.first_open(unsure_until or 0.0)
-            done = store.release(task, before, least=max(task.least_reports, 1), unsure_before=unsure_before)
+            done = store.release(task, before, least=least_released(task), unsure_before=unsure_before)
             self._released_before[task.id] = before
             if done.unsure:
                 _log.warning(

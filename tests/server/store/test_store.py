@@ -13,7 +13,7 @@ from arcwise.errors import StoreError
 from arcwise.server.store import Store, open_store
 from arcwise.tasks import Task
 from arcwise.wire import Batch
-from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, WIDE, batch, counted
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, NOW, REPLAYED, WIDE, batch, counted
 
 Opener = Callable[[], Store]
 
@@ -80,7 +80,7 @@ def test_the_secret_is_the_stores_own(opener: Opener, tmp_path: Path) -> None:
         assert len(first.secret) == 32
         assert first.secret == second.secret
         with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'other.db'}")) as other:
-            other.merge(first.export(ids=True), 9_000)
+            other.merge(first.export(ids=True), NOW)
             assert other.secret not in (first.secret, bytes(32))
         assert repr(first.secret) not in repr(list(first.export(ids=True)))
 
@@ -186,12 +186,12 @@ def test_what_was_closed_stays_closed(store: Store, tmp_path: Path) -> None:
         other.register([DELAY])
         other.add([batch(DELAY, [1], number=7, epoch=9), batch(DELAY, [1], number=8, epoch=30)])
         other.prune(DELAY, before=12)
-        other.merge(store.export(ids=True), 9_000)
+        other.merge(store.export(ids=True), NOW)
         assert other.add([batch(DELAY, [1], number=9, epoch=19)]) == [CLOSED]
     with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'third.db'}")) as third:
         third.register([DELAY])
         third.add([batch(DELAY, [1], number=5, epoch=30)])
-        store.merge(third.export(ids=True), 9_000)  # of one that has closed nothing
+        store.merge(third.export(ids=True), NOW)  # of one that has closed nothing
     assert store.add([batch(DELAY, [1], number=9, epoch=19)]) == [CLOSED]
     state = store.tasks()[0]
     assert (state.open_from, state.newest) == (20, 30)
@@ -205,7 +205,7 @@ def test_the_time_that_was_believed_never_goes_back(opener: Opener, tmp_path: Pa
         assert second.advance_clock(900) == 1_000
         assert second.advance_clock(2_000) == 2_000
         with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'other.db'}")) as other:
-            other.merge(first.export(ids=True), 9_000)
+            other.merge(first.export(ids=True), NOW)
             assert other.clock() is None  # it is no matter of reports
     with contextlib.closing(opener()) as again:
         assert again.clock() == 2_000

@@ -13,8 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arcwise.cli import main
+from arcwise.domains import Interval
 from arcwise.server.store import StoredKey, open_store
-from tests.support.store_samples import COUNTED, DELAY, HEADING, REPLAYED, TASKS, batch, counted
+from arcwise.tasks import Task
+from tests.support.store_samples import COUNTED, DELAY, HEADING, NOW, REPLAYED, TASKS, batch, counted
 
 SCHEMA_1 = Path(__file__).parent / "schema_1.sql"
 
@@ -89,9 +91,9 @@ def test_sources_are_listed_and_dropped(filled: str) -> None:
     with contextlib.closing(open_store(filled)) as store:
         counts = {(key, epoch): np.array(counted(DELAY, [7, 7])) for epoch in (101, 103)}
         ids = [(key, epoch, epoch.to_bytes(16, "big")) for epoch in (101, 103)]
-        store.replace_source("lake", counts, ids, now=86_400)
+        store.replace_source("lake", counts, ids, now=NOW)
     assert good("sources", filled).splitlines() == [
-        "lake  (replaced 1970-01-02T00:00Z, 4 reports)",
+        "lake  (replaced 1970-05-31T02:30Z, 4 reports)",
         f"  delay  4 reports, epochs 101 to 103, 2 with reports  {DELAY.id}",
     ]
     assert "  reports   8" in good("info", filled).splitlines()
@@ -238,3 +240,16 @@ def test_migrate(tmp_path: Path) -> None:
     assert good("migrate", "sqlite:///old.db", "--to", "1") == "nothing to do\n"
     assert good("migrate", "sqlite:///old.db") == told
     assert good("check", "sqlite:///old.db") == "the store is whole\n"
+
+
+def test_a_merge_refuses_an_open_task_with_the_name_of_another(tmp_path: Path) -> None:
+    here, there = (f"sqlite:///{tmp_path / name}.db" for name in ("here", "there"))
+    other = Task("delay", Interval(0, 2), 1.0)
+    for url, task in ((here, DELAY), (there, other)):
+        with contextlib.closing(open_store(url)) as opened:
+            opened.register([task])
+    told = refused("merge", here, there)
+    assert f"tasks {DELAY.id} here and {other.id} there are open and have the same name" in told
+    with contextlib.closing(open_store(there)) as opened:
+        opened.close_task(other.id, 1_700_000_000)
+    good("merge", here, there)

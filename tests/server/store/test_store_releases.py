@@ -17,7 +17,7 @@ from arcwise.server.releasing import released_records
 from arcwise.server.store import Store, open_store
 from arcwise.server.store.export import BatchIds, Record, read_export, write_export
 from arcwise.server.store.releases import Closing, Decided
-from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, TASKS, batch, counted
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, NOW, TASKS, batch, counted
 from tests.support.stores import URLS
 
 
@@ -113,13 +113,13 @@ def test_an_epoch_that_was_pruned_before_is_decided_with_the_first_that_close(st
 def test_a_merge_brings_releases_as_they_are(store: Store, other: Store, move: str) -> None:
     reported(store, {90: 5, 91: 2, 95: 2})
     store.release(DELAY, 93, least=3)
-    store.advance_clock(1_700_000_000)
-    assert other.merge(MOVES[move](store.export(ids=True)), 9_000) == 0
+    store.advance_clock(NOW - 300)
+    assert other.merge(MOVES[move](store.export(ids=True)), NOW) == 0
     assert other.released(DELAY) == {90: 5}
     assert other.decided(DELAY).before == 93
     assert other.add([batch(DELAY, [1], number=99, epoch=91)]) == [CLOSED]
     assert other.release(DELAY, 94, least=1) == Closing()
-    assert other.clock() == 1_700_000_000  # so that its server knows what may have closed since
+    assert other.clock() == NOW - 300  # so that its server knows what may have closed since
     assert other.check() == []
 
 
@@ -130,7 +130,7 @@ def test_a_merge_adds_nothing_to_a_released_epoch(store: Store, other: Store, id
     reported(store, {90: 5, 95: 2})
     store.release(DELAY, 93)
     before = store.counts_by_epoch(DELAY)[90].tolist()
-    assert store.merge(other.export(ids=ids), 9_000) == 4
+    assert store.merge(other.export(ids=ids), NOW) == 4
     assert store.released(DELAY) == {90: 5}
     assert store.counts_by_epoch(DELAY)[90].tolist() == before
     # What is closed and not released is counted, and never shown.
@@ -148,7 +148,7 @@ def test_an_epoch_that_is_released_there_and_has_reports_here_is_never_shown(
     reported(other, {90: 4, 91: 3}, first=1000)
     other.release(DELAY, 93)
     reported(store, {90: 1, 95: 1})
-    assert store.merge(other.export(ids=True), 9_000) == 0
+    assert store.merge(other.export(ids=True), NOW) == 0
     assert store.released(DELAY) == {91: 3}
     changes = store.decided(DELAY)
     assert changes.before == 93
@@ -208,7 +208,7 @@ def test_an_export_of_what_is_released_has_nothing_else(
     assert done.exit_code == 0, done.output
     assert "lake" not in file.read_text()
     with file.open() as text:
-        other.merge(read_export(text, "released.jsonl"), 9_000)
+        other.merge(read_export(text, "released.jsonl"), NOW)
     assert other.reports_by_epoch(DELAY) == other.released(DELAY) == {90: 5, 93: 5}
     assert other.check() == []
     refused = CliRunner().invoke(main, ["store", "export", url, str(file), "--released", "--ids"])
@@ -222,5 +222,5 @@ def test_an_export_of_what_is_released_shows_blocks_as_readers_see_them(store: S
     store.release(DELAY, 105)
     store.remember("min_reports", 6)
     store.remember("min_reports_days", 7)
-    other.merge(released_records(store), 9_000)
+    other.merge(released_records(store), NOW)
     assert other.reports_by_epoch(DELAY) == {91: 6, 97: 11}  # Mondays are 88, 95, 102

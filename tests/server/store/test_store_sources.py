@@ -1,6 +1,7 @@
 """The contract of every store: sources, whose counts of an epoch are replaced and never added to."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +18,7 @@ from arcwise.typing import IntArray
 from arcwise.wire import Batch
 from tests.server.store.test_store_merge import MOVES
 from tests.support.cases import mostly_slow
-from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, WIDE, batch, counted
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, NOW, REPLAYED, WIDE, batch, counted
 from tests.support.stores import URLS
 
 Opener = Callable[[], Store]
@@ -59,7 +60,7 @@ def test_every_read_includes_what_a_source_has(store: Store) -> None:
             batch(DELAY, [203], number=11, epoch=101),
             batch(WIDE, [300], number=12),
         ),
-        now=9_000,
+        now=NOW,
     )
     assert report.changed == tuple(
         sorted(
@@ -85,9 +86,7 @@ def test_every_read_includes_what_a_source_has(store: Store) -> None:
     assert [store.report_count(task) for task in (DELAY, HEADING, WIDE)] == [6, 0, 1]
     assert [each.newest for each in store.tasks()] == [102, None, 100]
     assert store.sources() == [
-        StoredSource(
-            "lake", 9_000, (SourceTask(DELAY.id, 100, 101, 2, 3), SourceTask(WIDE.id, 100, 100, 1, 1))
-        )
+        StoredSource("lake", NOW, (SourceTask(DELAY.id, 100, 101, 2, 3), SourceTask(WIDE.id, 100, 100, 1, 1)))
     ]
     assert store.check() == []
 
@@ -364,13 +363,14 @@ def test_counts_of_closed_epochs_are_dropped_only_if_asked_for(store: Store) -> 
 @pytest.mark.parametrize("move", MOVES)
 def test_a_merge_keeps_sources_apart(store: Store, other: Store, move: str) -> None:
     mine, server = batch(DELAY, [1], number=1), batch(DELAY, [2], number=2)
-    store.replace_source("lake", *lake(mine, batch(DELAY, [1], number=4, epoch=101)), now=9_000)
+    store.replace_source("lake", *lake(mine, batch(DELAY, [1], number=4, epoch=101)), now=NOW)
     store.add([server])
     other.register([DELAY])
-    other.replace_source("sea", *lake(batch(DELAY, [7], number=7)), now=8_000)
-    other.merge(MOVES[move](store.export(ids=True)), 9_500)
+    other.replace_source("sea", *lake(batch(DELAY, [7], number=7)), now=NOW - 1_000)
+    other.merge(MOVES[move](store.export(ids=True)), NOW)
     assert held(other, DELAY) == {100: counted(DELAY, [1, 2, 7]), 101: counted(DELAY, [1])}
-    assert [(source.name, source.replaced) for source in other.sources()] == [("lake", 9_000), ("sea", 8_000)]
+    found = [(source.name, source.replaced) for source in other.sources()]
+    assert found == [("lake", NOW), ("sea", NOW - 1_000)]
     assert other.add([mine, server]) == [REPLAYED, REPLAYED]
     other.replace_source("lake", *lake(mine, batch(DELAY, [3], number=3)))
     assert held(other, DELAY) == {100: counted(DELAY, [1, 2, 3, 7]), 101: counted(DELAY, [1])}
@@ -387,10 +387,10 @@ def test_a_source_of_both_stores_is_refused(store: Store, other: Store) -> None:
         pytest.raises(ParameterError, match="both stores have a source lake"),
         closing(store.export(ids=True)) as records,
     ):
-        other.merge(records, 9_000)
+        other.merge(records, int(time.time()))
     assert other.report_count(DELAY) == 1
     other.drop_source("lake")
-    other.merge(store.export(ids=True), 9_000)
+    other.merge(store.export(ids=True), int(time.time()))
     assert other.counts(DELAY).tolist() == counted(DELAY, [1])
 
 
@@ -398,7 +398,7 @@ def test_a_merge_without_ids_leaves_a_source_that_can_be_replaced(store: Store, 
     mine = batch(DELAY, [1], number=1)
     store.replace_source("lake", *lake(mine))
     with closing(store.export(ids=True)) as records:
-        other.merge((record for record in records if not isinstance(record, BatchIds)), 9_000)
+        other.merge((record for record in records if not isinstance(record, BatchIds)), int(time.time()))
     report = other.replace_source("lake", *lake(mine))
     assert report.unchanged == 1
     assert other.add([mine]) == [REPLAYED]

@@ -30,6 +30,8 @@ _MOST = 2**62
 _MOST_READ = 2**63
 """Above what a store takes, which a merge says in words of its own."""
 _MAX_EPOCH = 2**32
+_LONGEST_LINE = 1 << 26
+"""Characters. Tasks have the longest lines: those by HTTP are at most 8 MiB, those in files may be larger."""
 
 
 class Header(NamedTuple):
@@ -130,9 +132,11 @@ def read_export(file: TextIO, name: str) -> Iterator[Record]:
     task: Task | None = None
     sources: set[str] = set()
     missing = number = 0
-    for number, line in enumerate(file, start=1):
+    for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), start=1):
         try:
-            fields = json.loads(line)
+            if len(line) == _LONGEST_LINE:
+                raise ValueError
+            fields = json.loads(line, object_pairs_hook=_each_once)
             if set(fields) == {"end"}:
                 if fields["end"] != number - 1 or missing or file.read(1):
                     raise ValueError
@@ -169,7 +173,9 @@ def _from_json(fields: dict[str, Any], task: Task | None, sources: Container[str
         open_from, decided = (
             _whole(number, _MAX_EPOCH) for number in (fields["open_from"], fields.get("decided", 0))
         )
-        released = {_whole(epoch, decided): _whole(n, _MOST_READ) for epoch, n in fields.get("released", [])}
+        released = _each_once(
+            [(_whole(epoch, decided), _whole(n, _MOST_READ)) for epoch, n in fields.get("released", [])]
+        )
         return TaskState(found, closed, open_from, decided, released)
     if task is None:
         raise ValueError
@@ -185,6 +191,13 @@ def _from_json(fields: dict[str, Any], task: Task | None, sources: Container[str
     if not ids or any(len(name) != 16 for name in ids):
         raise ValueError
     return BatchIds(epoch, ids, source)
+
+
+def _each_once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
 
 
 def _whole(number: object, below: int) -> int:

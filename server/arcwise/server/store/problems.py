@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from arcwise.errors import ArcwiseError, ParameterError, StoreError
 from arcwise.server.store.counting import exact_sum
+from arcwise.server.store.epochs import last_taken
 from arcwise.server.store.merging import MOST_REPORTS
-from arcwise.tasks import Task
+from arcwise.tasks import DAY, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from arcwise.server.store.records import StoredKey
     from arcwise.typing import IntArray
 
-__all__ = ["counts_problems", "key_exists", "load_task", "task_problems"]
+__all__ = ["counts_problems", "key_exists", "load_task", "task_problems", "time_problems"]
 
 
 def key_exists(key: StoredKey) -> ParameterError:
@@ -62,6 +63,33 @@ def counts_problems(task: Task, rows: Iterable[tuple[int, IntArray]], total: int
         problems.append(f"task {task.id}: {reports:,} reports are more than 2^53, the most that it can have")
     if reports != total:
         problems.append(f"task {task.id}: the counts hold {reports:,} reports, its total says {total:,}")
+    return problems
+
+
+def time_problems(
+    task: Task, closed: int | None, open_from: int, newest: int | None, now: float
+) -> list[str]:
+    """Return what a task has of the future, which no server does while its clock is right.
+
+    Parameters
+    ----------
+    closed, open_from, newest
+        As of `StoredTask`.
+    now
+        The time in Unix seconds.
+    """
+    last = last_taken(task, now)
+    problems = []
+    if closed is not None and closed > now + DAY:
+        problems.append(f"task {task.id} was closed at Unix time {closed}, which is yet to come")
+    if open_from > last + 1:
+        problems.append(
+            f"task {task.id}: epochs before {open_from} are closed, but those from {last} on are yet to come"
+        )
+    if newest is not None and newest > last:
+        problems.append(
+            f"task {task.id} has reports of epoch {newest}, but those after {last} are yet to come"
+        )
     return problems
 
 

@@ -9,7 +9,17 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-__all__ = ["Closing", "Decided", "brought_releases", "decide", "refuse_to_drop_released", "release_problems"]
+    from arcwise.tasks import Task
+
+__all__ = [
+    "Closing",
+    "Decided",
+    "brought_releases",
+    "decide",
+    "least_released",
+    "refuse_to_drop_released",
+    "release_problems",
+]
 
 
 class Decided(NamedTuple):
@@ -99,15 +109,20 @@ def refuse_to_drop_released(name: str, epochs: int) -> None:
         )
 
 
+def least_released(task: Task) -> int:
+    """Return how many reports an epoch of a task must have to be released."""
+    return max(task.least_reports, 1)
+
+
 def release_problems(
-    task_id: str, open_from: int, before: int, released: Mapping[int, int], reports: Mapping[int, int]
+    task: Task, open_from: int, before: int, released: Mapping[int, int], reports: Mapping[int, int]
 ) -> Iterable[str]:
     """Yield what is wrong with the releases of a task.
 
     Parameters
     ----------
-    task_id
-        Of the task.
+    task
+        Whose they are.
     open_from, before
         The first epoch that takes reports, and the first that is not decided.
     released
@@ -116,9 +131,11 @@ def release_problems(
         Those that they have.
     """
     if before > open_from:
-        yield f"task {task_id}: epochs before {before} are decided, but those from {open_from} on are open"
+        yield f"task {task.id}: epochs before {before} are decided, but those from {open_from} on are open"
     for epoch, n in released.items():
         if epoch >= before:
-            yield f"task {task_id}, epoch {epoch}: released, but not decided"
+            yield f"task {task.id}, epoch {epoch}: released, but not decided"
+        if n < (least := least_released(task)):
+            yield f"task {task.id}, epoch {epoch}: released with {n:,} reports, fewer than {least:,}"
         if (found := reports.get(epoch, 0)) != n:
-            yield f"task {task_id}, epoch {epoch}: released with {n:,} reports, but has {found:,}"
+            yield f"task {task.id}, epoch {epoch}: released with {n:,} reports, but has {found:,}"

@@ -10,6 +10,7 @@ import numpy as np
 from arcwise.checks import shown
 from arcwise.errors import ParameterError
 from arcwise.server.store.counting import exact_sum
+from arcwise.server.store.epochs import last_taken
 from arcwise.server.store.merging import Brought
 from arcwise.server.store.records import SourceChange, SourceReport, SourceTask, StoredSource
 from arcwise.wire import BATCH_ID_BYTES, MAX_EPOCH
@@ -83,14 +84,15 @@ def checked_name(name: str) -> str:
 
 
 def checked_counts(
-    counts: Mapping[tuple[bytes, int], IntArray], tasks: Iterable[StoredTask]
+    counts: Mapping[tuple[bytes, int], IntArray], tasks: Iterable[StoredTask], now: int
 ) -> dict[Cell, IntArray]:
     """Return the counts of a source as 64-bit integers.
 
     Raises
     ------
     ParameterError
-        When a task is unknown, an epoch is none, or counts have the wrong shape or numbers.
+        When a task is unknown, an epoch is none that a server takes at `now`, in Unix seconds, or counts have
+        the wrong shape or numbers.
     """
     sizes = {bytes.fromhex(stored.task.id): stored.task for stored in tasks}
     brought = Brought()
@@ -103,6 +105,11 @@ def checked_counts(
             )
         if isinstance(epoch, bool) or not 0 <= int(epoch) <= MAX_EPOCH:
             raise ParameterError(f"epoch must be from 0 to 2^32 - 1, got {epoch} of task {task.id}")
+        if epoch > (last := last_taken(task, now)):
+            raise ParameterError(
+                f"epoch must be at most {last}, the newest that a server takes now, got {epoch} of task "
+                f"{task.id}: leave its reports out, or check this machine's clock. Nothing was changed"
+            )
         array = np.asarray(given)
         codes = task.mechanism.kernel.codes
         if array.shape != (codes,) or array.dtype.kind not in "iu":

@@ -380,8 +380,8 @@ class PostgresStore(StagingStore):
         now: int | None = None,
     ) -> SourceReport:
         """Take over the counts of a source; see `Store.replace_source`."""
-        checked = checked_counts(counts, self.tasks())
         now = int(time.time()) if now is None else now
+        checked = checked_counts(counts, self.tasks(), now)
         with self._database.session("write to") as connection:
             return sources.replace(connection, checked_name(name), checked, batch_ids, now)
 

@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.server.store.epochs import last_open_from
 from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
+from arcwise.server.store.incoming import checked_incoming, taken_clock
 from arcwise.server.store.merging import (
     MOST_REPORTS,
-    Brought,
     refuse_known_batches,
     refuse_known_origins,
     refuse_more_than_most,
 )
 from arcwise.server.store.postgres import releases
+from arcwise.server.store.problems import load_task
 from arcwise.server.store.sources import refuse_known_sources
-from arcwise.tasks import Task
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.postgres.database import Connection
+    from arcwise.tasks import Task
 
 __all__ = ["export", "merge"]
 
@@ -43,9 +45,11 @@ def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None
             "SELECT CASE WHEN EXISTS (SELECT FROM decided) THEN clock END FROM state"
         ).fetchall()
         yield Header(tuple(origin for (origin,) in origins), reports, ids, tuple(sources), clock)
-        tasks = connection.execute("SELECT number, definition, closed, open_from FROM task ORDER BY number")
-        for number, definition, closed, open_from in tasks.fetchall():
-            task = Task.from_bytes(definition)
+        tasks = connection.execute(
+            "SELECT number, id, definition, closed, open_from FROM task ORDER BY number"
+        )
+        for number, key, definition, closed, open_from in tasks.fetchall():
+            task = load_task(key, definition)
             yield TaskState(task, closed, open_from, *releases.state(connection, number))
             yield from _counts(connection, number, task)
             if ids:
@@ -88,12 +92,10 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
     clock: int | None = None
     states: list[TaskState] = []
     ids = 0
-    brought = Brought()
-    task: Task | None = None
     with connection.transaction():
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         connection.execute(_INCOMING)
-        for record in records:
+        for record in checked_incoming(records, now):
             if isinstance(record, Header):
                 origins += record.origins
                 sources += record.sources
@@ -101,11 +103,8 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
                 _refuse_known(connection, origins, sources)  # early: the rest may take an hour
             elif isinstance(record, TaskState):
                 states.append(record)
-                task = record.task
-                _bring_task(connection, len(states), record)
+                _bring_task(connection, len(states), record, now)
             elif isinstance(record, Counts):
-                assert task is not None  # noqa: S101 (narrows the type for the checker)
-                brought.add(task, record.counts)
                 _bring_counts(connection, len(states), record)
             else:
                 ids += len(record.ids)
@@ -124,7 +123,8 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
         )
         for name, replaced in sources:
             connection.execute("INSERT INTO source (name, replaced) VALUES (%s, %s)", (name, replaced))
-        connection.execute("UPDATE state SET clock = coalesce(clock, %s)", (clock,))
+        if any(state.decided for state in states):
+            connection.execute("UPDATE state SET clock = coalesce(clock, %s)", (taken_clock(clock, now),))
         connection.execute(_TASKS)
         left_out, without_ids = _bring_releases(connection, states)
         connection.execute(_COUNTS)
@@ -136,17 +136,19 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
 
 _INCOMING = """
     CREATE TEMPORARY TABLE incoming_task
-        (place integer, id bytea, definition bytea, closed bigint, open_from bigint) ON COMMIT DROP;
+        (place integer, id bytea, definition bytea, closed bigint, open_from bigint, known_from bigint)
+        ON COMMIT DROP;
     CREATE TEMPORARY TABLE incoming_batch
         (place integer, id bytea, epoch bigint, source text) ON COMMIT DROP;
     CREATE TEMPORARY TABLE incoming_counts
         (place integer, epoch bigint, source text, code integer, reports bigint) ON COMMIT DROP;
 """
 _TASKS = """
-    INSERT INTO task (id, definition, closed) SELECT id, definition, closed FROM incoming_task ORDER BY place
+    INSERT INTO task (id, definition, closed, open_from)
+    SELECT id, definition, closed, open_from FROM incoming_task ORDER BY place
     ON CONFLICT DO NOTHING;
-    UPDATE task t SET open_from = i.open_from FROM incoming_task i
-    WHERE i.id = t.id AND i.open_from > t.open_from;
+    UPDATE task t SET open_from = i.known_from FROM incoming_task i
+    WHERE i.id = t.id AND i.known_from > t.open_from;
 """
 _COUNTS = """
     INSERT INTO counts AS c (task, epoch, shard, code, reports)
@@ -204,10 +206,12 @@ def _refuse_known(
     refuse_known_origins(origins, dict(connection.execute("SELECT id, merged FROM origin").fetchall()))
 
 
-def _bring_task(connection: Connection, place: int, record: TaskState) -> None:
+def _bring_task(connection: Connection, place: int, record: TaskState, now: int) -> None:
+    task, open_from = record.task, record.open_from
+    known_from = min(open_from, last_open_from(task, now))  # where the task is here: it may be open
     connection.execute(
-        "INSERT INTO incoming_task VALUES (%s, %s, %s, %s, %s)",
-        (place, bytes.fromhex(record.task.id), record.task.to_bytes(), record.closed, record.open_from),
+        "INSERT INTO incoming_task VALUES (%s, %s, %s, %s, %s, %s)",
+        (place, bytes.fromhex(task.id), task.to_bytes(), record.closed, open_from, known_from),
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcwise.server.store.merging import MOST_REPORTS
 from arcwise.server.store.postgres import releases
-from arcwise.server.store.problems import closed_number, counts_problems, task_problems
+from arcwise.server.store.problems import closed_number, counts_problems, task_problems, time_problems
 from arcwise.server.store.records import DeletedData
 from arcwise.server.store.releases import release_problems
 
@@ -131,17 +132,19 @@ def check(connection: Connection) -> list[str]:
         # As numeric: it may be out of the range of a bigint.
         rows = connection.execute("SELECT task, sum(reports) FROM total GROUP BY task").fetchall()
         totals = {number: int(reports) for number, reports in rows}
-        for number, key, open_from, definition in connection.execute(
-            "SELECT number, id, open_from, definition FROM task"
+        for number, key, closed, open_from, definition in connection.execute(
+            "SELECT number, id, closed, open_from, definition FROM task"
         ).fetchall():
             task, found = task_problems(key, definition)
             problems += found
-            rows = connection.execute(
-                "SELECT epoch, sum(reports) FROM counts WHERE task = %s GROUP BY epoch", (number,)
-            ).fetchall()
-            state = releases.state(connection, number)
-            problems += release_problems(key.hex(), open_from, *state, {e: int(n) for e, n in rows})
             if task is not None:
+                rows = connection.execute(
+                    "SELECT epoch, sum(reports) FROM counts WHERE task = %s GROUP BY epoch", (number,)
+                ).fetchall()
+                state = releases.state(connection, number)
+                problems += release_problems(task, open_from, *state, {e: int(n) for e, n in rows})
+                newest = max((epoch for epoch, _ in rows), default=None)
+                problems += time_problems(task, closed, open_from, newest, time.time())
                 problems += _strange_rows(connection, number, task)
                 problems += counts_problems(task, _counts(connection, number, task), totals.get(number, 0))
     return problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -47,8 +48,10 @@ def spread(size: int, codes: bytes | None, per_code: bytes) -> IntArray:
     return counts
 
 
-def row_problem(size: int, codes: bytes | None, per_code: bytes) -> str | None:
+def row_problem(size: int, codes: object, per_code: object) -> str | None:
     """Return what is wrong with a row of a task with so many codes; None when `spread` can read it."""
+    if not isinstance(per_code, bytes) or not isinstance(codes, (bytes, NoneType)):
+        return "its counts are no bytes"
     numbers = len(per_code) / _NUMBER.itemsize
     expected = size if codes is None else len(codes) / _CODE.itemsize
     if numbers != expected or numbers % 1:

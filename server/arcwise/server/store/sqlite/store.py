@@ -319,8 +319,8 @@ class SQLiteStore(StagingStore):
         now: int | None = None,
     ) -> SourceReport:
         """Take over the counts of a source; see `Store.replace_source`."""
-        checked = checked_counts(counts, self.tasks())
         now = int(time.time()) if now is None else now
+        checked = checked_counts(counts, self.tasks(), now)
         return sources.replace(self._database, checked_name(name), checked, batch_ids, now)
 
     def sources(self) -> list[StoredSource]:

@@ -7,18 +7,16 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from arcwise.errors import StoreError
 from arcwise.server.store.counting import exact_sum
+from arcwise.server.store.epochs import last_open_from
 from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
-from arcwise.server.store.merging import (
-    Brought,
-    refuse_known_batches,
-    refuse_known_origins,
-    refuse_more_than_most,
-)
+from arcwise.server.store.incoming import checked_incoming, taken_clock
+from arcwise.server.store.merging import refuse_known_batches, refuse_known_origins, refuse_more_than_most
+from arcwise.server.store.problems import load_task
 from arcwise.server.store.sources import refuse_known_sources
 from arcwise.server.store.sqlite import releases
-from arcwise.server.store.sqlite.rows import spread
-from arcwise.tasks import Task
+from arcwise.server.store.sqlite.rows import row_problem, spread
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -42,16 +40,21 @@ def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
             "SELECT CASE WHEN EXISTS (SELECT 1 FROM decided) THEN clock END FROM state"
         ).fetchone()
         yield Header(tuple(origin for (origin,) in origins), reports, ids, tuple(sources), clock)
-        tasks = connection.execute("SELECT number, definition, closed, open_from FROM task ORDER BY number")
-        for number, definition, closed, open_from in tasks.fetchall():
-            task = Task.from_bytes(definition)
+        tasks = connection.execute(
+            "SELECT number, id, definition, closed, open_from FROM task ORDER BY number"
+        )
+        for number, key, definition, closed, open_from in tasks.fetchall():
+            task = load_task(key, definition)
             yield TaskState(task, closed, open_from, *releases.state(connection, number))
             for epoch, source, *row in connection.execute(
                 "SELECT epoch, name, codes, per_code FROM counts LEFT JOIN source ON number = source"
                 " WHERE task = ? ORDER BY epoch, source",
                 (number,),
             ):
-                yield Counts(epoch, spread(task.mechanism.kernel.codes, *row), source)
+                codes = task.mechanism.kernel.codes
+                if wrong := row_problem(codes, *row):
+                    raise StoreError(f"cannot export {database.path}: task {task.id}, epoch {epoch}: {wrong}")
+                yield Counts(epoch, spread(codes, *row), source)
             if not ids:
                 continue
             rows = connection.execute(
@@ -66,13 +69,15 @@ def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
 
 def merge(database: Database, records: Iterable[Record], now: int) -> int:
     """Add what records hold, all or nothing; see `Store.merge`."""
-    number, brought, left_out = 0, Brought(), 0
+    number = left_out = 0
     frozen: frozenset[int] = frozenset()
-    task: Task | None = None
+    key = b""
     sources: dict[str | None, int] = {}
+    clock: int | None = None
+    decides = False
     with database.errors("merge into"), database.transaction():
         execute = database.writer.execute
-        for record in records:
+        for record in checked_incoming(records, now):
             if isinstance(record, Header):
                 known = execute("SELECT id, merged FROM origin").fetchall()
                 refuse_known_origins(record.origins, dict(known))
@@ -85,33 +90,34 @@ def merge(database: Database, records: Iterable[Record], now: int) -> int:
                 for name, replaced in record.sources:
                     execute("INSERT INTO source (name, replaced) VALUES (?, ?)", (name, replaced))
                 sources = dict(execute("SELECT name, number FROM source").fetchall())
-                execute("UPDATE state SET clock = coalesce(clock, ?)", (record.clock,))
+                clock = record.clock
             elif isinstance(record, TaskState):
-                task = record.task
-                key = bytes.fromhex(task.id)
+                key = bytes.fromhex(record.task.id)
                 execute(
-                    "INSERT INTO task (id, definition, closed) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                    (key, task.to_bytes(), record.closed),
+                    "INSERT INTO task (id, definition, closed, open_from) VALUES (?, ?, ?, ?)"
+                    " ON CONFLICT DO NOTHING",
+                    (key, record.task.to_bytes(), record.closed, record.open_from),
                 )
                 (number,) = execute("SELECT number FROM task WHERE id = ?", (key,)).fetchone()
                 execute(
                     "UPDATE task SET open_from = max(open_from, ?) WHERE number = ?",
-                    (record.open_from, number),
+                    (min(record.open_from, last_open_from(record.task, now)), number),
                 )
+                decides |= record.decided > 0
                 frozen = releases.bring(database, number, record)
             elif isinstance(record, Counts):
-                assert task is not None  # noqa: S101 (narrows the type for the checker)
-                brought.add(task, record.counts)
                 if record.epoch in frozen:
                     left_out += exact_sum(record.counts)
                     continue
                 database.add_counts(number, record.epoch, record.counts, sources.get(record.source, 0))
                 (total,) = execute("SELECT sum(reports) FROM total WHERE task = ?", (number,)).fetchone()
-                refuse_more_than_most(task.id, total)
+                refuse_more_than_most(key.hex(), total)
             elif record.epoch not in frozen:
                 cursor = database.writer.executemany(
                     "INSERT INTO batch (task, id, epoch, source) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                     [(number, name, record.epoch, sources.get(record.source)) for name in record.ids],
                 )
                 refuse_known_batches(len(record.ids) - cursor.rowcount)
+        if decides:
+            execute("UPDATE state SET clock = coalesce(clock, ?)", (taken_clock(clock, now),))
     return left_out

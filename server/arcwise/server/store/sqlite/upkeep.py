@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import last_closable
-from arcwise.server.store.problems import closed_number, counts_problems, task_problems
+from arcwise.server.store.problems import closed_number, counts_problems, task_problems, time_problems
 from arcwise.server.store.records import DeletedData
 from arcwise.server.store.releases import Closing, release_problems
 from arcwise.server.store.sqlite import releases
@@ -179,17 +179,19 @@ def check(database: Database) -> list[str]:
             f"table {table} names source {source}, which is not there"
             for table, source in connection.execute(_STRANGE_SOURCES)
         ]
-        for number, key, open_from, definition in connection.execute(
-            "SELECT number, id, open_from, definition FROM task"
+        for number, key, closed, open_from, definition in connection.execute(
+            "SELECT number, id, closed, open_from, definition FROM task"
         ):
             task, found = task_problems(key, definition)
             problems += found
-            rows = connection.execute(
-                "SELECT epoch, sum(reports) FROM counts WHERE task = ? GROUP BY epoch", (number,)
-            ).fetchall()
-            state = releases.state(connection, number)
-            problems += release_problems(key.hex(), open_from, *state, dict(rows))
             if task is not None:
+                rows = connection.execute(
+                    "SELECT epoch, sum(reports) FROM counts WHERE task = ? GROUP BY epoch", (number,)
+                ).fetchall()
+                state = releases.state(connection, number)
+                problems += release_problems(task, open_from, *state, dict(rows))
+                newest = max((epoch for epoch, _ in rows), default=None)
+                problems += time_problems(task, closed, open_from, newest, time.time())
                 counts = _counts(connection, number, task, problems)
                 problems += counts_problems(task, counts, totals.get(number, 0))
         return problems
