@@ -528,3 +528,228 @@ def test_an_archive_can_be_forgotten(opener: Callable[[], Store], url: str, tmp_
     with closing(opener()) as opened:
         archiver(opened, tmp_path / "another").turn()
         agree(opened, tmp_path / "another")
+
+
+def test_of_two_stores_that_begin_in_one_folder_one_is_refused(
+    staged_store: StagingStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "archive"
+    archiver(staged_store, path)  # has written no file yet
+    with closing(open_store(f"sqlite:///{tmp_path / 'second.db'}")) as second:
+        with pytest.raises(StoreError, match="is the archive of another store: name a new folder"):
+            archiver(second, path)
+        assert staging(second).archive_id() is None
+        archiver(second, tmp_path / "own")
+    archiver(staged_store, path).turn()  # its own, again
+
+
+def test_of_two_stores_that_begin_at_the_same_moment_one_is_refused(
+    staged_store: StagingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real = tmp_path / "archive", os.link
+    with closing(open_store(f"sqlite:///{tmp_path / 'second.db'}")) as second:
+
+        def overtaken(draft: Path, marker: Path) -> None:
+            monkeypatch.setattr(os, "link", real)
+            archiver(second, path)
+            real(draft, marker)
+
+        monkeypatch.setattr(os, "link", overtaken)
+        with pytest.raises(StoreError, match="is the archive of another store"):
+            archiver(staged_store, path)
+        archiver(second, path)
+
+
+def test_an_archive_of_an_earlier_version_opens(staged_store: StagingStore, tmp_path: Path) -> None:
+    """Its marker holds nothing but the id."""
+    path = tmp_path / "archive"
+    writing = archiver(staged_store, path)
+    writing.add([batch(DELAY, [1])])
+    writing.turn()
+    writing._folder.unlock()
+    marker = path / "_arcwise_archive"
+    marker.write_text(marker.read_text().splitlines()[0] + "\n")
+    again = archiver(staged_store, path)
+    again.add([batch(DELAY, [2], number=1)])
+    again.turn()
+    agree(staged_store, path)
+    assert len(rows(path)) == 2
+
+
+LINKS = {"of a task": f"{DELAY.id}", "of an epoch": f"{DELAY.id}/5"}
+
+
+@pytest.mark.parametrize("what", LINKS)
+def test_a_folder_that_is_a_link_is_not_followed(
+    staged_store: StagingStore, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    path, elsewhere = tmp_path / "archive", tmp_path / "elsewhere"
+    for epoch in ("5", "100"):
+        (elsewhere / epoch).mkdir(parents=True)
+        (elsewhere / epoch / "mine.parquet").write_text("precious")
+    now = float(DELAY.epoch_seconds * 120)
+    writing = archiver(staged_store, path, retention_days=10, believed=lambda: now)
+    link = path / LINKS[what]
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere if what == "of a task" else elsewhere / "5")
+    with pytest.raises(StoreError, match=f"{link} is a symbolic link"):
+        archiver(staged_store, path)
+    writing.turn()
+    assert (
+        f"cannot remove {link}, which is older than archive_retention_days: it is a symbolic" in caplog.text
+    )
+    writing.add([batch(DELAY, [1], epoch=int(link.name) if what == "of an epoch" else 119)])
+    with pytest.raises(OSError, match="it is a symbolic link, or no folder"):
+        writing.turn()
+    with pytest.raises(OSError, match="it is a symbolic link, or no folder"):
+        writing._folder.remove_task(DELAY.id) if what == "of a task" else writing._folder.sync(
+            [ArchiveFile("x", bytes.fromhex(DELAY.id), 5)]
+        )
+    assert {file.read_text() for file in elsewhere.rglob("*.parquet")} == {"precious"}
+    assert len(list(elsewhere.rglob("*"))) == 4
+    link.unlink()
+    writing.turn()
+    assert staged_store.staged_size().batches == 0
+
+
+def test_deleting_a_task_takes_a_link_in_it_and_not_what_it_leads_to(
+    staged_store: StagingStore, tmp_path: Path
+) -> None:
+    path, elsewhere = tmp_path / "archive", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mine.parquet").write_text("precious")
+    writing = archiver(staged_store, path)
+    writing.add([batch(DELAY, [1])])
+    writing.turn()
+    (path / DELAY.id / "100" / "link").symlink_to(elsewhere)
+    (path / DELAY.id / "100" / "inner").mkdir()
+    writing._folder.remove_task(DELAY.id)
+    assert not (path / DELAY.id).exists()
+    assert (elsewhere / "mine.parquet").read_text() == "precious"
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-40])
+
+
+def spoil(file: Path) -> None:
+    """Overwrite the pages, and leave the foot whole."""
+    content = bytearray(file.read_bytes())
+    content[4:300] = bytes(296)
+    file.write_bytes(content)
+
+
+def other_columns(file: Path) -> None:
+    parquet.write_table(parquet.read_table(file, columns=["codes"]), file)
+
+
+def linked(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/etc/passwd")
+
+
+def pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "empty": lambda file: file.write_bytes(b""),
+    "cut off": cut,
+    "spoilt": spoil,
+    "another one": other_columns,
+    "a link": linked,
+    "a pipe": pipe,
+}
+
+
+@pytest.mark.parametrize("how", mostly_slow(DAMAGE, every=3))
+def test_a_damaged_file_that_was_begun_is_set_aside(
+    opener: Callable[[], Store],  # noqa: F811 (a fixture)
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    how: str,
+) -> None:
+    path = tmp_path / "archive"
+    with closing(opener()) as opened:
+        writing = archiver(opened, path)
+        writing.add([batch(DELAY, [n % 7], number=n, epoch=100) for n in range(30)])
+        with monkeypatch.context() as patch:
+            crash(patch, writing._store, "unstage", after=False, calls=1)
+            with pytest.raises(Crash):
+                writing.turn()
+        writing._folder.unlock()
+    (file,) = path.rglob("*.parquet")
+    DAMAGE[how](file)
+    with closing(opener()) as opened:
+        writing = archiver(opened, path)
+        writing.add([batch(DELAY, [1], number=99)])
+        writing.turn()
+        assert len(rows(path)) == 31
+        agree(opened, path)
+        assert writing.set_aside == 1
+        assert staging(opened).begun_files() == []
+        found = count_table(path, TASKS)
+        assert (found.reports, found.rejected) == (31, ())
+    (aside,) = path.rglob("*.damaged")
+    assert aside.name == f"_{file.name}.damaged"
+    assert f"a file of the archive is damaged, and is now {aside}: its batches that still wait" in caplog.text
+
+
+def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(
+    staged_store: StagingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "archive"
+    writing = archiver(staged_store, path)
+    writing.add([batch(DELAY, [1])])
+    with monkeypatch.context() as patch:
+        crash(patch, writing._store, "unstage", after=False, calls=1)
+        with pytest.raises(Crash):
+            writing.turn()
+    with monkeypatch.context() as patch:
+        real = os.open
+
+        def busy(name: Any, *arguments: Any, **named: Any) -> int:
+            if str(name).endswith(".parquet"):
+                raise OSError(24, "Too many open files")
+            return real(name, *arguments, **named)
+
+        patch.setattr(os, "open", busy)
+        with pytest.raises(OSError, match="Too many open files"):
+            writing.turn()
+    writing.turn()
+    assert len(rows(path)) == 1
+    assert writing.set_aside == 0
+
+
+def test_metrics_say_how_long_batches_have_waited_and_how_often_writing_failed(
+    with_app: Callable[..., None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
+        archiver = app.state.runtime.archiver
+        archive = tmp_path / "archive"
+
+        async def shown(name: str) -> float:
+            lines = (await http.get("/metrics")).text.splitlines()
+            return float(
+                next(line for line in lines if line.startswith(f"arcwise_archive_{name} ")).split()[1]
+            )
+
+        wait_until(lambda: archiver._written_at > 0)
+        assert await shown("failures_total") == await shown("set_aside_total") == 0
+        archive.rename(tmp_path / "gone")
+        sent = batch(DELAY, [1], epoch=DELAY.epoch(time.time()))
+        await http.post(
+            f"/v1/tasks/{DELAY.id}/reports", content=encode_batch(sent), headers={"content-type": MEDIA_TYPE}
+        )
+        before = await shown("oldest_seconds")
+        wait_until(lambda: archiver.failures > 1)
+        assert await shown("oldest_seconds") > before > 0
+        assert await shown("failures_total") > 1
+        (tmp_path / "gone").rename(archive)
+        wait_until(lambda: not archiver.failing)
+        assert await shown("oldest_seconds") == 0
+        assert f"the archive {archive} is written again" in caplog.text
+
+    with_app([DELAY], scenario, archive=tmp_path / "archive", archive_seconds=0.05)

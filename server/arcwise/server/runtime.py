@@ -173,6 +173,21 @@ class Runtime:
             "1 when the archive could not be written the last time",
             of_archiver(lambda archiver: archiver.failing),
         )
+        gauge(
+            "arcwise_archive_oldest_seconds",
+            "For how long a batch has waited for the archive at most; 0 where another worker writes",
+            of_archiver(lambda archiver: archiver.oldest_seconds),
+        )
+        self.metrics.counter(
+            "arcwise_archive_failures",
+            "Times that this worker could not write the archive",
+            of_archiver(lambda archiver: archiver.failures),
+        )
+        self.metrics.counter(
+            "arcwise_archive_set_aside",
+            "Damaged files of the archive that this worker has set aside",
+            of_archiver(lambda archiver: archiver.set_aside),
+        )
         self.metrics.counter(
             "arcwise_archive_batches",
             "Batches that this worker has written to the archive",

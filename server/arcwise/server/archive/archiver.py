@@ -94,8 +94,12 @@ class Archiver:
         self._wake = threading.Event()
         self._stopping = False
         self.failing = False
+        self.failures = 0
+        self.set_aside = 0
         self.written = 0
         self._written_at = -float("inf")
+        self._all_written = time.monotonic()
+        """When nothing waited, or another process was to write what did."""
         self._thread = threading.Thread(target=self._run, name="arcwise-archive", daemon=True)
 
     def start(self) -> None:
@@ -113,6 +117,11 @@ class Archiver:
         """How much waits, of all workers, some seconds ago, and what this one has added since."""
         with self._counting:
             return StagedSize(*map(sum, zip(self._looked, self._since, strict=True)))
+
+    @property
+    def oldest_seconds(self) -> float:
+        """For how long a batch has waited at most; 0 where none does, or another process writes."""
+        return time.monotonic() - self._all_written if self.waiting.batches else 0.0
 
     @property
     def is_full(self) -> bool:
@@ -154,9 +163,12 @@ class Archiver:
             self._wake.clear()
             try:
                 self.turn(last=stopping)
+                if self.failing:
+                    _log.warning("the archive %s is written again", self._folder.path)
                 self.failing = False
             except Exception as error:  # the thread must outlive whatever a disk or a database does
                 self.failing = True
+                self.failures += 1
                 if isinstance(error, (OSError, StoreError)):
                     _log.error("cannot write the archive %s: %s", self._folder.path, _words(error))
                 else:
@@ -179,15 +191,19 @@ class Archiver:
         self._look()
         until = time.monotonic() + (_LAST_SECONDS if last else 0.0)
         while not self._folder.lock():
-            if time.monotonic() >= until:
+            self._all_written = time.monotonic()
+            if self._all_written >= until:
                 return
             time.sleep(0.05)  # who writes may be ending, too, and have read what waits already
         due = time.monotonic() >= self._written_at + self._seconds
         if not (last or due or _is_enough(self.waiting)):
             return
         self._settle()
+        start = time.monotonic()
         while batches := self._take():
             self._write(batches)
+            start = time.monotonic()
+        self._all_written = start
         self._written_at = time.monotonic()
         self._look()
         if self._retention_days:
@@ -206,7 +222,11 @@ class Archiver:
         if not files:
             return
         self._folder.sync(files)  # they may have their names, and not durably
-        done = {(file.task_id, batch_id) for file in files for batch_id in self._folder.ids(file)}
+        done: set[tuple[bytes, bytes]] = set()
+        for file in files:
+            ids = self._folder.ids(file)
+            self.set_aside += ids is None
+            done.update((file.task_id, batch_id) for batch_id in ids or ())
         after = -1
         while done and (page := self._store.staged(after, _PAGE, _MOST_BYTES)):
             after = page[-1].number

@@ -7,11 +7,15 @@ epoch began.
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import io
+import logging
 import os
 import secrets
-import shutil
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+import stat
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +23,7 @@ from arcwise.errors import MissingExtraError, StoreError
 from arcwise.wire import code_format
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from arcwise.server.store.staging import ArchiveFile, StagingStore
@@ -29,7 +33,12 @@ if TYPE_CHECKING:
 __all__ = ["Folder", "require_pyarrow"]
 
 _MARKER = "_arcwise_archive"
-"""Holds the id of the archive. Engines take names that begin with _ or . for no data."""
+"""Holds the id of the archive, and a digest of its store. Engines read no names that begin with _ or ."""
+_ID_LENGTH = 64
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+_log = logging.getLogger("arcwise.server")
 
 
 def require_pyarrow() -> None:
@@ -46,11 +55,19 @@ def require_pyarrow() -> None:
         raise MissingExtraError("an archive needs pyarrow: pip install 'arcwise[lake]'") from None
 
 
+class _Marker(NamedTuple):
+    """What the folder says: its id, and whose it is, `b""` where an earlier version wrote it."""
+
+    archive: bytes
+    store: bytes
+
+
 class Folder:
     """The folder that a store's batches go to.
 
     It and the store know one another by a random id. Another folder at the same path, such as the empty one
-    where a disk is not mounted, is not written to.
+    where a disk is not mounted, is not written to. Whoever makes the marker has the folder: another store
+    does not begin there, whether there are files yet or not. No symbolic link inside is followed.
 
     Parameters
     ----------
@@ -74,29 +91,35 @@ class Folder:
             if known is None:
                 if any(each.name != _MARKER for each in path.iterdir() if not each.name.endswith(".part")):
                     raise StoreError(f"the archive {path} must be an empty folder at first, or a new one")
-                found = found or self._mark()
-                known = store.archive_id(found)
+                claim = hashlib.sha256(b"arcwise archive of" + store.secret).digest()[:16]
+                found = found or self._mark(claim)
+                if found.store != claim:
+                    raise StoreError(f"{path} is the archive of another store: name a new folder")
+                known = store.archive_id(found.archive)
+            self._refuse_links()
         except OSError as error:
             raise StoreError(f"cannot use the archive {path}: {error.strerror}") from error
-        if found != known:
+        if found is None or found.archive != known:
             raise StoreError(
                 f"{path} is not the archive of this store: is its disk mounted? To begin another archive, "
                 "run `arcwise store forget-archive STORE`"
             )
         self._id = known
 
-    def _found(self) -> bytes | None:
+    def _found(self) -> _Marker | None:
         try:
-            return bytes.fromhex((self.path / _MARKER).read_text("ascii", errors="replace").strip())
+            text = (self.path / _MARKER).read_text("ascii", errors="replace")
+            archive, _, claim = text.strip().partition("\n")
+            return _Marker(bytes.fromhex(archive), bytes.fromhex(claim))
         except FileNotFoundError:
             return None
         except ValueError:
-            return b""
+            return _Marker(b"", b"")
 
-    def _mark(self) -> bytes:
+    def _mark(self, claim: bytes) -> _Marker:
         draft = self.path / f".{secrets.token_hex(8)}.part"
         try:
-            _write(draft, secrets.token_bytes(16).hex().encode() + b"\n")
+            _write(draft, f"{secrets.token_hex(16)}\n{claim.hex()}\n".encode())
             with suppress(FileExistsError):  # another worker was first
                 os.link(draft, self.path / _MARKER)
         finally:
@@ -123,7 +146,8 @@ class Folder:
             self.unlock()
         file = os.open(self.path / _MARKER, os.O_RDWR)
         try:
-            if self._found() != self._id:
+            found = self._found()
+            if found is None or found.archive != self._id:
                 raise OSError(f"{self.path} is not the archive of this store any more")
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -145,57 +169,63 @@ class Folder:
         """Write a file durably; call `sync` before anything relies on its name."""
         from pyarrow import parquet
 
-        place = self._place(file)
-        for folder in (place.parent.parent, place.parent):
-            with suppress(FileExistsError):
-                folder.mkdir(mode=0o700)
-                _sync(folder.parent)
-        draft = place.with_name(f".{file.name}.part")
         table = _table(task, file.epoch, batches)
-        with open(draft, "xb", opener=_private) as out:
-            parquet.write_table(table, out, compression="zstd")
-            out.flush()
-            # Not when it was written, which would tell when its batches came.
-            os.utime(out.fileno(), (task.epoch_seconds * file.epoch,) * 2)
-            os.fsync(out.fileno())
-        draft.rename(place)
+        with self._epoch(file, make=True) as folder:
+            draft = f".{file.name}.part"
+            made = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600, dir_fd=folder)
+            with os.fdopen(made, "wb") as out:
+                parquet.write_table(table, out, compression="zstd")
+                out.flush()
+                # Not when it was written, which would tell when its batches came.
+                os.utime(out.fileno(), (task.epoch_seconds * file.epoch,) * 2)
+                os.fsync(out.fileno())
+            os.rename(draft, f"{file.name}.parquet", src_dir_fd=folder, dst_dir_fd=folder)
 
     def sync(self, files: Sequence[ArchiveFile]) -> None:
         """Make the names of files durable, those that are there."""
-        for folder in {self._place(file).parent for file in files}:
+        for file in {(file.task_id, file.epoch): file for file in files}.values():
+            with suppress(FileNotFoundError), self._epoch(file) as folder:
+                os.fsync(folder)
+
+    def ids(self, file: ArchiveFile) -> set[bytes] | None:
+        """Return the ids of the batches in a file, none when it is not there; None when it was set aside.
+
+        What a crash left goes. A file that cannot be read whole gets a name that no engine reads.
+        """
+        name = f"{file.name}.parquet"
+        with suppress(FileNotFoundError), self._epoch(file) as folder:
             with suppress(FileNotFoundError):
-                _sync(folder)
-
-    def ids(self, file: ArchiveFile) -> set[bytes]:
-        """Return the ids of the batches in a file; none when it is not there. What a crash left goes."""
-        from pyarrow import parquet
-
-        place = self._place(file)
-        place.with_name(f".{file.name}.part").unlink(missing_ok=True)
-        if not place.exists():
-            return set()
-        return set(parquet.read_table(place, columns=["batch_id"]).column(0).to_pylist())
+                os.unlink(f".{file.name}.part", dir_fd=folder)
+            try:
+                return _ids(name, folder)
+            except _DamagedError as damage:
+                error = damage
+                os.rename(name, aside := f"_{name}.damaged", src_dir_fd=folder, dst_dir_fd=folder)
+                os.fsync(folder)
+            place = self.path / file.task_id.hex() / str(file.epoch)
+            _log.error(
+                "a file of the archive is damaged, and is now %s: its batches that still wait are written "
+                "again, others are in the counts alone (%s)",
+                place / aside,
+                error,
+            )
+            return None
+        return set()
 
     def remove_before(self, task: Task, epoch: int) -> dict[Path, OSError]:
         """Remove the files of a task of epochs below this one; return which folders stay, and why."""
         kept: dict[Path, OSError] = {}
-
-        def keep(folder: Path, error: OSError) -> None:
-            if not isinstance(error, FileNotFoundError):
-                kept[folder] = error
-
-        of_task = self.path / task.id
         try:
-            folders = sorted(of_task.iterdir())
+            with _opened(self.path, None) as root, _opened(task.id, root) as of_task:
+                with os.scandir(of_task) as entries:
+                    names = sorted(each.name for each in entries if each.name.isdecimal())
+                for name in names:
+                    if int(name) < epoch and (error := _failed_to_remove(name, of_task)):
+                        kept[self.path / task.id / name] = error  # the others go all the same
+        except FileNotFoundError:
+            pass
         except OSError as error:
-            keep(of_task, error)
-            return kept
-        for folder in folders:
-            if folder.name.isdecimal() and int(folder.name) < epoch:
-                try:
-                    shutil.rmtree(folder)
-                except OSError as error:  # the others go all the same
-                    keep(folder, error)
+            kept[self.path / task.id] = error
         return kept
 
     def remove_task(self, task_id: str) -> None:
@@ -206,14 +236,115 @@ class Folder:
         OSError
             When something of it stays.
         """
-        of_task = self.path / task_id
-        if of_task.is_symlink():
-            raise OSError(f"{of_task} is a symbolic link")
-        with suppress(FileNotFoundError):
-            shutil.rmtree(of_task)
+        with suppress(FileNotFoundError), _opened(self.path, None) as root:
+            _remove(task_id, root)
 
-    def _place(self, file: ArchiveFile) -> Path:
-        return self.path / file.task_id.hex() / str(file.epoch) / f"{file.name}.parquet"
+    def _refuse_links(self) -> None:
+        """Raise where a folder of a task or of an epoch is a symbolic link, which may lead anywhere."""
+        tasks = [each for each in os.scandir(self.path) if len(each.name) == _ID_LENGTH]
+        for of_task in tasks:
+            epochs = os.scandir(of_task) if of_task.is_dir(follow_symlinks=False) else ()
+            for each in (of_task, *(epoch for epoch in epochs if epoch.name.isdecimal())):
+                if each.is_symlink():
+                    raise StoreError(
+                        f"{each.path} is a symbolic link, and files would be written and deleted elsewhere: "
+                        "move what it leads to into the archive, or mount it there"
+                    )
+
+    @contextmanager
+    def _epoch(self, file: ArchiveFile, *, make: bool = False) -> Iterator[int]:
+        """Open the folder of a file's epoch; raises `FileNotFoundError` where there is none to be made."""
+        with (
+            _opened(self.path, None) as root,
+            _opened(file.task_id.hex(), root, make=make) as of_task,
+            _opened(str(file.epoch), of_task, make=make) as folder,
+        ):
+            yield folder
+
+
+class _DamagedError(Exception):
+    pass
+
+
+def _ids(name: str, folder: int) -> set[bytes]:
+    """Return the ids of the batches in a file.
+
+    Raises
+    ------
+    FileNotFoundError
+        When it is not there.
+    _DamagedError
+        When it is not what was written.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        opened = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK, dir_fd=folder)
+        with os.fdopen(opened, "rb") as file:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                raise _DamagedError("it is no file")
+            table = parquet.read_table(io.BytesIO(file.read()))  # the codes too: all of it must be whole
+        ids: list[bytes] = table.column("batch_id").to_pylist()
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # pyarrow's own have no number
+        if error.errno not in {None, errno.ELOOP, errno.EIO}:
+            raise
+        raise _DamagedError(str(error)) from error
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise _DamagedError(str(error)) from error
+    return set(ids)
+
+
+@contextmanager
+def _opened(name: Path | str, at: int | None, *, make: bool = False) -> Iterator[int]:
+    """Open a folder, which is no symbolic link where it lies in another one.
+
+    Raises
+    ------
+    OSError
+        When it is no folder, or a link.
+    """
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=at)
+            assert at is not None  # noqa: S101 (the archive itself is there)
+            os.fsync(at)
+    try:
+        folder = os.open(name, _DIRECTORY | (0 if at is None else _NO_LINK), dir_fd=at)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+            raise OSError(error.errno, "it is a symbolic link, or no folder") from error
+        raise
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _failed_to_remove(name: str, at: int) -> OSError | None:
+    """Remove a folder; return why it stays."""
+    try:
+        _remove(name, at)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error
+    return None
+
+
+def _remove(name: str, at: int) -> None:
+    """Remove a folder and what is in it; of a link in it, the link."""
+    with _opened(name, at) as folder:
+        with os.scandir(folder) as entries:
+            found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
+        for inner, is_folder in found:
+            if is_folder:
+                _remove(inner, folder)
+            else:
+                os.unlink(inner, dir_fd=folder)
+    os.rmdir(name, dir_fd=at)
 
 
 def _table(task: Task, epoch: int, batches: Sequence[Batch]) -> Any:
