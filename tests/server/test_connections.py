@@ -200,6 +200,17 @@ def test_the_fields_of_a_head_are_bounded(run: Run, fields: int, whole: bool) ->
     assert run(scenario).ended == ("" if whole else "cut")
 
 
+@pytest.mark.parametrize(("chunks", "whole"), [(8192, True), (8193, False)])
+def test_the_chunks_of_a_body_are_bounded(run: Run, chunks: int, whole: bool) -> None:
+    async def scenario(connection: Connection) -> None:
+        head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for _ in range(2):  # each body by itself
+            connection.receive(head + b"1\r\nx\r\n" * (chunks - 1) + b"0\r\n\r\n")
+        assert (connection.transport.ended == "") == whole
+
+    assert run(scenario).counted == ({} if whole else {"many-chunks": 1})
+
+
 def test_a_head_is_cut_at_its_deadline_whatever_drips(run: Run) -> None:
     async def scenario(connection: Connection) -> None:
         connection.receive(b"GET / HTTP/1.1\r\nX: ")

@@ -34,6 +34,8 @@ _MAX_HEAD_BYTES = 32 << 10
 """Of the path and of the names and values of a head's fields."""
 _MAX_FIELDS = 512
 """Fields of a head: each takes some 150 bytes of memory, however short it is."""
+_MAX_CHUNKS = 8 << 10
+"""Chunks of a body: each is a call, however short it is. Of the largest body, a task, each has 1 KiB."""
 _STEP = 4 << 10
 """Bytes that the parser is given at once."""
 _MAX_AHEAD = 64
@@ -107,7 +109,7 @@ def bounded_protocol(
         The settings with what connections may take.
     count
         Is called with a reason for every connection that the server ends before its client does: "invalid",
-        "long-head", "slow-head", "slow-body", "too-far-ahead", "unread" or "too-many".
+        "long-head", "slow-head", "slow-body", "many-chunks", "too-far-ahead", "unread" or "too-many".
     taker
         Returns what takes a request past ASGI if it has come whole; None: it goes to the app in any case.
     """
@@ -125,6 +127,7 @@ def bounded_protocol(
             self._deadline = self._rings_at = 0.0
             self._timer: asyncio.TimerHandle | None = None
             self._head_bytes = 0
+            self._chunks = 0
             self._unfinished = 0
             self._is_deaf = False
             self._held: tuple[Taker, Any, Any] | None = None  # a request, until the bytes at hand are parsed
@@ -240,6 +243,7 @@ def bounded_protocol(
         def on_message_begin(self) -> None:
             self._part = _Part.HEAD
             self._head_bytes = 0
+            self._chunks = 0
             super().on_message_begin()
 
         def on_url(self, url: bytes) -> None:
@@ -265,6 +269,12 @@ def bounded_protocol(
                 self._answering = self.cycle
             if len(self.pipeline) > _MAX_AHEAD:
                 self._cut("too-far-ahead")  # an answer to this one would be taken for that to an earlier one
+                raise _Cut
+
+        def on_chunk_header(self) -> None:
+            self._chunks += 1
+            if self._chunks > _MAX_CHUNKS:
+                self._cut("many-chunks")
                 raise _Cut
 
         def on_message_complete(self) -> None:
