@@ -190,7 +190,7 @@ def test_many_small_strata_with_a_rare_value() -> None:
     weights = np.full(60, 1 / 60)
     missed = np.zeros(2)
     for seed in range(20):
-        counts = multinomial(np.full(60, 40), law, np.random.default_rng(seed))
+        counts = multinomial(np.full(60, 40), np.tile(law, (60, 1)), np.random.default_rng(seed))
         strata = {str(k): each for k, each in enumerate(counts)}
         result = post_stratify(task, strata, dict(zip(strata, weights, strict=True)), between=[(1, 1)])
         assert result.mean is not None
