@@ -85,15 +85,17 @@ const KINDS = {
     }
     return { sends };
   },
-  async deliver({ url, task: bytes, values, key, seconds }) {
+  async deliver({ url, task: bytes, values, later, key, seconds }) {
     const task = await taskOf(bytes);
     const client = new Client(url, { tasks: [task], caps: "unlimited", key: key ?? undefined, interval: 600 });
-    for (const value of values) {
-      await client.report(task.name, value).catch((error) => {
-        if (!(error instanceof DomainError)) throw error; // the case holds values outside, which must cost nothing
-      });
+    for (const some of [values, later].filter((each) => each.length)) {
+      for (const value of some) {
+        await client.report(task.name, value).catch((error) => {
+          if (!(error instanceof DomainError)) throw error; // the case holds values outside, which must cost nothing
+        });
+      }
+      await client.flush(seconds);
     }
-    await client.flush(seconds);
     const { sent, dropped, pending } = await client.counters();
     return { sent, dropped: Object.values(dropped).reduce((sum, count) => sum + count, 0), pending };
   },

@@ -904,6 +904,8 @@ public final class Client {
     }
 
     /** Send what is queued, one batch for each epoch, for so many seconds; return what became of the reports. */
+    private final Map<String, Integer> counts = new TreeMap<>(Map.of("sent", 0, "dropped", 0));
+
     Map<String, Integer> flush(double seconds) throws InterruptedException {
         TreeMap<Long, List<Integer>> byEpoch = new TreeMap<>();
         for (Queued each : queue) byEpoch.computeIfAbsent(each.epoch, epoch -> new ArrayList<>()).add(each.code);
@@ -913,7 +915,6 @@ public final class Client {
             sealed.add(new Sealed(batch(task, random(16), epoch, sorted), sorted.length));
         });
         double end = seconds() + seconds;
-        Map<String, Integer> counts = new TreeMap<>(Map.of("sent", 0, "dropped", 0));
         schedule.hurry();
         while (!sealed.isEmpty() && schedule.readyAt(task.id) < end) {
             Thread.sleep((long) Math.ceil(1000 * Math.max(0, schedule.readyAt(task.id) - seconds())));
@@ -1155,14 +1156,19 @@ public final class Client {
             }
             case "deliver" -> {
                 Client client = new Client((String) line.get("url"), (String) line.get("key"), taskOf(line));
-                for (Object value : (List<?>) line.get("values")) {
-                    try {
-                        client.report(number(value));
-                    } catch (Refused outside) {
-                        // at no cost
+                Map<String, Integer> counts = Map.of();
+                for (String when : List.of("values", "later")) {
+                    List<?> values = (List<?>) line.get(when);
+                    for (Object value : values) {
+                        try {
+                            client.report(number(value));
+                        } catch (Refused outside) {
+                            // at no cost
+                        }
                     }
+                    if (!values.isEmpty()) counts = client.flush(number(line.get("seconds")));
                 }
-                return client.flush(number(line.get("seconds")));
+                return counts;
             }
             default -> {
                 return null;

@@ -107,6 +107,61 @@ def test_the_page_has_every_kind_and_the_number_of_cases() -> None:
     assert f"\n< {json.dumps({'result': case.expected})}\n" in text
 
 
+DISHONEST = """
+import itertools, sys
+from arcwise.client import MemoryLedger, Client
+from arcwise.client.base_uplink import BaseUplink
+from arcwise.client.conformance import reference
+from arcwise.client.environment import Environment
+kept, honest = [], reference._deliver
+def deliver(request):
+    kept[:] = request["values"]
+    return honest(request)
+reference._KINDS["deliver"] = deliver
+def header(name):
+    headers = BaseUplink._headers
+    BaseUplink._headers = lambda self: {**headers(self), name: f"client/1 ({kept[0]})"}
+if sys.argv[1] == "a value in a header of its own":
+    from arcwise.client import transport
+    transport.HEADERS += ("X-Value",)
+    header("X-Value")
+elif sys.argv[1] == "a value in the user agent":
+    header("User-Agent")
+elif sys.argv[1] == "a batch id that names the device":
+    Environment.random_bytes = lambda self, count: b"device 42 has it"[:count]
+elif sys.argv[1] == "a batch id that begins with the device":
+    numbers = itertools.count()
+    Environment.random_bytes = lambda self, count: b"device42" + next(numbers).to_bytes(8, "big")
+elif sys.argv[1] == "a refund of what is dropped":
+    def deliver(request):
+        one = honest({**request, "later": []})
+        if not request["later"]:
+            return one
+        two = honest({**request, "values": request["later"], "later": []})
+        return {name: one[name] + two[name] for name in one}
+    reference._KINDS["deliver"] = deliver
+reference.main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lie", "fault"),
+    [
+        ("a value in a header of its own", "there is a header x-value"),
+        ("a value in the user agent", "the header user-agent is not the same in all requests"),
+        ("a batch id that names the device", "the batch id shares bytes with that of another batch"),
+        ("a batch id that begins with the device", "the batch id shares bytes with that of another batch"),
+        ("a refund of what is dropped", "the batch has 3 codes, expected 1"),
+    ],
+)
+def test_a_client_that_tells_or_refunds_does_not_conform(lie: str, fault: str) -> None:
+    report = check([sys.executable, "-c", DISHONEST, lie], kinds={"deliver"})
+    (tally,) = report.tallies
+    assert any(fault in failure.got for failure in tally.failures)
+    assert not report.passed
+
+
 def test_skipping_is_reported_and_only_some_kinds_may_be_skipped() -> None:
     assert sorted(OPTIONAL) == ["deliver", "group"]
     skips = 'import sys\nfor line in sys.stdin: print(\'{"skip": "not yet"}\', flush=True)'
@@ -200,6 +255,7 @@ def test_what_a_server_sees_of_a_client_is_checked() -> None:
         ([good._replace(path="/")], f"POST /, expected POST /v1/tasks/{TASK.id}/reports"),
         ([good._replace(headers={})], f"Content-Type is None, expected {MEDIA_TYPE!r}"),
         ([good._replace(headers=cookie)], "there is a header cookie"),
+        ([good._replace(headers={**good.headers, "x-device": "42"})], "there is a header x-device"),
         ([good._replace(body=b"x")], "the body is not a batch: "),
     ):
         assert any(found.startswith(fault) for found in one.faults(seen, began)), fault

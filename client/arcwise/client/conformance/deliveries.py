@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ from arcwise.wire import MEDIA_TYPE, Batch, code_width, decode_batch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Delivery", "Request", "deliveries"]
+__all__ = ["Delivery", "Known", "Request", "deliveries"]
 
 
 class Request(NamedTuple):
@@ -34,6 +34,65 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
+_HEADERS = frozenset(
+    (
+        *(
+            "host",
+            "content-length",
+            "content-type",
+            "user-agent",
+            "authorization",
+            "connection",
+            "keep-alive",
+        ),
+        *("accept", "accept-encoding", "accept-language", "cache-control", "pragma", "transfer-encoding"),
+        # What an HTTP library of a browser, of Node.js or of Java adds of its own.
+        *("origin", "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "upgrade", "http2-settings", "te"),
+    )
+)
+"""All headers that a report may have: none of them need say anything about the device."""
+
+_OF_THE_REQUEST = frozenset(
+    ("host", "content-length", "authorization", "connection", "keep-alive", "upgrade", "http2-settings", "te")
+)
+"""Those that may differ between two requests of a client."""
+
+_SAME_BYTES = 4
+"""Two random ids have as many equal bytes in one place once in 2^32 for each place."""
+
+
+class Known:
+    """What the deliveries of one client have shown so far: each is of a new account."""
+
+    def __init__(self) -> None:
+        self._headers: dict[str, str] | None = None
+        self._ids: list[bytes] = []
+
+    def faults(self, seen: list[Request], bodies: list[bytes]) -> list[str]:
+        """Return what names the device, or its values, beside what was seen before; remember what is new."""
+        found = []
+        for request in seen:
+            headers = {name: value for name, value in request.headers.items() if name not in _OF_THE_REQUEST}
+            if self._headers is None:
+                self._headers = headers
+            differ = {name for name, _ in headers.items() ^ self._headers.items()}
+            found += [f"the header {name} is not the same in all requests" for name in sorted(differ)]
+        ids: dict[bytes, None] = {}  # without those that come again with other bytes, which is another fault
+        for body in bodies:
+            with suppress(WireError):
+                ids[decode_batch(body).batch_id] = None
+        for one in ids:
+            if any(_alike(one, other) for other in self._ids):
+                found.append("the batch id shares bytes with that of another batch: it must be random")
+            self._ids.append(one)
+        return found
+
+
+def _alike(one: bytes, other: bytes) -> bool:
+    places = range(len(one) - _SAME_BYTES + 1)
+    return any(one[at : at + _SAME_BYTES] == other[at : at + _SAME_BYTES] for at in places)
+
+
 class Delivery(NamedTuple):
     """A server with answers in a row, of which the last is repeated, and what it must see of a client."""
 
@@ -41,8 +100,8 @@ class Delivery(NamedTuple):
     request: dict[str, Any]
     expected: dict[str, Any]
     answers: tuple[Answer, ...]
-    reports: int
-    """How many codes a batch must hold."""
+    reports: tuple[int, ...]
+    """How many codes the batch of each request must hold; the last is repeated."""
     requests: int
     """How many requests there must be."""
 
@@ -58,7 +117,10 @@ class Delivery(NamedTuple):
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                headers = {name.lower(): value for name, value in self.headers.items()}
+                headers: dict[str, str] = {}
+                for name, value in self.headers.items():  # one that comes twice is both of its values
+                    before = headers.get(name.lower())
+                    headers[name.lower()] = value if before is None else f"{before}, {value}"
                 with lock:
                     seen.append(Request(self.command, self.path, headers, body))
                     answer = answers[min(len(seen), len(answers)) - 1]
@@ -85,21 +147,28 @@ class Delivery(NamedTuple):
             finally:
                 http.shutdown()
 
-    def faults(self, seen: list[Request], began: float) -> list[str]:
-        """Return what is wrong with the requests; `began` is the Unix time before the first."""
+    def faults(self, seen: list[Request], began: float, known: Known | None = None) -> list[str]:
+        """Return what is wrong with the requests; `began` is the Unix time before the first.
+
+        `known` is what other deliveries of this client have shown.
+        """
+        known = Known() if known is None else known
         task = Task.from_bytes(bytes.fromhex(self.request["task"]))
         key = self.request["key"]
         found = []
         if len(seen) != self.requests:
             found.append(f"{len(seen)} requests, expected {self.requests}")
-        for request in seen:
+        for number, request in enumerate(seen):
+            reports = self.reports[min(number, len(self.reports) - 1)]
             found += _faults_of(request, task, None if key is None else f"Bearer {key}")
-            found += self._faults_of_batch(request.body, task, began)
-        if len({request.body for request in seen}) > 1:
+            found += self._faults_of_batch(request.body, task, began, reports)
+        bodies = list(dict.fromkeys(request.body for request in seen))
+        if len(bodies) > len(self.reports):
             found.append("a batch that was sent again has other bytes")
+        found += known.faults(seen, bodies)
         return list(dict.fromkeys(found))
 
-    def _faults_of_batch(self, body: bytes, task: Task, began: float) -> list[str]:
+    def _faults_of_batch(self, body: bytes, task: Task, began: float, reports: int) -> list[str]:
         try:
             batch: Batch = decode_batch(body)
         except WireError as error:
@@ -113,16 +182,13 @@ class Delivery(NamedTuple):
             found.append("the task id in the body is not that of the task")
         if not task.epoch(began) <= batch.epoch <= task.epoch(time.time()):
             found.append(f"the epoch is {batch.epoch}, expected {task.epoch(began)}")
-        if len(codes) != self.reports:
-            found.append(f"the batch has {len(codes)} codes, expected {self.reports}")
+        if len(codes) != reports:
+            found.append(f"the batch has {len(codes)} codes, expected {reports}")
         if codes != sorted(codes):
             found.append("the codes are not sorted")
         if codes and max(codes) >= task.mechanism.kernel.codes:
             found.append(f"a code is not below {task.mechanism.kernel.codes}")
         return found
-
-
-_UNWANTED = ("cookie", "referer", "from")
 
 
 def _faults_of(request: Request, task: Task, authorization: str | None) -> list[str]:
@@ -133,7 +199,7 @@ def _faults_of(request: Request, task: Task, authorization: str | None) -> list[
         found.append(f"Content-Type is {request.headers.get('content-type')!r}, expected {MEDIA_TYPE!r}")
     if request.headers.get("authorization") != authorization:
         found.append(f"Authorization is {request.headers.get('authorization')!r}, expected {authorization!r}")
-    found += [f"there is a header {name}" for name in _UNWANTED if name in request.headers]
+    found += [f"there is a header {name}" for name in sorted(set(request.headers) - _HEADERS)]
     return found
 
 
@@ -156,8 +222,9 @@ def deliveries(tasks: dict[str, str]) -> Iterator[Delivery]:
             "values": more.get("values", [10.0, 200.0, 350.5]),
             "key": more.get("key"),
             "seconds": more.get("seconds", 1 if expected is kept else 10),
+            "later": more.get("later", []),
         }
-        return Delivery(name, asked, expected, tuple(answers), 3, requests)
+        return Delivery(name, asked, expected, tuple(answers), more.get("reports", (3,)), requests)
 
     yield delivery("a batch", [_GOOD], sent, 1)
     yield delivery("codes of two bytes", [_GOOD], sent, 1, task="wrap, 512 nodes", values=[1.0, 2.5, 23.0])
@@ -176,5 +243,16 @@ def deliveries(tasks: dict[str, str]) -> Iterator[Delivery]:
     yield delivery("503, Retry-After", [Answer(503, (("Retry-After", "1"),)), _GOOD], kept, 1, seconds=3)
     yield delivery("400", [Answer(400)], dropped, 1)
     yield delivery("410", [Answer(410)], dropped, 1)
+    # Of three reports that the cap allows, two are dropped: one is left, as if they had been counted.
+    yield delivery(
+        "a report that is dropped stays charged",
+        [Answer(410), _GOOD],
+        {"sent": 1, "dropped": 2, "pending": 0},
+        2,
+        task="inset, odd range",
+        values=[0.1, 0.2],
+        later=[0.3, 0.4, 0.5],
+        reports=(2, 1),
+    )
     yield delivery("401", [Answer(401)], kept, 1)
     yield delivery("404, Retry-After", [Answer(404, (("Retry-After", "60"),))], kept, 1)

@@ -183,10 +183,11 @@ def _deliver(request: Object) -> Object:
         key=request["key"],
         interval=600,
     )
-    for value in request["values"]:
-        with suppress(DomainError):  # the case holds values outside, which must cost nothing
-            client.report(task.name, value)
-    client.flush(request["seconds"])
+    for values in filter(None, (request["values"], request["later"])):
+        for value in values:
+            with suppress(DomainError):  # the case holds values outside, which must cost nothing
+                client.report(task.name, value)
+        client.flush(request["seconds"])
     counters = client.counters
     client.opt_out()  # closing would say on standard error that some are dropped
     client.close(0)

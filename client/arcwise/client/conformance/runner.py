@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.client.conformance.cases import OPTIONAL, Case, Object, all_cases
+from arcwise.client.conformance.deliveries import Known
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def check(
     if unknown := sorted(set(kinds or ()) - set(known)):
         raise ParameterError(f"there is no kind {unknown[0]!r}; the kinds are {', '.join(known)}")
     tallies: dict[str, Tally] = {}
+    shown = Known()
     with _Executable(command, timeout) as executable:
         for kind in known:
             if kinds and kind not in kinds:
@@ -100,12 +102,12 @@ def check(
             tally = tallies[kind] = Tally(kind)
             for case in cases:
                 if case.kind == kind:
-                    _ask(executable, case, tally)
+                    _ask(executable, case, tally, shown)
             progress(tally)
     return Report(list(tallies.values()))
 
 
-def _ask(executable: _Executable, case: Case, tally: Tally) -> None:
+def _ask(executable: _Executable, case: Case, tally: Tally, shown: Known) -> None:
     """Ask one case and count what came of it."""
     began = time.time()
     faults: list[str] = []
@@ -115,7 +117,7 @@ def _ask(executable: _Executable, case: Case, tally: Tally) -> None:
         with case.server.serving() as (url, seen):
             answer = executable.ask({**case.request, "url": url})
         if isinstance(answer, dict) and "result" in answer:
-            faults = case.server.faults(seen, began)
+            faults = case.server.faults(seen, began, shown)
     if isinstance(answer, dict) and isinstance(answer.get("skip"), str):
         tally.skipped += 1
         tally.why_skipped = answer["skip"]
